@@ -58,7 +58,11 @@ def wrap(text: str, width: int, first: int | None = None) -> list[str]:
     lines: list[str] = []
     line = ""
     room = width if first is None else first
-    for word in clean_line(text).split(" "):
+    text = clean_line(text)
+    bare = text.lstrip(" ")
+    words = bare.split(" ")
+    words[0] = " " * min(len(text) - len(bare), room // 2) + words[0]
+    for word in words:
         joined = f"{line} {word}" if line else word
         if cell_len(joined) <= room:
             line = joined

@@ -9,6 +9,8 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hits import merged
 from livedbg.panels.launches import launch_lines
 from livedbg.panels.marks import health_mark
+from livedbg.panels.places import at
+from livedbg.panels.profile import profile_lines
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
@@ -84,6 +86,7 @@ def _about(context: DrawContext, entity: str) -> Iterator[SheetLine]:
     yield from _sources(context, entity)
     yield from _waits(context, entity)
     yield from _stack(context, entity)
+    yield from profile_lines(context, entity)
     yield from launch_lines(context, entity)
     yield from _caught(context, entity)
     yield from _log(context, entity)
@@ -108,6 +111,9 @@ def _task(context: DrawContext, task: Task) -> Iterator[SheetLine]:
 def _thread(context: DrawContext, thread: Thread) -> Iterator[SheetLine]:
     yield link(context, thread.process, "of")
     yield SheetLine(context.names.waits(thread) or "-", lead="blocked in")
+    place = at(context, thread.id)
+    if place:
+        yield SheetLine(place, lead="at")
     for name, value in (("system call", thread.syscall), ("wait channel", thread.wait_channel)):
         if value:
             yield SheetLine(value, lead=name)

@@ -48,6 +48,12 @@ class Names:
         rank = "" if process.rank is None else f"rank {process.rank} "
         return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
+    def rank_of(self, thread: str) -> str:
+        """`rank 2`; "" where the thread's process has none."""
+        known = self.snapshot.threads.get(thread)
+        process = self.snapshot.processes.get(known.process) if known is not None else None
+        return f"rank {process.rank}" if process is not None and process.rank is not None else ""
+
     def mark(self, entity: str, stalled: frozenset[str] = frozenset()) -> Mark:
         """The state of any entity."""
         state = self.snapshot

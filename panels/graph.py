@@ -16,6 +16,7 @@ from livedbg.panels.layout import Box, Layout, Wire, arrange
 from livedbg.panels.marks import ASCII
 from livedbg.panels.messages import Opened, Picked
 from livedbg.panels.neighbourhood import Neighbourhood, Scope, around, missing_edges
+from livedbg.panels.places import at
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
@@ -145,7 +146,9 @@ class GraphPanel(LinePanel):
         age = elapsed(names.age_ns(node))
         behind = self.context.diagnosis.graph.behind(node)
         state = " ".join(filter(None, (mark.sign(glyphs), mark.word, age)))
-        return names.label(node), f"{state}  {behind} behind" if behind else state
+        place = at(self.context, node)
+        shown = f"{state}  {behind} behind" if behind else state
+        return names.label(node), f"{shown}  {place}" if place else shown
 
     def _width(self, node: str) -> int:
         label, state = self._texts(node)

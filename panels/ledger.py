@@ -20,8 +20,8 @@ class LedgerPanel(TablePanel):
 
     LABEL = "Ledger"
     HELP = (
-        "Every intrusive action on a target, with its measured pause. What runs by default is not intrusive, so this "
-        "list is empty unless you requested something."
+        "Every intrusive action on a target, with its measured pause. By default nothing is stopped: the list then has "
+        "at most the samples that the kernel's clock took of running threads."
     )
     COLUMNS = (
         Column("TIME", 12, keep=8),

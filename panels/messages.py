@@ -9,7 +9,7 @@ from textual.message import Message
 from livedbg.model import LogRecord
 from livedbg.model.intents import Intent
 
-__all__ = ["Asked", "Led", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
+__all__ = ["Asked", "FunctionsAsked", "Led", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
 
 
 @dataclass
@@ -55,6 +55,11 @@ class Asked(Message):
 
     intent: Intent
     notice: str = ""
+
+
+@dataclass
+class FunctionsAsked(Message):
+    """The user wants the functions that take the CPU time in place of the threads, or the threads again."""
 
 
 @dataclass

@@ -5,21 +5,32 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from livedbg.model import Frame, Stack
+from livedbg.model.intents import WantStacks
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.ink import Ink
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
+from livedbg.panels.messages import Asked
+from livedbg.panels.threadrows import shape
+from livedbg.panels.threads import STACKS_KEY, want_stacks
+from livedbg.panels.variables import Variables
+from livedbg.text.demangling import short_symbol
 from livedbg.text.quantities import elapsed
 from livedbg.themes import Role
 
-__all__ = ["StackPanel", "draw_frame", "frame_place"]
+__all__ = ["VALUES_KEYS", "StackPanel", "draw_frame", "frame_place"]
 
 _SAME_SAMPLE_NS: Final = 1_000_000_000
 """A thread that began to wait so little after its stack was taken was seen waiting by the next sample only."""
 
-_KEYS = (STACKS_KEY, Key("left", "←", "shift(-8)", "scroll left"), Key("right", "→", "shift(8)", "scroll right"))
+VALUES_KEYS = (Key("v", "v", "values", "show or hide arguments and local variables of the thread (no stop)"),)
+_KEYS = (
+    STACKS_KEY,
+    *VALUES_KEYS,
+    Key("left", "←", "shift(-8)", "scroll left"),
+    Key("right", "→", "shift(8)", "scroll right"),
+)
 
 
 class StackPanel(LinePanel):
@@ -28,7 +39,9 @@ class StackPanel(LinePanel):
     LABEL = "Stack"
     HELP = (
         "The stack of the selected thread, innermost frame first, with Python and native frames merged. Partial "
-        "stacks and stacks of threads that have run since are marked. Threads with an equal stack are counted."
+        "stacks and stacks of threads that have run since are marked. Threads with an equal stack are counted. `v` "
+        "reads arguments and local variables: native ones as far as they were copied and debug information is there, "
+        "Python's by py-spy."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("stack", _KEYS)
@@ -41,6 +54,9 @@ class StackPanel(LinePanel):
         self.stack: Stack | None = None
         self.same: list[str] = []
         self.offset_x = 0
+        self.variables = Variables()
+        self._rows: list[tuple[int, str]] = []
+        self._revealing = False
 
     def context_changed(self, before: DrawContext) -> None:
         """Follow the selection; a thread stays shown while something else is selected."""
@@ -61,13 +77,14 @@ class StackPanel(LinePanel):
                 own = shape(stack)
                 self.same = [name for name, other in stacks.items() if name != self.thread and shape(other) == own]
         self.stack = stack
+        self.variables.follow(stack)
+        self._rows = self._rows_now()
+        self._reveal_variables()
         self.title(self.LABEL, stack.source.partition("+")[0] if stack is not None else "")
 
     def count(self) -> int:
-        """Frames, and the note of a partial stack."""
-        if self.stack is None:
-            return 0
-        return len(self.stack.frames) + bool(self.stack.partial or self.stack.note)
+        """Frames with their variables, and the note of a partial stack."""
+        return len(self._rows)
 
     def draw_head(self, index: int, line: Line) -> None:
         """Whose stack, when it was taken, who else has it."""
@@ -100,11 +117,26 @@ class StackPanel(LinePanel):
         """One frame."""
         stack, ink = self.stack, self.context.ink
         assert stack is not None
-        if index >= len(stack.frames):
-            words = "partial: outer frames may be missing" if stack.partial else ""
-            line.add("; ".join(filter(None, (words, stack.note))), ink.style(Role.WARN))
-            return
-        draw_frame(line, ink, index, stack.frames[index], shift=self.offset_x)
+        number, text = self._rows[index]
+        if number < 0:
+            line.add(text, ink.style(Role.WARN))
+        elif text:
+            line.space(7).add(text[self.offset_x :], ink.style(Role.ACCENT))
+        else:
+            draw_frame(line, ink, number, stack.frames[number], shift=self.offset_x)
+
+    def _rows_now(self) -> list[tuple[int, str]]:
+        """Number of the frame and "" for itself, or a variable of it; -1 and a note."""
+        stack = self.stack
+        if stack is None:
+            return []
+        rows: list[tuple[int, str]] = []
+        for number in range(len(stack.frames)):
+            rows.append((number, ""))
+            rows += [(number, text) for text in self.variables.of(number)]
+        words = "partial: outer frames may be missing" if stack.partial else ""
+        notes = (words, stack.note, self.variables.note(stack))
+        return [*rows, *((-1, text) for text in ["; ".join(filter(None, notes))] if text)]
 
     def placeholder(self) -> str:
         """No stack yet."""
@@ -114,12 +146,43 @@ class StackPanel(LinePanel):
         """The whole stack as text."""
         if self.stack is None or self.thread is None:
             return ""
-        lines = [f"{number:3d} {f.function}  {frame_place(f)}" for number, f in enumerate(self.stack.frames)]
+        lines = []
+        for number, frame in enumerate(self.stack.frames):
+            lines.append(f"{number:3d} {frame.function}  {frame_place(frame)}")
+            lines += [f"        {text}" for text in self.variables.of(number)]
         return "\n".join([self.context.names.label(self.thread), *lines])
 
     def action_stacks(self) -> None:
         """Ask for stacks."""
         want_stacks(self, self.thread)
+
+    def action_values(self) -> None:
+        """Show variables, or hide them."""
+        self.toggle_values()
+
+    def toggle_values(self) -> None:
+        """Ask for the variables of the thread and show them; hide them if they are shown."""
+        if self.variables.toggle(self.context.snapshot.now().mono_ns):
+            self._ask()
+        self._revealing = self.variables.shown
+        self._rows = self._rows_now()
+        self.resize_rows()
+        self.refresh()
+
+    def _reveal_variables(self) -> None:
+        """Scroll to the first frame with variables, once after they were asked for."""
+        first = next((number for number, text in self._rows if text and number >= 0), None)
+        if self._revealing and first is not None:
+            self._revealing = False
+            row = self._rows.index((first, ""))
+            self.call_after_refresh(self.scroll_to, y=row, animate=False)  # when it has as many lines
+
+    def _ask(self) -> None:
+        thread = self.context.snapshot.threads.get(self.thread or "")
+        if thread is not None:
+            want = WantStacks(process=thread.process, threads=(thread.id,), local_variables=True)
+            label = self.context.names.label(thread.id)
+            self.post_message(Asked(want, f"Reading variables of {label} without a stop"))
 
     def action_shift(self, cells: int) -> None:
         """Shift long function names."""
@@ -132,7 +195,8 @@ def draw_frame(line: Line, ink: Ink, number: int, frame: Frame, *, shift: int = 
     python = frame.language == "python"
     line.cell(f"{number}", 3, ink.style(Role.FAINT), "right").space()
     line.cell("py" if python else "c", 2, ink.style(Role.PYTHON if python else Role.NATIVE)).space()
-    line.add(frame.function[shift:], ink.style(Role.TEXT, bold=python))
+    name = frame.function if python else short_symbol(frame.function)
+    line.add(name[shift:], ink.style(Role.TEXT, bold=python))
     line.add(f"  {frame_place(frame)}", ink.style(Role.DIM))
 
 

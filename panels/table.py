@@ -6,9 +6,9 @@ result a tick, the newest wins); drawing asks for the visible rows only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from rich.style import Style
@@ -59,16 +59,32 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The identities of the rows, in order; `total` counts those that the filter hides too."""
+    """The identities of the rows, in order; `total` counts those that the filter hides too.
+
+    Attributes:
+        members: of rows of several entities, all of these, the row's own first.
+        note: for the lower border.
+    """
 
     order: Sequence[str] = ()
     total: int = 0
     title: str = ""
+    members: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    note: str = ""
+
+    def of(self, row: str) -> Sequence[str]:
+        """The entities of a row."""
+        return self.members.get(row, (row,))
+
+    @property
+    def shown(self) -> int:
+        """How many entities the rows have together."""
+        return sum(len(self.of(row)) for row in self.order) if self.members else len(self.order)
 
 
 def layout(columns: Sequence[Column], width: int, gap: int = 2) -> list[int]:
-    """Width of each column, 0 where it gives way."""
-    shown = list(range(len(columns)))
+    """Width of each column, 0 where it gives way or wants none."""
+    shown = [place for place, column in enumerate(columns) if column.width]
     while len(shown) > 1 and sum(columns[i].width for i in shown) + gap * (len(shown) - 1) > width:
         shown.remove(min(shown, key=lambda i: (columns[i].keep, -i)))
     widths = [columns[i].width if i in shown else 0 for i in range(len(columns))]
@@ -171,15 +187,14 @@ class TablePanel(LinePanel):
             if chosen is not None and chosen != self.context.selection:
                 self.post_message(Picked(chosen))
                 self.reveal()
-        shown = len(rows.order)
-        hidden = f"{shown:,} of {rows.total:,} match" if self.needle else ""
+        hidden = f"{rows.shown:,} of {rows.total:,} match" if self.needle else ""
         order = f"by {self.sort}" if self.sort and self.sort != self.SORTS[0] else ""
-        self.title(f"{self.LABEL}  {rows.title}".rstrip(), "  ".join(filter(None, (hidden, order))))
+        self.title(f"{self.LABEL}  {rows.title}".rstrip(), "  ".join(filter(None, (hidden, order, rows.note))))
         self.repaint()
 
     def _row(self, identity: str) -> int | None:
         if self._index is None:
-            self._index = {name: number for number, name in enumerate(self.rows.order)}
+            self._index = {one: at for at, row in enumerate(self.rows.order) for one in self.rows.of(row)}
         return self._index.get(identity)
 
     def count(self) -> int:
@@ -191,7 +206,7 @@ class TablePanel(LinePanel):
         return self.rows.order[index] if 0 <= index < len(self.rows.order) else None
 
     def find(self, entity: str) -> int | None:
-        """The row of an entity."""
+        """The row that an entity is in."""
         return self._row(entity)
 
     def filter(self, text: str) -> None:

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
-from livedbg.model import Stack, Thread
+from livedbg.model import Thread
 from livedbg.model.intents import Glance, WantStacks
 from livedbg.panels.base import LinePanel
-from livedbg.panels.cells import width_of
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.functions import FUNCTIONS_KEY
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.marks import thread_mark
-from livedbg.panels.messages import Asked
+from livedbg.panels.messages import Asked, FunctionsAsked
+from livedbg.panels.places import at, line_first
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.threadcolumns import THREAD_COLUMNS, columns_of, pids, ranks
+from livedbg.panels.threadrows import MERGED_FROM, merged_rows, order_by
 from livedbg.text.quantities import count, elapsed, percent
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["STACKS_KEY", "ThreadsPanel", "shape", "want_stacks"]
+__all__ = ["STACKS_KEY", "ThreadsPanel", "want_stacks"]
 
 STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected process now (no stop)")
 _THREAD_KEYS = (
     STACKS_KEY,
     Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack"),
     Key("o", "o", "sort", "sort by the next column"),
-    Key("m", "m", "merge", "group threads with equal stacks, or ungroup them"),
+    Key("m", "m", "merge", "merge threads with equal stacks, or show all"),
+    FUNCTIONS_KEY,
 )
 
-_MEASURED: Final = 2000
-"""Rows that decide how wide columns are."""
-
-Shape = tuple[tuple[str, str | None, int | None], ...]
+_COUNTED: Final = 64
+"""Threads of a merged row among which that with the most waiters is looked for."""
 
 
 class ThreadsPanel(TablePanel):
@@ -40,26 +42,19 @@ class ThreadsPanel(TablePanel):
 
     LABEL = "Threads"
     HELP = (
-        "The threads of the target. CPU is the recent share of one core; WAITS FOR what the thread is blocked in; "
-        "SINCE for how long, without using CPU time; BEHIND how many threads and tasks wait for it."
+        "The threads of the target. CPU is the recent share of one core; WAITS FOR what the thread is blocked in; AT "
+        "the function and line of your own code (Enter shows the whole stack); SINCE for how long, without using CPU "
+        "time; BEHIND how many threads and tasks wait for it. With several processes there are PID and RANK. More than "
+        "30 threads are merged by equal stacks until `m` shows all. The verdict's root and its process are on top."
     )
-    COLUMNS = (
-        Column("STATE", 9, keep=10, sort="state"),
-        Column("TID", 3, keep=9, sort="tid", align="right"),
-        Column("NAME", 4, keep=10, sort="name"),
-        Column("CPU", 5, keep=6, sort="cpu", align="right"),
-        Column("WAITS FOR", 15, stretch=1, keep=8),
-        Column("SINCE", 8, keep=7, sort="since", align="right"),
-        Column("BEHIND", 7, keep=5, sort="behind", align="right"),
-    )
+    COLUMNS = THREAD_COLUMNS
     SORTS = ("state", "behind", "since", "cpu", "name", "tid")
     KEYS: ClassVar[tuple[Key, ...]] = _THREAD_KEYS
     BINDINGS = bindings("threads", _THREAD_KEYS)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.merged = False
-        self.members: dict[str, int] = {}
+        self.merged: bool | None = None
         self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, context: DrawContext) -> object:
@@ -84,27 +79,22 @@ class ThreadsPanel(TablePanel):
         words = Counter(thread_mark(thread).word for thread in shown)
         title = "  ".join(f"{count(number)} {word}" for word, number in words.most_common(4))
         found = [thread for thread in shown if not needle or needle in _text(context, thread)]
-        found.sort(key=_order(context, sort))
-        if self.merged:
-            groups: dict[object, list[Thread]] = defaultdict(list)
-            for thread in found:
-                stack = context.snapshot.stacks.get(thread.id)
-                groups[(thread.state, shape(stack) if stack else thread.id)].append(thread)
-            found = [group[0] for group in groups.values()]
-            self.members = {group[0].id: len(group) for group in groups.values()}
-        else:
-            self.members = {}
-        return Rows([thread.id for thread in found], len(shown), title)
+        merged = self.merges(len(shown))
+        found.sort(key=order_by(context, shown, sort, merged=merged))
+        if not merged:
+            return Rows([thread.id for thread in found], len(shown), title)
+        members = merged_rows(context, found)
+        less = len(members) < len(found)
+        note = f"{count(len(found))} threads in {many(len(members), 'row')} (m: all)" if less else ""
+        return Rows(list(members), len(shown), title, members, note)
+
+    def merges(self, threads: int) -> bool:
+        """Whether equal stacks of so many threads are one row: as the user asked for, else when there are many."""
+        return threads >= MERGED_FROM if self.merged is None else self.merged
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; numbers and names take no more room than they need."""
-        threads = self.context.snapshot.threads
-        found = [threads[identity] for identity in rows.order[:_MEASURED] if identity in threads]
-        tid = len(str(max((thread.tid for thread in found), default=0)))
-        name = max(map(width_of, {thread.title for thread in found}), default=0)
-        more = len(f"×{max(self.members.values(), default=1)} ") if self.merged else 0
-        wanted = {"TID": max(tid, 3), "NAME": min(max(name + more, 4), 18)}
-        self._columns = tuple(replace(c, width=wanted.get(c.title, c.width)) for c in self.COLUMNS)
+        self._columns = columns_of(self.context, rows)
         super().set_rows(rows)
 
     def widths(self, width: int) -> list[int]:
@@ -119,17 +109,20 @@ class ThreadsPanel(TablePanel):
             return [Cell("")] * len(self.COLUMNS)
         mark = thread_mark(thread)
         dim = ink.style(Role.DIM)
-        share = context.names.cpu_share(identity)
-        behind = context.diagnosis.graph.behind(identity)
-        more = self.members.get(identity, 1)
-        name = thread.title if more == 1 else f"{context.glyphs.times}{more} {thread.name}"
+        members = self.rows.of(identity)
+        share = _together(context.names.cpu_share(member) for member in members)
+        behind = max(context.diagnosis.graph.behind(member) for member in members[:_COUNTED])
+        name = thread.title if len(members) == 1 else f"{context.glyphs.times}{count(len(members))} {thread.title}"
         root = identity in context.diagnosis.verdict.roots
         return (
             Cell(f"{mark.sign(context.glyphs)} {mark.word}", ink.style(mark.role)),
+            Cell(pids(context, members), dim),
+            Cell(ranks(context, members), ink.style(Role.TEXT, bold=root)),
             Cell(str(thread.tid), dim),
             Cell(name, ink.style(Role.TEXT, bold=root)),
             Cell(percent(share), ink.style(Role.GOOD if share and share >= 0.05 else Role.FAINT)),
             Cell(waits_for(context, thread)),
+            Cell(line_first(context, thread.id)),
             Cell(elapsed(context.names.age_ns(identity))),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
@@ -151,9 +144,13 @@ class ThreadsPanel(TablePanel):
                 Asked(Glance(process=known.process), f"Taking stacks of {label}; running threads are stopped briefly")
             )
 
+    def action_functions(self) -> None:
+        """Show which functions take the CPU time."""
+        self.post_message(FunctionsAsked())
+
     def action_merge(self) -> None:
         """Merge equal stacks, or not."""
-        self.merged = not self.merged
+        self.merged = not self.merges(self.rows.total)
         self.rearrange()
 
 
@@ -163,11 +160,6 @@ def want_stacks(panel: LinePanel, thread: str | None) -> None:
     if known is not None:
         label = panel.context.names.label(known.process)
         panel.post_message(Asked(WantStacks(process=known.process), f"Taking stacks of {label} without a stop"))
-
-
-def shape(stack: Stack) -> Shape:
-    """What makes two stacks equal."""
-    return tuple((frame.function, frame.file, frame.line) for frame in stack.frames)
 
 
 def waits_for(context: DrawContext, thread: Thread) -> str:
@@ -185,25 +177,11 @@ def waits_for(context: DrawContext, thread: Thread) -> str:
 
 
 def _text(context: DrawContext, thread: Thread) -> str:
-    return (
-        f"{thread.tid} {thread.title} {thread.state} {context.names.waits(thread)} {waits_for(context, thread)}".lower()
-    )
+    waits = f"{context.names.waits(thread)} {waits_for(context, thread)}"
+    return f"{thread.tid} {thread.title} {thread.state} {waits} {at(context, thread.id)}".lower()
 
 
-def _order(context: DrawContext, sort: str) -> Callable[[Thread], tuple[object, ...]]:
-    roots = {entity: place for place, entity in enumerate(context.diagnosis.verdict.roots)}
-    names, behind = context.names, context.diagnosis.graph.behind
-
-    def by_state(thread: Thread) -> tuple[object, ...]:
-        first = roots.get(thread.id, len(roots))
-        return (first, thread_mark(thread).order, thread.process, thread.tid)
-
-    orders: dict[str, Callable[[Thread], tuple[object, ...]]] = {
-        "state": by_state,
-        "behind": lambda thread: (-behind(thread.id), *by_state(thread)),
-        "since": lambda thread: (-(names.age_ns(thread.id) or -1), thread.tid),
-        "cpu": lambda thread: (-(names.cpu_share(thread.id) or 0.0), thread.tid),
-        "name": lambda thread: (thread.title, thread.tid),
-        "tid": lambda thread: (thread.process, thread.tid),
-    }
-    return orders[sort]
+def _together(shares: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [share for share in shares if share is not None]
+    return sum(known) if known else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.places import at
 from livedbg.panels.tree import Row, tree_rows
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
@@ -93,6 +94,9 @@ class WaitsPanel(LinePanel):
             age = elapsed(context.names.age_ns(entity))
             if age:
                 found.append((age, Role.DIM))
+            place = at(context, entity)
+            if place:
+                found.append((f"at {place}", Role.DIM))
         elif word:
             found.append((word, Role.DIM))
         holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import os
@@ -11,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -58,8 +60,48 @@ def _leave_or_end(process: subprocess.Popen[bytes], kind: type[BaseException] | 
 
 subprocess.Popen.__exit__ = _leave_or_end  # type: ignore[method-assign]
 
+_SHOWN, _LONGEST = 6, 6000
+"""How many programs a failed test shows, and how many characters of what each printed."""
+_ended: deque[tuple[object, int | None, object, object]] = deque(maxlen=_SHOWN)
+"""The programs that `communicate` has read to their end in this test: arguments, exit code, output, errors."""
+_communicate = subprocess.Popen.communicate
+
+
+def _communicate_and_note(process: subprocess.Popen[bytes], *args: Any, **options: Any) -> tuple[Any, Any]:
+    out, err = _communicate(process, *args, **options)
+    _ended.append((process.args, process.returncode, out, err))
+    return out, err
+
+
+subprocess.Popen.communicate = _communicate_and_note  # type: ignore[method-assign]
+
+
+def pytest_runtest_setup() -> None:
+    _ended.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show of a failed test which programs it ran to their end, their exit codes, and what they printed."""
+    report = yield
+    if report.failed:
+        for args, code, out, err in _ended:
+            words = " ".join(map(str, args)) if isinstance(args, list | tuple) else args
+            said = f"exit code {code}\n--- stdout\n{_tail(out)}\n--- stderr\n{_tail(err)}"
+            report.sections.append((f"{str(words)[:300]}", said))
+    return report
+
+
+def _tail(printed: object) -> str:
+    text = printed.decode("utf-8", "replace") if isinstance(printed, bytes) else str(printed)
+    return text if len(text) <= _LONGEST else f"[…]{text[-_LONGEST:]}"
+
+
 TARGETS = Path(__file__).parent / "targets"
 BUILD = TARGETS / "build"
+
+
+T = TypeVar("T")
 
 
 class Target:
@@ -105,10 +147,10 @@ class Target:
         """End it and all of its session, reap it, and show its errors (pytest prints them for a test that failed)."""
         if self.errors.closed:  # killed before
             return
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        another = self.process.returncode is not None and Path(f"/proc/{self.pid}").exists()
+        if not another:  # reaped long ago, its number can be that of another test's program
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
         self.process.wait(60)
         if self.errors.closed:
             return  # the test has ended it before
@@ -246,6 +288,22 @@ def eventually(look: Callable[[], bool], deadline_s: float = 60.0) -> None:
         if time.monotonic() > deadline:
             raise AssertionError("did not become true in time")
         time.sleep(0.02)
+
+
+def seen_when(true: Callable[[T], object], look: Callable[[], T], deadline_s: float = 60.0) -> T:
+    """Look again and again; gives what was seen as something was first true of it, and not what came later.
+
+    Raises:
+        AssertionError: it was still false at the deadline.
+    """
+    seen: list[T] = []
+
+    def is_true() -> bool:
+        seen[:] = [look()]
+        return bool(true(seen[0]))
+
+    eventually(is_true, deadline_s)
+    return seen[0]
 
 
 def _built(name: str, *flags: str) -> Path:

@@ -7,14 +7,14 @@ and docs/troubleshooting/device-error-codes.md (August 2026), names after CANN's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = ["CannCode", "cann_code", "device_log"]
 
 
-@dataclass(frozen=True, slots=True)
-class CannCode:
+class CannCode(Struct, frozen=True):
     """One return code of CANN's runtime.
 
     Attributes:

@@ -9,14 +9,14 @@ wait for tensor data, which the runtime's own hint names one for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct, structs
 
 __all__ = ["ErrorCode", "StallClass", "error_code", "stall_class", "whole_graph"]
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorCode:
+class ErrorCode(Struct, frozen=True):
     """One code that the orchestrator (1 to 11) or the scheduler (100 and up) latches.
 
     Attributes:
@@ -32,8 +32,7 @@ class ErrorCode:
     blame: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StallClass:
+class StallClass(Struct, frozen=True):
     """A `sub_class` of code 100 (SCHEDULER_TIMEOUT).
 
     Attributes:
@@ -207,7 +206,7 @@ def whole_graph(code: ErrorCode) -> ErrorCode:
     Source: report_capacity_exhausted in simpler src/a2a3/runtime/host_build_graph/runtime/pto_ring_buffer.h.
     """
     what, variable = ("heap", "PTO2_RING_HEAP") if code.number == 2 else ("task slots", "PTO2_RING_TASK_WINDOW")
-    return replace(
+    return structs.replace(
         code,
         meaning=f"the graph needs more {what} than there are; it is built whole before it runs, so none come free",
         advice=f"raise {variable}, or cut the graph into several runs",

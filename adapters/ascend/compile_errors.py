@@ -10,9 +10,10 @@ functions, report/codegen_errors.txt); MLIR's diagnostics (`loc("file":line:colu
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.text.sanitize import clean_line
 
@@ -42,8 +43,7 @@ class Stage(StrEnum):
     PTOAS = "ptoas"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A line of a source file."""
 
     file: str
@@ -59,8 +59,7 @@ class Place:
         return not self.file.endswith(".py")
 
 
-@dataclass(slots=True)
-class CompileError:
+class CompileError(Struct):
     """One error.
 
     Attributes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.handlers import handle
 from livedbg.adapters.ascend.job import Job
@@ -33,8 +33,7 @@ _ELSEWHERE: Final = frozenset(
 """Kinds of messages that any program may print: they count only in or beside a runtime's log."""
 
 
-@dataclass(slots=True)
-class _Source:
+class _Source(Struct):
     """What is remembered of one log.
 
     Attributes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.dumps.depsfile import parse_graph
 from livedbg.adapters.ascend.dumps.shape import OtherShape
@@ -24,6 +24,7 @@ from livedbg.graphs.lost import lost_orders
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
+from livedbg.text.typed import ready
 
 __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
 
@@ -40,8 +41,7 @@ class _NameMap(msgspec.Struct):
     callable_id_to_name: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class FileProblem:
+class FileProblem(Struct, frozen=True):
     """A file that can't be used (now).
 
     Attributes:
@@ -118,7 +118,7 @@ class FileWatch:
                 graph = parse_graph(data)
                 lost_orders(graph)  # it may take seconds: here, in a thread of its own
                 return JobFile(path, mark, graph=graph)
-            names = msgspec.json.decode(data, type=_NameMap).callable_id_to_name
+            names = msgspec.json.decode(data, type=ready(_NameMap)).callable_id_to_name
             return JobFile(path, mark, names=by_func_id(names))
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)
@@ -132,7 +132,7 @@ class FileWatch:
 
     def _problem(self, path: Path, sentence: str, passing: bool, remedy: str = "") -> None:
         problem = FileProblem(path, clean_line(sentence), passing)
-        self.problems[path] = replace(problem, remedy=clean_line(remedy)) if remedy else problem
+        self.problems[path] = structs.replace(problem, remedy=clean_line(remedy)) if remedy else problem
 
 
 def _candidates(folders: Iterable[Path]) -> Iterator[Path]:

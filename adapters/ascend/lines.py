@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = ["OWN_LINES", "LineSplitter", "RuntimeLine"]
 
@@ -32,8 +33,7 @@ OWN_LINES: Final = re.compile(
 _HEAD_WINDOW: Final = 400  # a level tag later than this is text, not a head
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeLine:
+class RuntimeLine(Struct, frozen=True):
     """One line as the decoder sees it.
 
     Attributes:

@@ -11,9 +11,10 @@ import contextlib
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.emission import Emitter
 from livedbg.adapters.ascend.job import Job
@@ -37,8 +38,7 @@ _OPEN_FILE: Final = re.compile(
 _UP: Final = 4  # how many folders above a file its job's log may lie
 
 
-@dataclass(frozen=True, slots=True)
-class JobFile:
+class JobFile(Struct, frozen=True):
     """A file beside a log that says something about its job.
 
     Attributes:
@@ -55,8 +55,7 @@ class JobFile:
     status: int | None = None
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     job: Job
     emitter: Emitter
     folder: PurePath | None

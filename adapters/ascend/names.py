@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.model import ids
 from livedbg.text.sanitize import clean_line
@@ -97,8 +98,7 @@ class Names:
         return f"{self.scope}/{code}{tail}"
 
 
-@dataclass(slots=True)
-class KernelNames:
+class KernelNames(Struct):
     """Names of kernels by func id, from `name_map*.json` or what a launcher printed."""
 
     by_id: dict[int, str] = field(default_factory=dict)

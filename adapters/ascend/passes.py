@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.adapters.ascend.compile_errors import Place
 from livedbg.adapters.ascend.pipeline import PIPELINE
@@ -30,8 +31,7 @@ _ORIGIN: Final = re.compile(r"\s*loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})
 _STEP: Final = re.compile(r"^(\d{1,4})_(?:after_)?([\w-]{1,100})\.(?:py|mlir)$")
 
 
-@dataclass(frozen=True, slots=True)
-class PassDump:
+class PassDump(Struct, frozen=True):
     """One folder of dumps.
 
     Attributes:

@@ -12,8 +12,9 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter as Tally
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
@@ -27,8 +28,7 @@ ENTITY_LIMIT: Final = 20_000
 """Tasks that nothing but a count speaks of become entities only up to this many per ring."""
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """What the runtime last counted; None while it has not said."""
 
     completed: int | None = None
@@ -38,8 +38,7 @@ class Counts:
     waiting: int | None = None
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """The tasks and cores of one run.
 
     Attributes:

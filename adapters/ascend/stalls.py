@@ -8,8 +8,9 @@ livedbg.adapters.ascend.stalls_before_2026_05.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
@@ -25,8 +26,7 @@ _CORE: Final = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Stall:
+class Stall(Struct):
     """What the watchdog last said; replaced round by round.
 
     Attributes:

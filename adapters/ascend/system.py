@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Demo, DeviceVariable, Lazy, LogPlaces, Signs, System
+from livedbg.session.systems import Demo, DeviceVariable, Framework, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -23,6 +23,10 @@ SYSTEM: Final = System(
         arguments=(r"pypto|simpler_setup", r"^a[235]a?3?sim$|^a2a3$"),
         formats=("simpler", "cann"),
         modules=("lib(?:host_runtime|ascendcl|aicpu_kernel)",),
+    ),
+    framework=Framework(
+        modules=(r"lib(?:ascend\w*|hccl\w*|torch_npu|aicpu_kernel|runtime|runtime_v\w*)\.",),
+        files=(r"/(?:site|dist)-packages/(?:torch_npu|mindspore)/",),
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
@@ -12,8 +13,7 @@ from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
 __all__ = ["CoreRecord", "TaskRecord"]
 
 
-@dataclass(slots=True)
-class TaskRecord:
+class TaskRecord(Struct):
     """One task.
 
     Attributes:
@@ -132,8 +132,7 @@ class Dispatched(NamedTuple):
     mark: Mark
 
 
-@dataclass(slots=True)
-class CoreRecord:
+class CoreRecord(Struct):
     """One AI core.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field, structs
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
@@ -20,8 +21,7 @@ _MANY_CYCLES: Final = 5_000_000_000  # more than any limit has at a2a3's frequen
 _CLOSE: Final = 1.25  # a measured time of up to so many times a limit is no reason to doubt it
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(Struct, frozen=True):
     """One watchdog that gave up.
 
     Attributes:
@@ -48,8 +48,7 @@ class Fired:
         return Limit(round(self.took_s, 1), f"as the log's times show; the default is {known.seconds:g} s")
 
 
-@dataclass(slots=True)
-class Timeouts:
+class Timeouts(Struct):
     """All of them.
 
     Attributes:
@@ -81,7 +80,7 @@ class Timeouts:
 
     def run_took(self, seconds: float) -> None:
         """The run's span: no watchdog that fired in it can have waited longer."""
-        self.fired = [replace(fired, within_s=seconds) for fired in self.fired]
+        self.fired = [structs.replace(fired, within_s=seconds) for fired in self.fired]
 
     def reclaim(self, fields: Fields, mark: Mark) -> None:
         """`No reclaim progress for ~500 ms (N cycles wall clock).`"""

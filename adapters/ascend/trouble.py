@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.adapters.ascend.cann import cann_code
 from livedbg.adapters.ascend.marks import Mark
@@ -33,8 +34,7 @@ _BLOCKED: Final = (  # words of a FATAL line -> code, and whether a ring is name
 _RING_CODES: Final = frozenset({1, 2, 3, 11})
 
 
-@dataclass(slots=True)
-class Fatal:
+class Fatal(Struct):
     """A FATAL of the orchestrator or the scheduler.
 
     Attributes:
@@ -49,8 +49,7 @@ class Fatal:
     mark: Mark
 
 
-@dataclass(slots=True)
-class RingFull:
+class RingFull(Struct):
     """The orchestrator can't submit, for a ring is full.
 
     Attributes:
@@ -97,8 +96,7 @@ class RingFull:
         return f"{self.heap_used:,} of {self.heap_size:,} bytes used{piece}{wanted}"
 
 
-@dataclass(slots=True)
-class TensorWait:
+class TensorWait(Struct):
     """The orchestrator waited too long for a tensor: for its producer, or for the producer's consumers."""
 
     task: int
@@ -106,8 +104,7 @@ class TensorWait:
     mark: Mark
 
 
-@dataclass(slots=True)
-class Crash:
+class Crash(Struct):
     """The process ended by a signal or an exception.
 
     Attributes:
@@ -120,8 +117,7 @@ class Crash:
     mark: Mark
 
 
-@dataclass(slots=True)
-class Trouble:
+class Trouble(Struct):
     """All that went wrong in one run.
 
     Attributes:

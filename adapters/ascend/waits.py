@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import Stall
@@ -18,8 +19,7 @@ _MOST_EDGES: Final = 20_000
 """Edges between each that waits and each that it may wait for; 20,000 tasks and 72 cores would have over a million."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(Struct, frozen=True):
     """The tasks that hold a run up.
 
     Attributes:

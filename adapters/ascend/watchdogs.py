@@ -11,14 +11,14 @@ limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = ["WATCHDOGS", "Limit", "Watchdog", "limit_of", "others_after"]
 
 
-@dataclass(frozen=True, slots=True)
-class Watchdog:
+class Watchdog(Struct, frozen=True):
     """One that gives up after a time.
 
     Attributes:
@@ -41,8 +41,7 @@ class Watchdog:
     device_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A limit and by what it is known.
 
     Attributes:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from livedbg.linux.x86_64 import SP
 from livedbg.probes.fetch import pieces
 from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions
 from livedbg.probes.perf_records import Sample
 
 __all__ = ["CUDA_LAUNCHES", "FUNCTIONS", "LOOKUPS"]
 
-_STACK_POINTER: Final = 19  # sp in struct user_regs_struct
 _NAME: Final = 256  # bytes of a kernel's name that are fetched
 
 _BY_VALUE: Final = (
@@ -53,7 +53,7 @@ LOOKUPS: Final = ("cuModuleGetFunction", "cuLibraryGetKernel")
 
 
 def _call(function: str, sample: Sample, read: Mapping[str, int | bytes]) -> LaunchCall:
-    by = (function, sample.pid, sample.tid, sample.mono_ns, sample.registers[_STACK_POINTER])
+    by = (function, sample.pid, sample.tid, sample.mono_ns, sample.registers[SP])
 
     def number(name: str) -> int:
         value = read.get(name, 0)

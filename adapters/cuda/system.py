@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Command, DeviceVariable, Lazy, LogPlaces, Signs, System
+from livedbg.session.systems import Command, DeviceVariable, Framework, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -19,11 +19,18 @@ SYSTEM: Final = System(
         formats=("cuda", "compute-sanitizer", "nccl"),
         modules=(r"libcuda(?:rt)?\.so",),
     ),
+    framework=Framework(
+        modules=(
+            r"lib(?:cuda|cudart|cublas\w*|cudnn\w*|cufft|curand|cusolver|cusparse|cupti|nccl|nvrtc|nvidia-)[\w-]*\.",
+        ),
+        functions=(r"(?:nccl|cuda|cublas|cudnn)[A-Z]",),
+    ),
     adapters={
         "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb:CudaGdbAdapter"),
         "cuda": Lazy("livedbg.adapters.cuda.adapter:CudaAdapter"),
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
+    interactive=("cudagdb",),
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
     checks=Lazy("livedbg.adapters.cuda.checks:checks"),
     tools=Lazy("livedbg.adapters.cuda.toolkits:find_tool"),

@@ -12,7 +12,7 @@ from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.tools import find_gdb
+from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["ExceptionsAdapter"]
@@ -44,8 +44,7 @@ class ExceptionsAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Report what was traced, until the session ends."""
-        gdb = find_gdb(context.request.gdb)
-        self._pool = UnwinderPool.shared(gdb) if gdb is not None else None
+        self._pool = shared_unwinders(context.request) if no_unwinder(context.request) is None else None
         context.settled()
         turn = 0
         ends: float | None = None

@@ -59,7 +59,7 @@ class TracingCatchpoint:
         patterns: which calls are wanted.
         intent: the request.
         context: of the adapter.
-        pool: of unwinders; None where there is no gdb.
+        pool: of unwinders; None where nothing unwinds.
         known: what calls of single functions mean.
     """
 

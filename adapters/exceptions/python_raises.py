@@ -20,6 +20,7 @@ from livedbg.cpython.layout import Layout
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.probe_arguments import FUNCTION, RAISED, own_tid, raise_arguments
 from livedbg.linux.elf import ElfError
+from livedbg.linux.x86_64 import PC
 from livedbg.model.errors import TargetError
 from livedbg.probes.fetch import values
 from livedbg.probes.functions import NotTraceable
@@ -32,7 +33,6 @@ from livedbg.probes.tracefs import Field, NoTracefs
 __all__ = ["PythonRaises", "refused_raises"]
 
 _MOST: Final = 256  # processes, and threads, that are remembered
-_PC: Final = 16  # rip in struct user_regs_struct (sys/user.h)
 
 
 _KINDS: Final = {"PyUnicode_Type": "str", "PyLong_Type": "int", "PyTuple_Type": "tuple"}
@@ -115,7 +115,7 @@ class PythonRaises:
 
     def _process(self, sample: Sample, place: Place) -> _Process:
         layout, symbols = self._files[place]
-        bias = sample.registers[_PC] - symbols[FUNCTION]
+        bias = sample.registers[PC] - symbols[FUNCTION]
         key = sample.pid, place, bias  # a process that executes a program is another one
         known = self._processes.get(key)
         if known is None:

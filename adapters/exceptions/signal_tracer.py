@@ -26,13 +26,13 @@ from livedbg.adapters.exceptions.signal_senders import Senders, Sent
 from livedbg.linux.ending import Ending
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import process_exists, read_stat
+from livedbg.linux.x86_64 import PC
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event
 from livedbg.probes.tracer import Tracer
-from livedbg.unwind.capture import PC
 
 __all__ = ["SignalTracer"]
 

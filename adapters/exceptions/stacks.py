@@ -14,14 +14,16 @@ from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.adapters.exceptions.hits import Code, Kind
 from livedbg.gdbmi import GdbGone
 from livedbg.linux.maps import Mapping
+from livedbg.linux.x86_64 import SP
 from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError
 from livedbg.probes.layouts import Layouts
 from livedbg.probes.newest import Newest
 from livedbg.probes.processes import ProcessTree
-from livedbg.unwind.capture import SP, Capture, ThreadCopy
+from livedbg.unwind.capture import Capture, ThreadCopy
+from livedbg.unwind.errors import UnwinderGone
 from livedbg.unwind.pool import UnwinderPool
-from livedbg.unwind.unwinder import Unwound
+from livedbg.unwind.unwound import Unwound
 
 __all__ = ["CallStacks", "Frames", "Place"]
 
@@ -41,7 +43,7 @@ class CallStacks:
 
     Args:
         pid: the process.
-        pool: of unwinders; None where there is no gdb.
+        pool: of unwinders; None where nothing unwinds.
         follow: children too.
     """
 
@@ -131,17 +133,17 @@ class CallStacks:
         return (found.frames, found.whole) if found is not None else None
 
     async def _frames(self, capture: Capture) -> dict[int, Unwound]:
-        """Unwind by a gdb that others use too, and may have given up.
+        """Unwind by what others use too, and may have given up.
 
         Raises:
-            LivedbgError: gdb can't do it.
+            LivedbgError: it can't be done.
             OSError: the core can't be written.
         """
         assert self._pool is not None
         like = self._like(capture.pid)
         try:
             return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
-        except GdbGone:
+        except (GdbGone, UnwinderGone):
             return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
 
     def _like(self, pid: int) -> int:

@@ -54,7 +54,8 @@ _AT_S: Final = 2.0
 _THREADS_S: Final = 0.02  # between two checks for threads that were born
 _FILES_S: Final = 1.0
 _LEARN: Final = 3  # throws of a type that nobody wants, until a kernel filter drops it
-_UNWANTED_MOST: Final = 100  # a second
+_UNWANTED_MOST: Final = 100  # in `_UNWANTED_S`
+_UNWANTED_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +323,7 @@ class Stopper:
     def _passed_by(self, call: Call, *, learn: bool) -> None:
         """A call that nobody wants; `learn`: nor any other of its type."""
         now_s = time.monotonic()
-        self._lately = [when for when in self._lately if when > now_s - 1.0] + [now_s]
+        self._lately = [when for when in self._lately if when > now_s - _UNWANTED_S] + [now_s]
         if len(self._lately) > _UNWANTED_MOST:
             self._end(f"More than {_UNWANTED_MOST} calls a second that do not match would each stop a thread.")
             return

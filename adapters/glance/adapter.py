@@ -22,7 +22,7 @@ from livedbg.model.errors import LivedbgError, TargetError, TargetGone, ToolMiss
 from livedbg.model.events import StacksSeen, StatusSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.tools import find_gdb
+from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.glance import Glanced, glance
 from livedbg.touch.stop_budget import stop_budget
@@ -75,7 +75,7 @@ class GlanceAdapter(Adapter):
 
         Raises:
             TouchRefused: touches are forbidden.
-            ToolMissing: not on this machine, or without gdb.
+            ToolMissing: not on this machine, or nothing unwinds.
             TargetError: no thread of the process can be glanced at.
         """
         assert isinstance(intent, Glance)
@@ -101,7 +101,7 @@ class GlanceAdapter(Adapter):
 
     async def _glance(self, context: Context, process: Process, wanted: set[int], why: str) -> None:
         refuse_touch(context.request, "A glance stops each running thread briefly")
-        gdb = self._gdb(context.request)
+        _must_be_possible(context.request)
         async with self._locks[process.id]:
             taken_ns = time.monotonic_ns()
             found = await self._copy(context, process, wanted, why)
@@ -109,7 +109,7 @@ class GlanceAdapter(Adapter):
             self._report(context, process, found)
             if not found.copies:
                 return
-            pool = self._pool = self._pool or UnwinderPool.shared(gdb)
+            pool = self._pool = self._pool or shared_unwinders(context.request)
             try:
                 unwinder = await pool.of(process.pid)
                 unwound = await unwinder.unwind(found.capture, _UNWIND_S)
@@ -169,16 +169,6 @@ class GlanceAdapter(Adapter):
             sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms in total. {budget.sentence}"
             self._emit_status(context, process.id, "watchdog-near", sentence, "run without --glance")
 
-    def _gdb(self, request: Request) -> str:
-        if not ptrace.usable():
-            machine = os.uname().machine
-            raise ToolMissing(f"glances need x86-64, this is {machine}.", "run without --glance", "machine")
-        gdb = find_gdb(request.gdb)
-        if gdb is None:
-            named = f"{request.gdb} was not found." if request.gdb else "gdb is not installed."
-            raise ToolMissing(named, "sudo apt-get install gdb", "gdb-missing")
-        return gdb
-
     def _report(self, context: Context, process: Process, found: Glanced) -> None:
         """Report of which threads there is no stack; withdraw what no longer holds.
 
@@ -206,3 +196,16 @@ class GlanceAdapter(Adapter):
             remedy=remedy,
         )
         context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _must_be_possible(request: Request) -> None:
+    """Refuse where a glance can give nothing.
+
+    Raises:
+        ToolMissing: not on this machine, or nothing unwinds.
+    """
+    if not ptrace.usable():
+        raise ToolMissing(f"glances need x86-64, this is {os.uname().machine}.", "run without --glance", "machine")
+    missing = no_unwinder(request)
+    if missing is not None:
+        raise missing

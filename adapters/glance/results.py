@@ -9,7 +9,7 @@ from livedbg.model import Stack, ids
 from livedbg.model.errors import TargetDenied
 from livedbg.touch.glance import Glanced
 from livedbg.unwind.refusal import Refusal
-from livedbg.unwind.unwinder import Unwound
+from livedbg.unwind.unwound import Unwound
 
 __all__ = ["denied", "skip_reasons", "stacks_of"]
 

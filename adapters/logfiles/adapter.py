@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
 from livedbg.adapters.logfiles.decoding import Decoding
@@ -38,8 +39,7 @@ _BATCH: Final = 1000  # records in one event
 _OPEN_AT_ONCE: Final = 200  # logs that are kept open between checks
 
 
-@dataclass(slots=True)
-class _Round:
+class _Round(Struct):
     """What some slices gave."""
 
     records: list[LogRecord] = field(default_factory=list)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from livedbg.adapters.logfiles.discovery import ProcessLogs
 from livedbg.logs.paths import Scan, scan
@@ -29,8 +30,7 @@ _HEAD_LEAST = 16  # bytes of a beginning that identify a file
 _PART = re.compile(r"(?:\.(?P<number>\d{1,3}))?(?:\.(?:gz|zst))?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A log to open."""
 
     path: Path
@@ -38,8 +38,7 @@ class Candidate:
     mtime_ns: int
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """What a search for logs gave: new ones, and changes of what is to be reported."""
 
     new: list[Candidate]

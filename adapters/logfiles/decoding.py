@@ -6,7 +6,6 @@ more than everything else that is done to a line).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -14,17 +13,13 @@ import msgspec
 from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import Event, Stamp, StatusSeen
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
 
-_EXPLICIT: Final = re.compile(
-    r"\b(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)\b|\b(?:[Ee]rror|[Ff]atal|panic): |^[EF]\d{4} "
-    r"|^\S+(?:Error|Exception): "
-)
-"""What calls itself an error. A line that merely names a class of exceptions is none."""
 _ERROR_SHOWN: Final = 200
 """Characters of an error line that nobody understands."""
 
@@ -38,14 +33,13 @@ class Decoding:
         decoders: the session's decoders.
 
     Attributes:
-        errors: by source, how many records of severity ERROR or worse no decoder understands, and the last one's
-            first line.
+        errors: by source, the records of severity ERROR or worse that no decoder understands.
     """
 
     def __init__(self, decoders: Iterable[LogDecoder]) -> None:
         self._events: list[Event] = []
         self.fed = False
-        self.errors: dict[str, tuple[int, str]] = {}
+        self.errors: dict[str, ErrorLines] = {}
         self._use(list(decoders))
 
     def _use(self, decoders: list[LogDecoder]) -> None:
@@ -102,9 +96,9 @@ class Decoding:
     def _one(self, record: LogRecord, beats: dict[LogDecoder, LogRecord], stamp: Stamp) -> LogRecord:
         hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
         understood = any(word < self._first_beat for word, _, _ in hits)
-        if record.severity.rank >= Severity.ERROR.rank and not understood and _EXPLICIT.search(record.text, 0, 200):
-            count, _ = self.errors.get(record.source, (0, ""))
-            self.errors[record.source] = (count + 1, clean_line(record.text.partition("\n")[0])[:_ERROR_SHOWN])
+        severe = record.severity.rank >= Severity.ERROR.rank
+        if severe and not understood and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):
+            self._not_understood(record)
         if not hits and not self._eager:
             return record
         owners, first_beat = self._owners, self._first_beat  # others, when a decoder fails
@@ -122,6 +116,11 @@ class Decoding:
             if word >= first_beat and owners[word] not in wanted:
                 beats[owners[word]] = record
         return msgspec.structs.replace(record, links=links) if links else record
+
+    def _not_understood(self, record: LogRecord) -> None:
+        found = self.errors.setdefault(record.source, ErrorLines(first=record.line))
+        found.count += 1
+        found.last = clean_line(record.text.partition("\n")[0])[:_ERROR_SHOWN]
 
     def _hand(self, decoder: LogDecoder, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
         if decoder not in self._decoders:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from glob import escape, glob
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.linux.descriptors import fdinfo
 from livedbg.linux.procfs import status_fields
@@ -22,8 +23,7 @@ __all__ = ["ProcessLog", "ProcessLogs"]
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err"})
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLog:
+class ProcessLog(Struct, frozen=True):
     """A log of a process.
 
     Attributes:

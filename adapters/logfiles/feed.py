@@ -5,6 +5,8 @@ Invariants:
         that holds one of their triggers.
     logfiles_feed.G2. Of what was there at the beginning of a big log only the newest records are shown; the
         decoders still see all that matters of it.
+    logfiles_feed.G3. A big log's error lines that no decoder understands count like those of a small one; where there
+        are so many that they are not looked for any more, what was not read for them is given in bytes.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import msgspec
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.logs.bytesource import FileBytes
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.error_lines import ALARMS, ErrorLines
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
@@ -40,6 +43,7 @@ _PACKED_RATIO: Final = 10  # how much bigger a packed log gets, about
 _QUIET_S: Final = 0.5  # after which a record counts as complete
 _QUIET_LINE_S: Final = 2.0  # after which a line without an end is shown
 _REST_S: Final = 30.0  # after which a quiet file is closed
+_NO_ERRORS: Final = ErrorLines()
 _DESCRIBE_S: Final = 2.0  # between two descriptions of a log that grows
 
 
@@ -64,6 +68,7 @@ class SourceFeed:
         self._cutter = LineCutter()
         self._skimmer: Skimmer | None = None
         self._skim_until = 0
+        self._unread = 0  # bytes that were passed over and not searched for errors
         self._format: str | None = None
         self._last_data = time.monotonic()
         self._described = 0.0
@@ -165,15 +170,17 @@ class SourceFeed:
         """The description of the log, when it has changed and it is time to say so."""
         number = None if self._skimmer is not None else self._cutter.number
         lines = None if number is None else number - 1 + self._cutter.open
-        errors, last_error = self._decoding.errors.get(self.source.id, (0, ""))
+        errors = self._decoding.errors.get(self.source.id, _NO_ERRORS)
         now = msgspec.structs.replace(
             self.source,
             size=self.tail.size,
             lines=lines,
             format=self._assembler.format or self._format,
             last_wall_ns=self._newest_ns,
-            errors=errors,
-            last_error=last_error,
+            errors=errors.count,
+            first_error_line=errors.first,
+            last_error=errors.last,
+            unread=self._unread + (self._skimmer.unread if self._skimmer is not None else 0),
         )
         if now == self.source or not (force or time.monotonic() - self._described > _DESCRIBE_S):
             return None
@@ -195,7 +202,7 @@ class SourceFeed:
         if triggers is None:
             return False
         self._skimmer = Skimmer(
-            self._assembler, triggers, self._cutter.offset, self._cutter.number, self._decoding.beats
+            self._assembler, triggers, self._cutter.offset, self._cutter.number, self._decoding.beats, alarms=ALARMS
         )
         self.tail.seek(self._cutter.offset)
         self._skim_until = until
@@ -208,6 +215,7 @@ class SourceFeed:
         if isinstance(self.tail, PackedFile):
             self._fed(self._skimmer.feed(b"\n"), stamp)  # its last line may have no end
         self._fed(self._skimmer.flush(), stamp)
+        self._unread += self._skimmer.unread
         self._cutter = LineCutter(self._skimmer.offset, self._skimmer.number)
         self.tail.seek(self._skimmer.offset)
         self._skimmer = None
@@ -216,6 +224,7 @@ class SourceFeed:
         """The file was rotated or truncated: end what the old one held."""
         if self._skimmer is not None:
             self._fed(self._skimmer.flush(), stamp)
+            self._unread += self._skimmer.unread
             self._skimmer = None
             records = []
         else:

@@ -1,4 +1,4 @@
-"""Native stacks of blocked threads, without a stop: copies unwound in a gdb that never attaches."""
+"""Native stacks of blocked threads, without a stop: copies that are unwound in another process."""
 
 from __future__ import annotations
 

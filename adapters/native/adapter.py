@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
+
+from msgspec import Struct, field
 
 from livedbg.gdbmi import GdbTimeout
 from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
-from livedbg.model.errors import LivedbgError, TargetError, ToolMissing
-from livedbg.model.events import Event, StacksSeen, StatusSeen
+from livedbg.model.errors import LivedbgError, TargetError
+from livedbg.model.events import StacksSeen, StatusSeen
 from livedbg.model.intents import Intent, WantStacks
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.sources import StackSources
 from livedbg.session.tools import find_gdb
+from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.capture import capture
+from livedbg.unwind.errors import UnwindTimeout
+from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
-from livedbg.unwind.unwinder import Unwound
+from livedbg.unwind.unwound import Unwound
 
 __all__ = ["NativeAdapter"]
 
 _CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
 _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
-_LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for: gdb's CPU time, and ours
-_SILENT_S: Final = 5.0  # after which a gdb that has given no stacks is named
+_LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for
+_SILENT_S: Final = 5.0  # after which an unwinder that has given no stacks is named
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     """One process.
 
     Attributes:
@@ -53,11 +56,14 @@ class NativeAdapter(Adapter):
 
     name: ClassVar[str] = "native"
     sees: ClassVar[str] = "native stacks of threads that are blocked in a system call"
-    cost: ClassVar[str] = "no stop; copying takes about 0.1 ms per thread, and a separate gdb needs memory for symbols"
+    cost: ClassVar[str] = (
+        "no stop; copying takes about 0.1 ms per thread, and a process of ours needs memory for symbols"
+    )
     handles: ClassVar[tuple[type[Intent], ...]] = (WantStacks,)
 
     def __init__(self) -> None:
         self._watched: dict[str, _Watched] = {}
+        self._sources = StackSources()
         self._pool: UnwinderPool | None = None
         self._problem: LivedbgError | None = None
         self._reported: dict[str, set[str]] = {}
@@ -69,14 +75,12 @@ class NativeAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """See Adapter."""
-        self._problem = _unusable(context.request)
+        self._problem = no_unwinder(context.request)
         if self._problem is not None:
             self._report(context, "", self._problem)
             context.settled()
             return
-        gdb = find_gdb(context.request.gdb)
-        assert gdb is not None
-        self._pool = UnwinderPool.shared(gdb)
+        self._pool = shared_unwinders(context.request)
         warm = {asyncio.create_task(self._warm(self._pool, target.pid)) for target in context.request.processes[:1]}
         try:
             await self._first_threads(context)
@@ -95,7 +99,7 @@ class NativeAdapter(Adapter):
         """Take stacks now, because somebody asks.
 
         Raises:
-            ToolMissing: there is no usable gdb.
+            ToolMissing: there is nothing that unwinds.
             LivedbgError: the stacks can't be taken.
         """
         assert isinstance(intent, WantStacks)
@@ -109,12 +113,12 @@ class NativeAdapter(Adapter):
         threads = [t for t in context.snapshot().threads_of(process.id) if not intent.threads or t.id in intent.threads]
         watched = self._watched.setdefault(process.id, _Watched())
         async with watched.lock:
-            await self._take(context, process, threads, _LIMIT_ASKED_S)
+            await self._take(context, process, threads, _LIMIT_ASKED_S, values=intent.local_variables)
 
     async def _warm(self, pool: UnwinderPool, pid: int) -> None:
-        """Start the first gdb while others read the processes."""
+        """Start what unwinds while others read the processes."""
         with contextlib.suppress(LivedbgError):  # the first capture will report what is wrong
-            await pool.of(pid)
+            await pool.warm(pid)
 
     async def _first_threads(self, context: Context) -> None:
         for _ in range(_PATIENCE):
@@ -145,7 +149,7 @@ class NativeAdapter(Adapter):
                 moving: set[str] = set()
                 try:
                     moving = await self._take_reporting(context, process, [thread for thread, _ in due])
-                except GdbTimeout as error:  # a busy host: once more, after a rest
+                except (GdbTimeout, UnwindTimeout) as error:  # a busy host: once more, after a rest
                     moving = {thread.id for thread, _ in due}
                     self._report(context, process.id, error)
                 except LivedbgError as error:
@@ -159,28 +163,34 @@ class NativeAdapter(Adapter):
                 watched.next_s = time.monotonic() + pause_s
 
     async def _take_reporting(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
-        """`_take`, and a status where gdb is slow: a report of one sample must say why there are no stacks."""
+        """`_take`, and a status where it takes long: a report of one sample must say why there are no stacks."""
         taking = asyncio.ensure_future(self._take(context, process, threads, _LIMIT_S))
         try:
             if not (await asyncio.wait({taking}, timeout=_SILENT_S))[0]:
-                gdb = find_gdb(context.request.gdb)
-                what = f"{gdb} has not answered for {_SILENT_S:g} s."
-                remedy = f"try it alone: {gdb} -nx -batch; or --gdb PATH, or --no-native"
-                self._report(context, process.id, GdbTimeout(what, remedy, "gdb-slow"))
+                self._report(context, process.id, _silent(context.request))
             return await taking
         finally:
             if not taking.done():
                 taking.cancel()
                 await _whatever_comes(taking)
 
-    async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> set[str]:
+    async def _take(
+        self, context: Context, process: Process, threads: list[Thread], limit_s: float, *, values: bool = False
+    ) -> set[str]:
         """Copy, unwind, emit.
+
+        Args:
+            context: where it is emitted.
+            process: of the threads.
+            threads: whose stacks are taken.
+            limit_s: time limit of the unwinding.
+            values: local variables too, also where the session does not ask for them.
 
         Returns:
             The threads that moved meanwhile, of which there is no stack.
 
         Raises:
-            LivedbgError: gdb failed, or the process can't be read.
+            LivedbgError: it can't be unwound, or the process can't be read.
         """
         assert self._pool is not None
         if not threads:
@@ -193,7 +203,8 @@ class NativeAdapter(Adapter):
             if not copied.threads:
                 return moving
             unwinder = await self._pool.of(process.pid)
-            unwound = await unwinder.unwind(copied, limit_s)
+            values = values or context.request.local_variables
+            unwound = await unwinder.unwind(copied, limit_s, values=values)
         except OSError as error:
             raise TargetError(
                 f"The stacks of {process.pid} can't be read: {error.strerror}.", "", "no-stacks"
@@ -201,20 +212,21 @@ class NativeAdapter(Adapter):
         except LivedbgError:
             await self._pool.drop(process.pid)
             raise
-        context.emit(self._event(unwound, ids, taken_ns, context))
-        for sentence in unwinder.too_slow:
+        stacks = await self._sources.added(process.pid, self._stacks(unwound, ids, taken_ns))
+        context.emit(StacksSeen(stacks=stacks, **context.stamp()))
+        for note in unwinder.notes:
             status = SourceStatus(
                 source=self.name,
                 target=process.id,
                 health=SourceHealth.DEGRADED,
-                code="symbols-too-slow",
-                sentence=f"{sentence} Frames in it have no names, and stacks may end there.",
+                code=note.code,
+                sentence=note.sentence,
             )
             context.emit(StatusSeen(status=status, **context.stamp()))
         return moving
 
-    def _event(self, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int, context: Context) -> Event:
-        stacks = tuple(
+    def _stacks(self, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int) -> tuple[Stack, ...]:
+        return tuple(
             Stack(
                 thread=ids[tid],
                 frames=stack.frames,
@@ -227,7 +239,6 @@ class NativeAdapter(Adapter):
             for tid, stack in unwound.items()
             if tid in ids and stack.frames
         )
-        return StacksSeen(stacks=stacks, **context.stamp())
 
     def _withdraw(self, context: Context, target: str) -> None:
         """Withdraw what was reported of a process."""
@@ -256,11 +267,11 @@ async def _whatever_comes(work: asyncio.Future[Any]) -> None:
             await asyncio.shield(work)
 
 
-def _unusable(request: Request) -> LivedbgError | None:
-    """Why native stacks can't be had here at all."""
-    if os.uname().machine != "x86_64":
-        return ToolMissing("they need x86-64.", "livedbg stacks --no-native", "machine")
-    if find_gdb(request.gdb) is None:
-        named = f"{request.gdb} was not found." if request.gdb else "gdb is not installed."
-        return ToolMissing(named, "sudo apt-get install gdb", "gdb-missing")
-    return None
+def _silent(request: Request) -> LivedbgError:
+    """What is said while the first stacks take long."""
+    if request.gdb is None and usable():
+        what = f"livedbg-unwind has not answered for {_SILENT_S:g} s."
+        return UnwindTimeout(what, "wait; or --gdb gdb, or --no-native", "unwind-slow")
+    gdb = find_gdb(request.gdb)
+    what = f"{gdb} has not answered for {_SILENT_S:g} s."
+    return GdbTimeout(what, f"try it alone: {gdb} -nx -batch; or --gdb PATH, or --no-native", "gdb-slow")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader, read_statements
 from livedbg.adapters.nvfuser.model import NvfuserModel
@@ -21,8 +22,7 @@ _QUIET_S: Final = 1.0  # after which a statement counts as whole
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(slots=True)
-class _Followed:
+class _Followed(Struct):
     source: LogSource
     path: Path
     reader: StatementReader = field(default_factory=StatementReader)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
@@ -25,8 +26,7 @@ _STATES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A line that a claim rests on.
 
     Attributes:
@@ -49,8 +49,7 @@ class Mark:
 NOWHERE: Final = Mark("")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The log that contains a statement.
 
     Attributes:
@@ -68,8 +67,7 @@ class Place:
         return Mark(f"{self.name}:{line}" if line is not None else self.name, self.path, self.wall_ns, self.log)
 
 
-@dataclass(slots=True)
-class GroupRecord:
+class GroupRecord(Struct):
     """One segment.
 
     Attributes:
@@ -109,8 +107,7 @@ class GroupRecord:
             self.phase, self.mark, self.text, self.inferred = phase, mark, text, inferred
 
 
-@dataclass(slots=True)
-class FusionRecord:
+class FusionRecord(Struct):
     """A fusion as it was cut once.
 
     Attributes:

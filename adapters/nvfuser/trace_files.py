@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
 from livedbg.linux.procfs import process_exists
@@ -26,8 +27,7 @@ _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(slots=True)
-class _Trace:
+class _Trace(Struct):
     path: Path
     reader: TraceReader = field(default_factory=TraceReader)
     inode: int = 0

@@ -21,8 +21,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.proc.threads import ThreadSample
 from livedbg.adapters.proc.unseen import unseen_relative
@@ -49,8 +50,7 @@ _HELD_BACK: Final = re.compile(r"refrigerator|freez|seccomp|ptrace|signal_stop")
 _DESCRIPTORS: Final = frozenset({"pipe", "socket", "eventfd", "flock"})
 
 
-@dataclass(frozen=True, slots=True)
-class Asleep:
+class Asleep(Struct, frozen=True):
     """What could wake a process.
 
     Attributes:

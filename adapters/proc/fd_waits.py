@@ -20,6 +20,9 @@ __all__ = ["FdWaits"]
 _NESTED = 2
 """How deep epoll sets inside epoll sets are followed."""
 
+_SHOWN = 200
+"""Characters of a path or an address that are shown."""
+
 
 class FdWaits:
     """Describes the descriptor waits of one process.
@@ -42,13 +45,13 @@ class FdWaits:
             return f"descriptor {fd}"
         if found.kind in ("pipe", "socket", "eventfd", "epoll", "timerfd", "signalfd", "pidfd", "inotify"):
             return f"{found.kind} {fd}"
-        return clean_line(found.link, 200)
+        return _shown(found.link)
 
     def socket_address(self, fd: int) -> str | None:
         """The local address of a socket, for `accept on …`."""
         found = describe(self._pid, fd)
         socket = self._view.scene.sockets(self._pid).get(found.number) if found and found.kind == "socket" else None
-        return clean_line(socket.local, 200) if socket is not None and socket.local else None
+        return _shown(socket.local) if socket is not None and socket.local else None
 
     def time_limit(self, fd: int, direction: str) -> float | None:
         """Seconds after which a call that is blocked on a socket gives up; 0 for never, None if not known."""
@@ -145,9 +148,9 @@ class FdWaits:
         writers = sorted({h.pid for h in everybody if "w" in h.access})
         attributes |= {"readers": " ".join(map(str, readers)), "writers": " ".join(map(str, writers))}
         attributes |= _ended_by(outside(found, everybody, pids) if holders else "")
-        name = f"pipe {found.fd} of {self._pid}" if found.link.startswith("pipe:") else clean_line(found.link, 200)
+        name = f"pipe {found.fd} of {self._pid}" if found.link.startswith("pipe:") else _shown(found.link)
         resource = self._resource("pipe", found.number, name, state, attributes)
-        evidence = f"fd {found.fd} -> {clean_line(found.link, 200)}, waits until it is not {state}"
+        evidence = f"fd {found.fd} -> {_shown(found.link)}, waits until it is not {state}"
         wakers = Wakers(frozenset(pids), outside=unseen_end(found, everybody, pids))
         return Waited(resource.id, evidence, resource, holders, wakers=wakers)
 
@@ -213,10 +216,14 @@ class FdWaits:
 
     def _file(self, found: Descriptor, direction: str) -> Waited:
         """Something whose other end is no process of this machine: a terminal, a device, signals."""
-        link = clean_line(found.link, 200)
+        link = _shown(found.link)
         attributes = {"what": found.kind, "path": link} | idle_attributes(self._pid, found, direction)
         resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", attributes)
         return Waited(resource.id, f"fd {found.fd} -> {link}", resource, wakers=Wakers(outside=_source(found, link)))
+
+
+def _shown(text: str) -> str:
+    return clean_line(text, _SHOWN)
 
 
 def _source(found: Descriptor, link: str) -> str:
@@ -235,7 +242,7 @@ def _ended_by(reason: str) -> dict[str, str]:
 def _socket_attributes(socket: Socket) -> dict[str, str]:
     attributes = {"protocol": socket.protocol}
     if socket.local:
-        attributes["local"] = clean_line(socket.local, 200)
+        attributes["local"] = _shown(socket.local)
     if socket.remote:
         attributes["peer"] = socket.remote
     if socket.listening:

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.linux.abi import COND_LAYOUTS, MutexLayout, RwlockLayout
 from livedbg.linux.procfs import BlockedSyscall
@@ -69,8 +70,7 @@ class FutexCall(NamedTuple):
         return cls(address, command, value & 0xFFFF_FFFF, not operation & _PRIVATE, timeout != 0, call.sp)
 
 
-@dataclass(frozen=True, slots=True)
-class FutexWait:
+class FutexWait(Struct, frozen=True):
     """What it is.
 
     Attributes:
@@ -96,7 +96,9 @@ class FutexWait:
 IsThread = Callable[[int], bool]
 
 
-def classify(call: FutexCall, memory: bytes | None, is_thread: IsThread, *, glibc: bool = True) -> FutexWait:
+def classify(
+    call: FutexCall, memory: bytes | None, is_thread: IsThread, *, glibc: bool = True, parks: bool = True
+) -> FutexWait:
     """What a thread waits for.
 
     Args:
@@ -105,13 +107,14 @@ def classify(call: FutexCall, memory: bytes | None, is_thread: IsThread, *, glib
             can't be read.
         is_thread: whether a number is that of a live thread that could hold this lock.
         glibc: the layouts of glibc's lock types hold.
+        parks: it may be `parked`.
     """
     if memory is None or len(memory) < 2 * AROUND:
         return _plain(call, None)
     words = _Words(memory)
     found = _by_kernel_abi(call, words, is_thread)
     if found is None and glibc:
-        for recognise in (_parked, _mutex, _rwlock, _semaphore, _barrier, _condition):
+        for recognise in (*((_parked,) if parks else ()), _mutex, _rwlock, _semaphore, _barrier, _condition):
             found = recognise(call, words, is_thread)
             if found is not None:
                 break
@@ -182,10 +185,11 @@ def _kind_name(kind: int) -> str:
     return f"{name}, process-shared" if kind & _PSHARED else name
 
 
-def _parked(call: FutexCall, _words: _Words, _is_thread: IsThread) -> FutexWait | None:
+def _parked(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWait | None:
     """glibc parks a thread for ever on a word of its own stack when the kernel answers EDEADLK to
-    LOCK_PI (pthread_mutex_lock.c, "Delay the thread indefinitely")."""
-    if call.command == _WAIT_BITSET and not call.timed and 0 <= call.address - call.sp < 512:
+    LOCK_PI (pthread_mutex_lock.c, "Delay the thread indefinitely"). An object of the user's own looks the same."""
+    zero = call.value == 0 and words[0] == 0
+    if zero and call.command == _WAIT_BITSET and not call.timed and 0 <= call.address - call.sp < 512:
         evidence = f"parked on its own stack ({call.address:#x}): the kernel found a cycle of PI mutexes (EDEADLK)"
         return FutexWait("parked", call.address, "pthread_mutex_lock", evidence, inferred=True)
     return None
@@ -218,13 +222,13 @@ def _mutex(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | N
 
 
 def _rwlock(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | None:
-    if call.command != _WAIT_BITSET or call.value not in (2, 3) or words[0] not in (call.value, 0, 1, 2, 3):
+    if call.command != _WAIT_BITSET or call.value not in (2, 3) or words[0] > 3:
         return None
     for at, side in ((_RWLOCK.phase_futex, "rd"), (_RWLOCK.writers_futex, "wr")):
         base = -at
         readers, writers = words[base + _RWLOCK.readers], words[base + _RWLOCK.writers]
         writer, shared = words[base + _RWLOCK.current_writer], words[base + _RWLOCK.shared]
-        held_by_writer = writer != 0 and is_thread(writer)
+        held_by_writer = bool(writer) and is_thread(writer)
         padding = words[base + 16] == 0 and words[base + 20] == 0
         if shared > 1 or not padding or not (held_by_writer or (writer == 0 and (readers or writers))):
             continue

@@ -11,8 +11,9 @@ Invariants:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.linux.cgroups import CpuLimit, Group, read_cpu, read_frozen, read_memory, view_of
 from livedbg.model import Resource, ids
@@ -35,8 +36,7 @@ _STALLED: Final = 0.2
 """Shares from which on a group is reported."""
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """What is known of one group.
 
     Attributes:

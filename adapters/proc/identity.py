@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from livedbg.linux import procfs
 from livedbg.linux.access import user_name
+from livedbg.linux.live_environment import LiveEnvironment
 from livedbg.linux.procfs import CLOCK_TICK_NS
 from livedbg.linux.ranks import rank_of
 from livedbg.session.systems import systems
@@ -38,8 +40,7 @@ def _boot_wall_ns() -> int:
 _BOOT_WALL_NS: Final = _boot_wall_ns()
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """What a process is; strings are sanitised.
 
     Attributes:
@@ -61,8 +62,12 @@ def start_wall_ns(start_ticks: int) -> int:
     return _BOOT_WALL_NS + start_ticks * CLOCK_TICK_NS
 
 
-def read_identity(pid: int) -> Identity:
+def read_identity(pid: int, live: LiveEnvironment | None = None) -> Identity:
     """What a process is, as far as it may be seen.
+
+    Args:
+        pid: the process.
+        live: reads its environment as it is now, for a rank that was set after exec.
 
     Raises:
         OSError: it is gone.
@@ -72,6 +77,8 @@ def read_identity(pid: int) -> Identity:
         everything = procfs.read_environment(pid)
     except OSError:
         everything = {}
+    if live is not None and rank_of(everything) is None:
+        everything |= live.read()
     prefixes = _prefixes()
     wanted = {n: v for n, v in everything.items() if n in _NAMES or n.startswith(prefixes)}
     environment = {clean_line(n, 100): clean_line(v, 400) for n, v in wanted.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
@@ -12,6 +12,7 @@ from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.abi import MutexLayout
+from livedbg.linux.maps import Mapping, find_mapping
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import Resource, ids
 
@@ -52,12 +53,9 @@ class LockWaits:
             tid: the thread.
         """
         futex = FutexCall.of(call)
-        found = classify(
-            futex,
-            around,
-            lambda number: self._view.numbers.find(number, elsewhere=futex.shared) is not None,
-            glibc=self._view.libc.layouts_known,
-        )
+        found = self._classify(futex, around)
+        if found.kind == "parked" and self._in_users_frame(call):
+            found = self._classify(futex, around, parks=False)
         if found.kind == "parked":
             return Wait(PARKED, False, self._parked(call, found, tid))
         if found.kind == "join":
@@ -68,6 +66,30 @@ class LockWaits:
         if found.kind in ("futex", "mutex") and found.owner is None and futex.value == 2:
             found = self._stdio(futex, found)  # half an address may look like the number of a thread that has ended
         return Wait(found.waits_in, futex.timed, (self._waited(found, futex.shared),))
+
+    def _classify(self, futex: FutexCall, around: bytes | None, *, parks: bool = True) -> FutexWait:
+        return classify(
+            futex,
+            around,
+            lambda number: self._view.numbers.find(number, elsewhere=futex.shared) is not None,
+            glibc=self._view.libc.layouts_known,
+            parks=parks,
+        )
+
+    def _in_users_frame(self, call: BlockedSyscall) -> bool:
+        """Whether a word of a thread's stack is of the user's code: a return address into other code than the C
+        library's lies between the system call and it. Where the library is part of the executable, it may be."""
+        if self._view.libc.static:
+            return True
+        try:
+            data = memory.read(self._pid, call.sp, (call.args[0] - call.sp) // 8 * 8)
+        except OSError:
+            return False
+        words = [word for (word,) in struct.iter_unpack("<Q", data)]
+        if _leaves(words, call.pc, self._view.mappings_with(call.pc)):
+            return True
+        self._view.mappings = []  # code may have been loaded since they were read
+        return _leaves(words, call.pc, self._view.mappings_with(call.pc))
 
     def _thread(self, number: int | None, shared: bool) -> str | None:
         where = self._view.numbers.find(number, elsewhere=shared) if number else None
@@ -112,7 +134,7 @@ class LockWaits:
             if where is None or where[1] == tid:
                 continue
             evidence = f"{parked.evidence}; PI mutex {address:#x} on its stack, owner {owner}"
-            found = FutexWait("mutex", address, parked.waits_in, evidence, owner, "locked", {"kind": "PI"}, True)
+            found = FutexWait("mutex", address, parked.waits_in, evidence, owner, "locked", {"kind": "PI"})
             possible.append(self._waited(found, bool(kind & 128), inferred=True))
         return tuple(possible)
 
@@ -132,3 +154,10 @@ class LockWaits:
         return FutexWait(
             "mutex", futex.address, "lock of a stdio stream", evidence, number, "locked", {"kind": "stdio stream"}, True
         )
+
+
+def _leaves(words: Iterable[int], pc: int, mappings: Sequence[Mapping]) -> bool:
+    """Whether some of the words lead into code of another file than `pc`."""
+    here = find_mapping(mappings, pc)
+    found = (find_mapping(mappings, word) for word in words)
+    return here is not None and any(m is not None and "x" in m.permissions and m.path != here.path for m in found)

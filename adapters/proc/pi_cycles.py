@@ -5,6 +5,9 @@ PI mutexes, for the caller. The parked thread no longer says which mutex it want
 at the far end of those who wait behind the parked thread, or, when several threads of one cycle ran
 into it at once and were parked, behind another parked one. Often the mutex's address is still on the
 stack: it counts when its owner is the only thread that this leaves. Whatever is chosen is marked as inferred.
+
+Invariants:
+    pi_cycles.P1. Only who waits for a PI mutex waits behind a parked thread: the kernel follows no other lock.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
     for tid, wait in waits.items():
         if wait.waits_in != PARKED:
             for waited in wait.waited:
-                for holding in waited.holders:
+                for holding in waited.holders if _is_pi(waited) else ():
                     waiters[holding.entity].append(ids.thread(host, pid, tid))
     threads = {tid: ids.thread(host, pid, tid) for tid in parked}
     ends = {tid: _farthest(thread, waiters) for tid, thread in threads.items()}
@@ -44,6 +47,10 @@ def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
         behind_others = {end for other in parked if other != tid for end in ends[other]}
         owners = (ends[tid] | behind_others) - {thread}
         waits[tid] = Wait("pthread_mutex_lock", False, _choose(waits[tid].waited, owners))
+
+
+def _is_pi(waited: Waited) -> bool:
+    return waited.resource is not None and waited.resource.attributes.get("kind", "").startswith("PI")
 
 
 def _farthest(thread: str, waiters: dict[str, list[str]]) -> set[str]:

@@ -7,9 +7,10 @@ that of a garbage collector, a timer or a loop that polls.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task
@@ -23,8 +24,7 @@ _SEARCHED: Final = 64 << 20
 """Bytes of a program that are searched for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnseenRuntime:
+class UnseenRuntime(Struct, frozen=True):
     """One of them.
 
     Attributes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from livedbg.adapters.proc.fd_waits import FdWaits
 from livedbg.adapters.proc.file_lock_waits import FileLockWaits

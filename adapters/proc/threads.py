@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import dataclass
+import time
 from typing import ClassVar, Final
 
+from msgspec import Struct
+
 from livedbg.linux import procfs
-from livedbg.linux.last_ran import last_ran_mono_ns
+from livedbg.linux.last_ran import LEAST_NS, last_ran_mono_ns
 from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace, same_namespace
 from livedbg.linux.procfs import BlockedSyscall, Running
 from livedbg.model import ThreadState
@@ -28,8 +30,7 @@ _FULL_EVERY: Final = 32
 """Each thread is read in full at least every so many samples: its name may be changed by others."""
 
 
-@dataclass(slots=True)
-class ThreadSample:
+class ThreadSample(Struct):
     """One sample of a thread.
 
     Attributes:
@@ -115,6 +116,7 @@ class ThreadReader:
         self._raw: dict[int, bytes] = {}
         self._samples: dict[int, ThreadSample] = {}
         self._turn = 0
+        self._blocked_at_first: dict[int, int] = {}
         self._counts = _scheduler_counts()
         self.most_files = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
 
@@ -143,6 +145,11 @@ class ThreadReader:
             if sample is not None:
                 self._samples[tid] = sample
                 changed.append(sample)
+        if self._blocked_at_first:
+            ran = last_ran_mono_ns(self._pid, self._blocked_at_first)
+            for tid, at_ns in ran.items():
+                self._samples[tid].last_ran_ns = at_ns
+            self._blocked_at_first.clear()
         return list(self._samples.values()), changed
 
     def still_waits(self, tid: int) -> bool:
@@ -180,7 +187,9 @@ class ThreadReader:
         blocked = not isinstance(call, Running)
         same = known is not None and known.call == call and blocked
         channel = known.wait_channel if same and known else procfs.wait_channel(self._pid, tid) if blocked else None
-        ran_ns = (last_ran_mono_ns(self._pid, tid) if blocked else None) if known is None else known.last_ran_ns
+        if blocked and known is None and _boot_ns() - stat.start_ticks * procfs.CLOCK_TICK_NS >= LEAST_NS:
+            self._blocked_at_first[tid] = stat.cpu
+        ran_ns = None if known is None else known.last_ran_ns
         calls = None if blocked else procfs.calls_and_waits(self._pid, tid)
         marks = calls + stat.faults if calls is not None else None
         sample = ThreadSample(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns)
@@ -213,6 +222,11 @@ class ThreadReader:
         if file is not None:
             os.close(file)
             ThreadReader.kept -= 1
+
+
+def _boot_ns() -> int:
+    """The clock of `Stat.start_ticks`."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _scheduler_counts() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers
@@ -13,8 +13,7 @@ from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 __all__ = ["ProcessView"]
 
 
-@dataclass(slots=True)
-class ProcessView:
+class ProcessView(Struct):
     """One process.
 
     Attributes:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource
 
 __all__ = ["NO_WAIT", "UNTOLD", "Holding", "Wait", "Waited", "Wakers", "edges_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     """Who holds or serves something, and how that is known."""
 
     entity: str
@@ -21,8 +19,7 @@ class Holding:
     inferred: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wakers:
+class Wakers(Struct, frozen=True):
     """What could end a wait.
 
     Attributes:
@@ -40,8 +37,7 @@ class Wakers:
 UNTOLD = Wakers(outside="livedbg can't tell what could end its wait")
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Struct, frozen=True):
     """One thing that a thread waits for.
 
     Attributes:
@@ -59,8 +55,7 @@ class Waited:
     wakers: Wakers = UNTOLD
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """What a thread waits for: any one of `waited`.
 
     Attributes:

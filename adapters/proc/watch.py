@@ -25,6 +25,7 @@ from livedbg.linux import procfs
 from livedbg.linux.abi import native_abi
 from livedbg.linux.access import Problem, access_problem
 from livedbg.linux.libc import Libc, detect_libc
+from livedbg.linux.live_environment import LiveEnvironment
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall, Stat
 from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState, ids
@@ -90,6 +91,7 @@ class ProcessWatch:
         self._blind = False
         self._turn = -1
         self._identity = Identity()
+        self._environment: LiveEnvironment | None = None
         self._image = ""
         self._process: Process | None = None
         self._threads: dict[int, Thread] = {}
@@ -212,19 +214,22 @@ class ProcessWatch:
         if self._turn % _IDENTITY_EVERY and image == self._image:
             return []
         self._scene.groups.forget(self.pid)
-        self._identity = read_identity(self.pid)
         if image == self._image and not self._blind:
+            self._identity = read_identity(self.pid, self._environment)
             return []
         self._image = image
-        self._waits = self._sleeper = None
+        self._waits = self._sleeper = self._environment = None
         found = access_problem(self.pid) or problems.machine_problem(self.pid)
         self._blind = found is not None
         if found is None:
             view, libc = self._view()
-            found = problems.libc_problem(self.pid, libc) if view.mappings else None
+            found = problems.runtime_problem(self.pid)  # says more than the C library: a Go program has none
+            found = found or (problems.libc_problem(self.pid, libc) if view.mappings else None)
             self._waits = WaitReader(view)
             self._sleeper = AsleepReader(view)
-        return self._tell(found or problems.runtime_problem(self.pid))
+            self._environment = None if self.role else LiveEnvironment(self.pid, view.mappings, libc)
+        self._identity = read_identity(self.pid, self._environment)
+        return self._tell(found)
 
     def _tell(self, found: Problem | None) -> list[Event]:
         """Statuses of a problem that is new, and of those that are no more."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from livedbg.adapters.python.held import held_locks
-from livedbg.adapters.python.waits import LockWait, Sample
+from livedbg.adapters.python.samples import LockWait, Sample
 from livedbg.cpython.interpreter import Interpreter, find_interpreter
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import procfs

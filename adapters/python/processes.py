@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from livedbg.adapters.python.forks import Inherited, find_inherited
-from livedbg.adapters.python.waits import Sample, sample
+from livedbg.adapters.python.samples import Sample
+from livedbg.adapters.python.waits import Kernel, sample
 from livedbg.cpython.interpreter import Interpreter
 from livedbg.cpython.threads import PyThread, ThreadReader
 from livedbg.linux import memory, namespaces, procfs
@@ -26,6 +27,7 @@ class PythonProcess:
 
     Attributes:
         last: the newest good sample; empty before the first.
+        reader: reads its threads; None where its layout is not known.
         inherited: locks whose owner is no thread of this process, by address.
     """
 
@@ -34,7 +36,7 @@ class PythonProcess:
         self.interpreter = interpreter
         self.last = Sample()
         self.inherited: dict[int, Inherited] = {}
-        self._reader = ThreadReader(pid, interpreter) if self.readable else None
+        self.reader = ThreadReader(pid, interpreter) if self.readable else None
         self._abi = native_abi()
         self._futex = self._abi.futex if self._abi is not None else -1
         self._own_namespace = namespaces.same_namespace(pid)
@@ -51,11 +53,12 @@ class PythonProcess:
         Raises:
             OSError: gone, or not allowed, or it changes too fast.
         """
-        if self._reader is None:
+        if self.reader is None:
             return self.last
         for attempt in range(_TRIES):
             try:
-                self.last = sample(self._reader, self._numbered, self._calls, self._futex, self.last)
+                kernel = Kernel(self.calls, self._runs, self._futex)
+                self.last = sample(self.reader, self._numbered, kernel, self.last)
                 break
             except (PermissionError, ProcessLookupError):
                 raise
@@ -105,11 +108,22 @@ class PythonProcess:
             found[left.pop()] = rest[0]
         return found
 
-    def _calls(self) -> dict[int, SyscallSeen]:
+    def calls(self) -> dict[int, SyscallSeen]:
+        """The system calls of its threads now, by tid."""
         found = {}
         for tid in procfs.thread_ids(self.pid):
             try:
                 found[tid] = procfs.blocked_syscall(self.pid, tid)
             except (FileNotFoundError, ProcessLookupError):
+                continue
+        return found
+
+    def _runs(self, tids: Iterable[int]) -> dict[int, bytes]:
+        """How often, and for how long, threads have run (schedstat)."""
+        found = {}
+        for tid in tids:
+            try:
+                found[tid] = procfs.read_file(f"/proc/{self.pid}/task/{tid}/schedstat")
+            except OSError:
                 continue
         return found

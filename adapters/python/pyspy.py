@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import shutil
 import sys
@@ -26,7 +27,7 @@ from livedbg.model import Frame, ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["PySpy", "SpyFrame", "SpyThread", "find_py_spy", "frames_of"]
+__all__ = ["PySpy", "SpyFrame", "SpyThread", "find_py_spy", "frames_of", "given_name"]
 
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.05
@@ -39,6 +40,10 @@ class SpyLocal(Struct, frozen=True):
 
     name: str
     repr: str | None = None
+
+
+_MADE: Final = re.compile(r"MainThread|(?:Thread|Dummy)-\d+(?: \(.*\))?|")
+_MOST_NAME: Final = 60
 
 
 class SpyFrame(Struct, frozen=True):
@@ -90,6 +95,12 @@ def find_py_spy(wanted: str = "") -> str:
             "py-spy-missing",
         )
     return found
+
+
+def given_name(thread: SpyThread) -> str:
+    """The name that the author of a thread gave it, cleaned; "" for the names that `threading` makes itself."""
+    name = clean_line(thread.thread_name or "", _MOST_NAME)
+    return "" if _MADE.fullmatch(name) else name
 
 
 def frames_of(thread: SpyThread) -> tuple[Frame, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from livedbg.adapters.python.forks import Inherited
-from livedbg.adapters.python.waits import LockWait, NotifyWait, Sample
+from livedbg.adapters.python.samples import LockWait, NotifyWait, Sample
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, ids
 
 __all__ = ["PythonState"]

@@ -14,9 +14,12 @@ _SOURCE = "python"
 _RECOVERABLE = frozenset({"py-spy-failed", "py-spy-missing", "no-permission"})
 _UNKNOWN_SENTENCE = (
     "{label}: livedbg can't read locks of this version: stacks and the GIL's holder come from py-spy; "
-    "waiters of the GIL and holders of locks are unknown."
+    "waiters of the GIL, holders of locks and tasks of event loops (asyncio, trio) are unknown."
 )
-_FREE_SENTENCE = "{label}: this build has no GIL; stacks come from py-spy, holders of locks are unknown."
+_FREE_SENTENCE = (
+    "{label}: this build has no GIL; stacks come from py-spy, "
+    "holders of locks and tasks of event loops (asyncio, trio) are unknown."
+)
 
 
 class Statuses:
@@ -43,6 +46,11 @@ class Statuses:
         if self._reported.get((pid, code)) != status:
             self._reported[pid, code] = status
             self._context.emit(StatusSeen(status=status, **self._context.stamp()))
+
+    def has(self, pid: int, code: str) -> bool:
+        """Whether something was reported about a process that is not good."""
+        known = self._reported.get((pid, code))
+        return known is not None and known.health is not SourceHealth.OK
 
     def failed(self, pid: int, error: LivedbgError) -> None:
         """Report what an error means."""

@@ -10,107 +10,49 @@ What can be known of a lock's owner (CPython 3.11 to 3.13):
 Sources: Modules/_threadmodule.c, Python/{thread_pthread.h,parking_lot.c,ceval_gil.c}, Lib/threading.py.
 
 Invariants:
-    waits.W1. A wait is reported only when the thread sat in the same call before and after the sample.
+    waits.W1. A wait is reported only when the thread sat in the same call before and after the sample, and has not run
+        between: so what the threads of one sample wait for and hold, they did at one moment.
     waits.W2. A holder of the GIL is reported only when it and the switch number were the same before and after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from livedbg.adapters.python.called import library_call, user_frame
 from livedbg.adapters.python.held import Held, held_locks
+from livedbg.adapters.python.samples import GilWait, JoinWait, LockWait, NotifyWait, Sample
 from livedbg.cpython.objects import LockObject, ObjectReader, is_pointer
 from livedbg.cpython.threads import Gil, PyThread, ThreadReader
 from livedbg.linux.procfs import BlockedSyscall, Running, SyscallSeen
 
-__all__ = ["GilWait", "JoinWait", "LockWait", "NotifyWait", "Sample", "sample"]
+__all__ = ["Kernel", "sample"]
 
-_LIBRARY: Final = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/concurrent/futures/thread.py")
 _NEAR: Final = 3  # innermost frames that may have the lock among their values
 _STACK_REACH: Final = 1 << 16
 _EVENT_TO_IDENT: Final = 57 - 32  # ThreadHandle: PyEvent thread_is_exiting at 57, ident at 32 (3.13)
 _SIMPLE_QUEUE: Final = "_queue.SimpleQueue"  # its lock is at +16 too, up to 3.12 (Modules/_queuemodule.c)
 
 
-class GilWait(NamedTuple):
-    """A thread waits for the GIL."""
-
-    tid: int
-    gil: Gil
-
-
-class LockWait(NamedTuple):
-    """A thread waits for a lock.
+class Kernel(NamedTuple):
+    """What the kernel says of the threads of a process.
 
     Attributes:
-        where: the innermost frame that is not the library's.
-        owner: who holds it; None when that is not known.
-        orphan: it is an RLock whose owner is no thread of this process.
+        calls: reads the system call of each.
+        runs: reads what changes whenever one of some threads runs; nothing for those of which it can't be read.
+        futex: number of futex(2).
     """
 
-    tid: int
-    lock: LockObject
-    where: str
-    timed: bool
-    owner: Held | None
-    orphan: bool = False
-
-
-class NotifyWait(NamedTuple):
-    """A thread waits to be notified (Condition.wait, Queue.get, Event.wait, …).
-
-    Attributes:
-        address: of the Condition, or of the queue.
-        label: what the user called, e.g. `Queue.get`.
-        word: semaphore that it sleeps on.
-    """
-
-    tid: int
-    address: int
-    label: str
-    where: str
-    timed: bool
-    word: int
-
-
-class JoinWait(NamedTuple):
-    """A thread waits for another one to end."""
-
-    tid: int
-    target: int
-    where: str
-    timed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What one sample of a process found.
-
-    Attributes:
-        threads: by tid (ours).
-        gils: by address.
-        holders: address of a GIL -> tid of its holder.
-    """
-
-    threads: Mapping[int, PyThread] = field(default_factory=dict)
-    gils: Mapping[int, Gil] = field(default_factory=dict)
-    holders: Mapping[int, int] = field(default_factory=dict)
-    gil_waits: tuple[GilWait, ...] = ()
-    lock_waits: tuple[LockWait, ...] = ()
-    notify_waits: tuple[NotifyWait, ...] = ()
-    join_waits: tuple[JoinWait, ...] = ()
-
-
-Calls = Callable[[], Mapping[int, SyscallSeen]]
+    calls: Callable[[], Mapping[int, SyscallSeen]]
+    runs: Callable[[Iterable[int]], Mapping[int, bytes]]
+    futex: int
 
 
 def sample(
     reader: ThreadReader,
     number_threads: Callable[[list[PyThread]], Mapping[int, PyThread]],
-    calls: Calls,
-    futex: int,
+    kernel: Kernel,
     before: Sample,
 ) -> Sample:
     """Sample all threads of a process once.
@@ -118,23 +60,30 @@ def sample(
     Args:
         reader: of the process.
         number_threads: gives our tids to its thread states.
-        calls: reads the system call of each of its threads.
-        futex: number of futex(2).
+        kernel: what the kernel says of its threads.
         before: the sample before this one; who waited for the GIL then, and only woke to ask for it
             again, still waits.
 
     Raises:
         OSError: the process is gone, may not be read, or changed too much while it was read.
     """
+    calls, runs, futex = kernel
     gils_before = reader.gils()
     calls_before = calls()
+    asleep = [tid for tid, call in calls_before.items() if isinstance(call, BlockedSyscall) and call.number == futex]
+    runs_before = runs(asleep)
     threads = number_threads(reader.threads())
     finder = _Finder(reader.objects, threads, futex)
     found = [finder.wait_of(tid, call) for tid, call in calls_before.items() if tid in threads]
     needs_owner = any(isinstance(wait, LockWait) and not wait.lock.recursive for wait in found)
     held = held_locks(reader.objects, threads) if needs_owner else {}
     calls_after = calls()
-    still = {tid for tid, call in calls_after.items() if call == calls_before.get(tid)}
+    runs_after = runs(asleep)
+    still = {
+        tid
+        for tid in asleep
+        if calls_after.get(tid) == calls_before[tid] and runs_after.get(tid) == runs_before.get(tid)
+    }
     gils = {gil.address: gil for gil in reader.gils()}
     steady = {gil.address for gil in gils_before if gils.get(gil.address) == gil}
     by_address = {thread.address: tid for tid, thread in threads.items()}
@@ -210,7 +159,7 @@ class _Finder:
             return None
         word, timed = call.args[0], call.args[3] != 0
         thread = self._threads[tid]
-        where = _user_frame(thread)
+        where = user_frame(thread)
         parked = self._parked_on(call)
         if parked is not None:
             target = self._joined(thread, parked)
@@ -230,7 +179,7 @@ class _Finder:
             return JoinWait(tid, self._by_join_lock[lock.address], where, timed)
         inner = thread.frames[0]
         if inner.code.name == "Condition.wait" and inner.code.file.endswith("/threading.py") and inner.slots:
-            return NotifyWait(tid, inner.slots[0], _library_call(thread), where, timed, word)
+            return NotifyWait(tid, inner.slots[0], library_call(thread), where, timed, word)
         return LockWait(tid, lock, where, timed, None)
 
     def with_owner(self, wait: LockWait, held: Mapping[int, list[Held]]) -> LockWait:
@@ -239,7 +188,7 @@ class _Finder:
             owner = self._by_ident.get(wait.lock.owner)
             if owner is None:
                 return wait._replace(orphan=wait.lock.owner != 0)
-            return wait._replace(owner=Held(owner, _user_frame(self._threads[owner]), False))
+            return wait._replace(owner=Held(owner, user_frame(self._threads[owner]), False))
         holders = held.get(wait.lock.address, [])
         return wait._replace(owner=holders[0]) if len({holder.tid for holder in holders}) == 1 else wait
 
@@ -287,21 +236,3 @@ class _Finder:
         bound = [pointer for pointer in bound if is_pointer(pointer)]
         found += [(p, h) for p, h in zip(bound, self._objects.heads(bound), strict=True) if h is not None]
         return found
-
-
-def _user_frame(thread: PyThread) -> str:
-    """The innermost frame outside of the threading library."""
-    for frame in thread.frames:
-        if not frame.code.file.endswith(_LIBRARY):
-            return frame.where
-    return thread.frames[-1].where if thread.frames else ""
-
-
-def _library_call(thread: PyThread) -> str:
-    """The outermost of the library's frames: what the user called (`Queue.get`, `Event.wait`)."""
-    name = ""
-    for frame in thread.frames:
-        if not frame.code.file.endswith(_LIBRARY):
-            break
-        name = frame.code.name
-    return name

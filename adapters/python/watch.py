@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from livedbg.adapters.python.loop_watch import LoopWatch
 from livedbg.adapters.python.processes import PythonProcess
-from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of
+from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of, given_name
+from livedbg.adapters.python.samples import Sample
 from livedbg.adapters.python.state import PythonState
 from livedbg.adapters.python.status import Statuses
-from livedbg.adapters.python.waits import Sample
 from livedbg.model import Edge, EdgeKey, Resource, Stack, ids
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen
 from livedbg.session.adapter import Context
 from livedbg.session.pacing import ChangePace, timed
+from livedbg.session.sources import StackSources
 
 __all__ = ["Watch"]
 
 _CUT = "taken while the thread ran: it may be truncated or inconsistent"
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Struct, frozen=True):
     """What was last put on the stream."""
 
     edges: tuple[Edge, ...] = ()
@@ -49,10 +49,13 @@ class Watch:
         self._statuses = statuses
         self._memory_pace = ChangePace(share=0.002, burst_s=0.1)
         self._stack_pace = ChangePace(share=0.0015, burst_s=0.25)
+        self._loop_pace = ChangePace(share=0.002, burst_s=0.2)
+        self._loops = LoopWatch(process, context, statuses)
         self._spy_owner: int | None = None
         self._since: dict[EdgeKey, int] = {}
         self._sent = _Sent()
         self._stacks: dict[str, Stack] = {}
+        self._sources = StackSources()
         self._lock = asyncio.Lock()
 
     async def turn(self, signature: object) -> None:
@@ -64,6 +67,8 @@ class Watch:
         async with self._lock:
             if self._memory_pace.due(signature):
                 await self._sample(signature)
+            if self.process.readable and self._loop_pace.due(signature):
+                await self._sample_loops(signature)
             if self._context.request.stacks != "none" and self._stack_pace.due(signature):
                 try:
                     await self._take_stacks(signature, local_variables=self._context.request.local_variables)
@@ -80,10 +85,13 @@ class Watch:
         """
         async with self._lock:
             await self._sample(None)
+            if self.process.readable:
+                await self._sample_loops(None)
             await self._take_stacks(None, local_variables=local_variables, everything=True)
 
     def forget(self) -> None:
         """The process has ended: take its edges off the graph."""
+        self._loops.forget()
         if self._sent.edges:
             self._context.emit(EdgesReplaced(scope=self._scope, edges=(), **self._context.stamp()))
         self._sent = _Sent()
@@ -95,26 +103,38 @@ class Watch:
     async def _sample(self, signature: object) -> None:
         if not self.process.readable:
             return
+        began_ns = self._context.stamp()["mono_ns"]
         sample, cost = await asyncio.to_thread(timed, self.process.sample)
-        _, ours = timed(self._emit_state, sample)
+        _, ours = timed(self._emit_state, sample, began_ns)
         self._memory_pace.sampled(signature, cost.cpu_s + ours.cpu_s)
+
+    async def _sample_loops(self, signature: object) -> None:
+        try:
+            reading, cost = await asyncio.to_thread(timed, self._loops.sample)
+        except (PermissionError, ProcessLookupError):
+            raise
+        except OSError:
+            self._loops.unreadable()
+            raise
+        _, ours = timed(self._loops.emit, reading)
+        self._loop_pace.sampled(signature, cost.cpu_s + ours.cpu_s)
 
     async def _take_stacks(self, signature: object, *, local_variables: bool, everything: bool = False) -> None:
         try:
             threads = await self._spy.dump(self.process.pid, local_variables=local_variables)
         finally:
             self._stack_pace.sampled(signature, self._spy.cost_s)
-        self._emit_stacks(threads, everything)
+        await self._emit_stacks(threads, everything)
         if not self.process.readable:
             owner = next((thread for thread in threads if thread.owns_gil), None)
             self._spy_owner = self._tid(owner) if owner is not None else None
-            self._emit_state(Sample())
+            self._emit_state(Sample(), self._context.stamp()["mono_ns"])
 
     def _tid(self, thread: SpyThread) -> int | None:
         known = self.process.our_tid(thread.os_thread_id)
         return known if known is not None else self.process.tid_of(thread.thread_id)
 
-    def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
+    async def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
         """Put stacks on the stream: of threads that run, and those that differ from what was last emitted (or all)."""
         stamp = self._context.stamp()
         sample = self.process.last
@@ -134,6 +154,7 @@ class Watch:
                 layer="python",
                 partial=ran,
                 note=_CUT if ran else None,
+                thread_name=given_name(thread),
                 holds_gil=thread.owns_gil if has_gil else None,
                 waits_gil=tid in waiters if self.process.readable and has_gil else None,
             )
@@ -142,10 +163,11 @@ class Watch:
                 changed.append(stack)
             self._stacks[stack.thread] = stack
         if changed:
-            self._context.emit(StacksSeen(stacks=tuple(changed), **stamp))
+            stacks = await self._sources.added(self.process.pid, changed)
+            self._context.emit(StacksSeen(stacks=stacks, **stamp))
 
-    def _emit_state(self, sample: Sample) -> None:
-        """Put edges and resources on the stream, when they changed."""
+    def _emit_state(self, sample: Sample, began_ns: int) -> None:
+        """Put edges and resources on the stream, when they changed; new edges hold since the sample began."""
         state = PythonState(self._context.request.host, self.process.pid)
         layout = self.process.interpreter.layout
         state.add(sample, self.process.inherited, semaphores=layout is not None and not layout.lock_word)
@@ -153,7 +175,7 @@ class Watch:
         if self._spy_owner is not None and runtime is not None and not self.process.interpreter.free_threaded:
             state.owner_by_py_spy(runtime, self._spy_owner)
         stamp = self._context.stamp()
-        self._since = {key: self._since.get(key, stamp["mono_ns"]) for key in state.edges}
+        self._since = {key: self._since.get(key, began_ns) for key in state.edges}
         edges = tuple(structs.replace(e, since_mono_ns=self._since[key]) for key, e in state.edges.items())
         resources = tuple(state.resources.values())
         events: list[Event] = []

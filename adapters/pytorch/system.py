@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System, TensorFiles
+from livedbg.session.systems import Framework, Lazy, Signs, System, TensorFiles
 
 __all__ = ["SYSTEM"]
 
@@ -16,6 +16,15 @@ SYSTEM: Final = System(
     signs=Signs(
         files=(r"/libtorch(?:_cpu|_cuda|_python)?\.so|/libc10\.so",),
         modules=("lib(?:torch|c10)",),
+    ),
+    framework=Framework(
+        modules=(r"lib(?:torch|c10|shm\.so|caffe2)", r"_C\.cpython-"),
+        files=(
+            r"/(?:site|dist)-packages/(?:torch\w*|functorch|triton)/",
+            r"/torch/(?:_\w+|ao|autograd|cuda|distributed|export|fx|jit|multiprocessing|nn|optim|utils)(?:/|\.py$)",
+            r"/torchinductor_",
+        ),
+        functions=(r"(?:at|c10d?|caffe2|torch)::",),
     ),
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h

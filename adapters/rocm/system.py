@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import DeviceVariable, Lazy, Signs, System
+from livedbg.session.systems import DeviceVariable, Framework, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -19,6 +19,7 @@ SYSTEM: Final = System(
         formats=("amd-log",),
         modules=(r"libamdhip64\.so",),
     ),
+    framework=Framework(modules=(r"lib(?:amdhip64|hsa-runtime64|hsakmt|rccl|rocblas|hipblas\w*|MIOpen)\.",)),
     # ROCm documentation, "GPU isolation techniques": it goes before CUDA_VISIBLE_DEVICES, which HIP reads too
     device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
     shapes=Lazy("livedbg.adapters.rocm.log_shapes:SHAPES"),

@@ -16,8 +16,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.model import OUTSIDE, Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
@@ -31,8 +32,7 @@ _HALTED: Final = frozenset({ThreadState.STOPPED, ThreadState.TRACED})
 _OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
 
 
-@dataclass(slots=True)
-class Blocking:
+class Blocking(Struct):
     """Blocking relations.
 
     Attributes:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.analysis.liveness import unseen_runtimes
 from livedbg.analysis.rules.words import name_of, waited_ns
@@ -27,8 +28,7 @@ __all__ = ["Closed", "ClosedSet", "closed_sets"]
 _OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedSet:
+class ClosedSet(Struct, frozen=True):
     """Processes that nothing can wake.
 
     Attributes:
@@ -42,8 +42,7 @@ class ClosedSet:
     waited_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """What is closed, and what is not.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.model import Edge, Evidence, Severity
 
 __all__ = ["NO_DIAGNOSIS", "Diagnosis", "Finding", "Verdict", "VerdictState", "WaitGraph"]
@@ -138,12 +139,14 @@ class Diagnosis:
     Attributes:
         findings: `F1`, `F2`, … in order of importance.
         revision: the snapshot's revision that it was made from.
+        code: tells the user's own code in the stacks of the snapshot.
     """
 
     verdict: Verdict
     findings: Mapping[str, Finding] = field(default_factory=lambda: MappingProxyType({}))
     graph: WaitGraph = field(default_factory=_NoGraph)
     revision: int = 0
+    code: UserCode = field(default=NO_FRAMEWORKS, compare=False, repr=False)
 
 
 NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."))

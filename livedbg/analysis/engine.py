@@ -9,6 +9,7 @@ from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGra
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 from livedbg.analysis.tasks import TaskIndex
+from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.analysis.verdict import ranked, verdict_of
 from livedbg.model.snapshot import Snapshot
 
@@ -22,12 +23,20 @@ class Diagnostician:
         rules: the rules to apply (livedbg.session.rulebook has all of them).
         settings: thresholds of the rules.
         judged: what the rules of single systems judge.
+        code: tells the user's own code in stacks.
     """
 
-    def __init__(self, rules: Sequence[Rule], settings: Settings | None = None, judged: Judged | None = None) -> None:
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        settings: Settings | None = None,
+        judged: Judged | None = None,
+        code: UserCode = NO_FRAMEWORKS,
+    ) -> None:
         self._settings = settings or Settings()
         self._judged = judged or Judged()
         self._rules = tuple(rules)
+        self._code = code
         self._graphs = GraphKeeper()
         self._tasks = TaskIndex()
 
@@ -37,8 +46,8 @@ class Diagnostician:
             return NO_DIAGNOSIS
         graph: WaitGraph = self._graphs.graph_of(snapshot)
         self._tasks.update(snapshot)
-        state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged)
+        state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
         found: list[Finding] = [finding for rule in self._rules for finding in rule.apply(state)]
         findings = ranked(found, state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
-        return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision)
+        return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision, self._code)

@@ -137,11 +137,6 @@ class Graph:
             at = next(iter(stuck or ahead), None)
         return list(path)
 
-    def waits(self, entity: str) -> bool:
-        """Whether something blocks `entity`."""
-        node = self._number(entity)
-        return node is not None and self._arcs.out_degree(node) > 0
-
     @cached_property
     def _stuck(self) -> frozenset[str]:
         return frozenset(member for cycle in self.cycles for member in cycle)
@@ -195,7 +190,7 @@ class Graph:
         found = self.wiring.roots
         most = _RANKED[self.large]
         first, rest = found[:most], found[most:]
-        ranked = sorted(first, key=lambda root: (-self._rank(root[1]), root)) if len(first) > 1 else first
+        ranked = sorted(first, key=lambda root: (-self._rank(root[1]), root))
         return [name for _, name in chain(ranked, rest)]
 
     def _rank(self, root: str) -> int:

@@ -1,8 +1,9 @@
 """Programs that nothing can wake and that may be meant to wait: until Ctrl-C, or while a child serves.
 
 A thread that waits for an `Event` which was lost looks like one that waits for Ctrl-C, and an event loop without
-anything to do looks like one whose tasks wait for each other. What they wait for says nothing of which it is, so a rule
-must not call them stuck.
+anything to do looks like one whose tasks wait for each other; the loop may be one in another thread, which wakes the
+main thread of its runtime (Tcl's notifier, a parked main thread of an asynchronous runtime). What they wait for says
+nothing of which it is, so a rule must not call them stuck.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def may_be_meant(found: ClosedSet, closed: Closed, state: RuleInput) -> str:
     """
     mains = [(main, process) for process in found.processes for main in _main_of(process, found)]
     for main, process in mains:
-        if process.target and (reason := _meant(main, process, state)):
+        if process.target and (reason := _meant(main, process, found, state)):
             return reason
     if any(_waits_for_lock(main, state) for main, _ in mains):
         return ""
@@ -50,10 +51,12 @@ def _main_of(process: Process, found: ClosedSet) -> list[Thread]:
     return [thread for thread in found.threads if thread.process == process.id and thread.tid == process.pid]
 
 
-def _meant(main: Thread, process: Process, state: RuleInput) -> str:
+def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -> str:
     if _LOOPS.match(main.waits_in or "") and _only_wakes_itself(main, state):
         return "an event loop with nothing to do looks the same"
     if not (process.exe or "").rpartition("/")[2].startswith("python"):
+        if _has_idle_loop(main, found, state) and not _waits_for_lock(main, state):
+            return "an event loop in another thread, with nothing to do, looks the same"
         return ""
     stack = state.snapshot.stacks.get(main.id)
     frames = [frame for frame in stack.frames if frame.language == "python"] if stack is not None else []
@@ -62,8 +65,17 @@ def _meant(main: Thread, process: Process, state: RuleInput) -> str:
     return "a program that waits for Ctrl-C looks the same" if _in_event_wait(frames) else ""
 
 
-def _only_wakes_itself(main: Thread, state: RuleInput) -> bool:
-    resources = [state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(main.id)]
+def _has_idle_loop(main: Thread, found: ClosedSet, state: RuleInput) -> bool:
+    """Whether another thread of the process is in an event loop that only its own program could give something to do.
+
+    Python's own waits say more, and are judged by their stacks.
+    """
+    others = [thread for thread in found.threads if thread.process == main.process and thread is not main]
+    return any(_LOOPS.match(thread.waits_in or "") and _only_wakes_itself(thread, state) for thread in others)
+
+
+def _only_wakes_itself(thread: Thread, state: RuleInput) -> bool:
+    resources = [state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id)]
     return bool(resources) and all(one is not None and "wake-up" in one.attributes for one in resources)
 
 
@@ -86,11 +98,10 @@ def _waits_for_lock(main: Thread, state: RuleInput) -> bool:
 def _other_children(found: ClosedSet, closed: Closed, state: RuleInput) -> Iterator[Process]:
     """Living children, grandchildren, … of a set that are in no closed set."""
     stuck = {process.id for one in closed.sets for process in one.processes}
-    family = {process.pid for process in found.processes}
+    family = {(process.host, process.pid) for process in found.processes}
     over = (ThreadState.ZOMBIE, ThreadState.DEAD)
-    host = found.processes[0].host
-    left = [p for p in state.snapshot.processes.values() if p.host == host and not p.exited and p.pid not in family]
-    while children := [process for process in left if process.ppid in family]:
+    left = [p for p in state.snapshot.processes.values() if not p.exited and (p.host, p.pid) not in family]
+    while children := [process for process in left if (process.host, process.ppid) in family]:
         yield from (child for child in children if child.id not in stuck and child.state not in over)
-        family |= {child.pid for child in children}
-        left = [process for process in left if process.pid not in family]
+        family |= {(child.host, child.pid) for child in children}
+        left = [process for process in left if (process.host, process.pid) not in family]

@@ -1,4 +1,4 @@
-"""Workers of Python's own pools that wait for the next job, told by their stacks."""
+"""What threads of Python wait for, told by their stacks: workers of its own pools for a job, others for a semaphore."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from livedbg.model import Frame
 
-__all__ = ["waits_for_job"]
+__all__ = ["waits_for_job", "waits_for_semaphore"]
 
 _WORKERS: Final = frozenset(
     {
@@ -40,3 +40,14 @@ def waits_for_job(frames: Sequence[Frame]) -> bool:
         if not _QUEUES.search(file):
             return False
     return False
+
+
+def waits_for_semaphore(frames: Sequence[Frame]) -> bool:
+    """Whether a thread of Python is in `Semaphore.acquire` or `Barrier.wait` of `threading`.
+
+    Args:
+        frames: innermost first; frames of other languages are left out.
+    """
+    python = [frame for frame in frames if frame.language == "python"][:3]
+    inside = [frame.function for frame in python if (frame.file or "").endswith("/threading.py")]
+    return any(name.startswith(("Semaphore.", "Barrier.")) for name in inside)

@@ -29,19 +29,19 @@ class LayeredDigraph:
     """Nodes are numbers from 0. Made by `of` and `changed`.
 
     Args:
-        base: the lower layer: node indices are the numbers.
+        base: the lower layer: node indices are the numbers; it answers for numbers that it has not as for nodes without
+            arcs.
         came: arcs beside it, by source and by target.
         went: arcs of it that are no more, by source and by target.
         size: how many arcs came or went.
     """
 
-    __slots__ = ("_base", "_came", "_count", "_size", "_went")
+    __slots__ = ("_base", "_came", "_size", "_went")
 
     def __init__(
         self, base: rx.PyDiGraph[None, None], came: tuple[_Arcs, _Arcs], went: tuple[_Arcs, _Arcs], size: int
     ) -> None:
         self._base = base
-        self._count = base.num_nodes()
         self._came = came
         self._went = went
         self._size = size
@@ -75,11 +75,7 @@ class LayeredDigraph:
             return self
         base = self._base.copy()
         base.remove_edges_from(list(_arcs(self._went[0])))
-        added = list(_arcs(self._came[0]))
-        missing = max((max(arc) for arc in added), default=-1) + 1 - self._count
-        if missing > 0:
-            base.add_nodes_from([None] * missing)
-        base.extend_from_edge_list(added)
+        base.extend_from_edge_list(list(_arcs(self._came[0])))  # adds the nodes that are missing, too
         return LayeredDigraph(base, ({}, {}), ({}, {}), 0)
 
     def has(self, arc: Arc) -> bool:
@@ -87,27 +83,24 @@ class LayeredDigraph:
         source, target = arc
         if target in self._came[0].get(source, ()):
             return True
-        below = source < self._count and target < self._count and self._base.has_edge(source, target)
-        return below and target not in self._went[0].get(source, ())
+        return self._base.has_edge(source, target) and target not in self._went[0].get(source, ())
 
     def successors(self, node: int) -> Collection[int]:
         """Where the arcs of a node lead."""
-        below = self._base.successor_indices(node) if node < self._count else ()
-        return self._both(below, node, 0)
+        return self._both(self._base.successor_indices(node), node, 0)
 
     def predecessors(self, node: int) -> Collection[int]:
         """Where the arcs to a node come from."""
-        below = self._base.predecessor_indices(node) if node < self._count else ()
-        return self._both(below, node, 1)
+        return self._both(self._base.predecessor_indices(node), node, 1)
 
     def out_degree(self, node: int) -> int:
         """How many arcs leave a node."""
-        below = self._base.out_degree(node) if node < self._count else 0
+        below = self._base.out_degree(node)
         return below + len(self._came[0].get(node, ())) - len(self._went[0].get(node, ()))
 
     def in_degree(self, node: int) -> int:
         """How many arcs lead to a node."""
-        below = self._base.in_degree(node) if node < self._count else 0
+        below = self._base.in_degree(node)
         return below + len(self._came[1].get(node, ())) - len(self._went[1].get(node, ()))
 
     def sinks(self) -> list[int]:

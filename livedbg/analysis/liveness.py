@@ -10,7 +10,15 @@ Invariants:
     liveness.L4. CPU time of a thread that shows nothing else (livedbg.analysis.burning) is no progress that was seen,
         unless a count of completed work has risen.
     liveness.L6. A thread that sleeps again and again for moments, and does next to nothing between, is no progress that
-        was seen: a loop that polls for something that never comes looks the same.
+        was seen: a loop that polls for something that never comes looks the same. Nor is one that is back in a
+        wait with a time limit for its own program, and did next to nothing before (`join(1)`, `Event.wait(1)`), nor
+        one that sleeps for longer: it says nothing of the thread that it looks after.
+    liveness.L7. Nor is a thread that polls descriptors with a time limit, and does next to nothing between, while
+        another thread of its process has been in one wait for the threshold that nothing explains. Nor is a thread that
+        polls with a time limit and uses little CPU time, while a thread of the job is held up (L8): an event loop runs
+        on beside the thread that it has given a job to.
+    liveness.L8. A program is not called idle while one of its threads has waited for the threshold for what nobody
+        waits for on purpose: a lock (but that of who accepts connections), a barrier, or a semaphore of Python.
     liveness.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
         another process or device may owe it.
 """
@@ -22,7 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.analysis.burning import burns
-from livedbg.analysis.job_waits import waits_for_job
+from livedbg.analysis.job_waits import waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.model import IDLE, POLLS, UNSEEN_RUNTIME, Resource, Thread, ThreadState
@@ -33,7 +41,9 @@ __all__ = [
     "awaits_children",
     "burning",
     "cpu_share",
+    "held_up",
     "idle_thread",
+    "last_waited_for",
     "long_waits",
     "main_threads",
     "napping",
@@ -50,6 +60,11 @@ _NAP_NS: Final = 1_000_000_000
 _MOMENT_NS: Final = 200_000
 """From this many sleeps on, of at most this length on average, each followed by at most this much CPU time: a nap."""
 
+_INSIDE: Final = re.compile(r"sleep|sem_|pthread_|futex")
+"""Waits that nothing from outside ends: what a poll or a read gets may be handled in a moment."""
+
+_HELD: Final = ("mutex:", "rwlock:", "pylock:", "barrier:")
+_POLLS: Final = re.compile(r"poll of|select of|epoll_wait")
 _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
 
 
@@ -60,23 +75,27 @@ def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
     ticks.
     """
     activity = snapshot.activity.get(thread.id)
-    if activity is None:
+    if activity is None or not activity.cpu_total_ns:
         return 0.0
     span = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns - activity.queued_total_ns
-    return activity.cpu_total_ns / max(span, activity.cpu_total_ns) if activity.cpu_total_ns else 0.0
+    return activity.cpu_total_ns / max(span, activity.cpu_total_ns)
 
 
 def _active(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:
     """The threads that run, or used CPU time while they were watched."""
-    active = {name for name, activity in snapshot.activity.items() if activity.cpu_total_ns > 0}
+    active = {name for name, activity in snapshot.activity.items() if activity.cpu_total_ns}
     return [thread for thread in threads if thread.id in active or thread.state is ThreadState.RUNNING]
 
 
 def progressing(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
     """The threads whose CPU time is progress."""
-    unseen = unseen_runtimes(state.snapshot)
-    active = [thread for thread in _active(threads, state.snapshot) if not _ticks(thread, unseen, state)]
-    active = [thread for thread in active if not _naps(thread, state.snapshot)]
+    snapshot = state.snapshot
+    unseen = unseen_runtimes(snapshot)
+    active = [thread for thread in _active(threads, snapshot) if not _ticks(thread, unseen, state)]
+    active = [thread for thread in active if not (_moments(thread, snapshot) or _polls_in_vain(thread, state))]
+    if loops := {thread.id for thread in active if _loops(thread, snapshot)}:
+        alive = [thread for thread in snapshot.threads.values() if not thread.exited]
+        active = [t for t in active if t.id not in loops] if held_up(alive, state) is not None else active
     burnt = {thread.id for thread in burning(active, state)}
     return [thread for thread in active if thread.id not in burnt]
 
@@ -93,18 +112,52 @@ def burning(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
 
 
 def napping(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
-    """The threads that sleep for moments again and again, and do next to nothing between (L6)."""
+    """The threads that wake for moments again and again, and do next to nothing between (L6)."""
     return [thread for thread in threads if _naps(thread, state.snapshot)]
 
 
 def _naps(thread: Thread, snapshot: Snapshot) -> bool:
     activity = snapshot.activity.get(thread.id)
-    asleep = thread.timed is True and (thread.waits_in or "").startswith("sleep")
-    if activity is None or not asleep or activity.runs < _NAPS:
+    if activity is None or not _moments(thread, snapshot):
         return False
     span_ns = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns
-    often = span_ns <= activity.runs * _NAP_NS
-    return often and activity.cpu_total_ns <= activity.runs * _MOMENT_NS and cpu_share(thread, snapshot) < TICK_SHARE
+    often = activity.runs >= _NAPS and span_ns <= activity.runs * _NAP_NS
+    return often or not (thread.waits_in or "").startswith("sleep")  # a longer sleep says itself for how long
+
+
+def _moments(thread: Thread, snapshot: Snapshot) -> bool:
+    """Whether it is in a wait that ends by itself, and did next to nothing between such waits (L6)."""
+    return _INSIDE.match(thread.waits_in or "") is not None and _wakes_by_time(thread, snapshot)
+
+
+def _polls_in_vain(thread: Thread, state: RuleInput) -> bool:
+    """Whether it polls descriptors as briefly, beside a thread of its process that waits and waits (L7)."""
+    if _POLLS.match(thread.waits_in or "") is None or not _wakes_by_time(thread, state.snapshot):
+        return False
+    beside = (other for other in state.snapshot.threads_of(thread.process) if other.id != thread.id)
+    return any(_waits_on(other, state) for other in beside)
+
+
+def _loops(thread: Thread, snapshot: Snapshot) -> bool:
+    """Whether it polls descriptors with a time limit, and uses little CPU time, as an idle event loop does."""
+    polls = _POLLS.match(thread.waits_in or "") is not None and thread.timed is True
+    return polls and cpu_share(thread, snapshot) < TICK_SHARE
+
+
+def _waits_on(thread: Thread, state: RuleInput) -> bool:
+    """Whether it has been in one wait without a time limit for the threshold, and not for what may come."""
+    waited = waited_ns(thread, state.snapshot)
+    if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
+        return False
+    return not (_takes_jobs(thread, state) or _waits_for_signal(thread) or _serves(thread, state))
+
+
+def _wakes_by_time(thread: Thread, snapshot: Snapshot) -> bool:
+    """Whether its wait ends by itself, and it did next to nothing between such waits."""
+    activity = snapshot.activity.get(thread.id)
+    if activity is None or not activity.runs or thread.timed is not True:
+        return False
+    return activity.cpu_total_ns <= activity.runs * _MOMENT_NS and cpu_share(thread, snapshot) < TICK_SHARE
 
 
 def ticking(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
@@ -139,8 +192,8 @@ def main_threads(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:
     return [thread for thread in threads if _is_main(thread, snapshot)]
 
 
-def long_waits(threads: Sequence[Thread], state: RuleInput) -> Iterator[Thread]:
-    """The main threads that have been in one wait without a time limit for longer than the threshold.
+def long_waits(threads: Sequence[Thread], state: RuleInput) -> Iterator[tuple[Thread, int]]:
+    """The main threads that have been in one wait without a time limit for the threshold or longer, each with its time.
 
     Waits of an idle program are not among them.
     """
@@ -149,7 +202,7 @@ def long_waits(threads: Sequence[Thread], state: RuleInput) -> Iterator[Thread]:
         if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
             continue
         if not _idle(thread, state):
-            yield thread
+            yield thread, waited
 
 
 def idle_thread(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, str] | None:
@@ -159,14 +212,28 @@ def idle_thread(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, st
         None where some process is not idle.
     """
     mains = main_threads(threads, state.snapshot)
-    if not mains or not all(_idle(thread, state) for thread in mains):
+    if not mains or not all(_idle(thread, state) for thread in mains) or held_up(threads, state) is not None:
         return None
     if all(_takes_jobs(thread, state) for thread in mains):
         return mains[0], "a job"
-    ends = [_end(thread, state) for thread in mains]
+    ends = [last_waited_for(thread, state) for thread in mains]
     helpers = threads if any(_waits_for_signal(thread) for thread in mains) else ()
     found = ((thread, _serves(thread, state)) for thread in (*ends, *helpers))
     return next(((thread, what) for thread, what in found if what), None)
+
+
+def held_up(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
+    """A thread, and for how long it has waited for a lock, a barrier or a semaphore of Python (L8)."""
+    for thread in threads:
+        waited = waited_ns(thread, state.snapshot)
+        if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
+            continue
+        stack = state.snapshot.stacks.get(thread.id)
+        in_lock = any(entity.startswith(_HELD) for entity in state.graph.blockers_of(thread.id))
+        in_lock = in_lock or (stack is not None and waits_for_semaphore(stack.frames))
+        if in_lock and not _takes_jobs(thread, state) and not _serves(last_waited_for(thread, state), state):
+            return thread, waited
+    return None
 
 
 def awaits_children(thread: Thread, state: RuleInput) -> bool:
@@ -196,7 +263,7 @@ def _idle(thread: Thread, state: RuleInput) -> bool:
 
     One that waits for its children is as idle as these are, which have main threads of their own.
     """
-    end = _end(thread, state)
+    end = last_waited_for(thread, state)
     if _serves(end, state) or end.timed or _waits_for_signal(end):
         return True
     return awaits_children(end, state) or _takes_jobs(thread, state)
@@ -206,7 +273,7 @@ def _waits_for_signal(thread: Thread) -> bool:
     return _SIGNALS.match(thread.waits_in or "") is not None
 
 
-def _end(thread: Thread, state: RuleInput) -> Thread:
+def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
     """The thread at the end of what a thread waits for, as for one that it joins."""
     for name in reversed(state.graph.chain(thread.id)):
         found = state.snapshot.threads.get(name)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.analysis.endings import exited
+from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
 from livedbg.analysis.liveness import (
     awaits_children,
     burning,
     cpu_share,
+    held_up,
     idle_thread,
     long_waits,
     main_threads,
@@ -25,11 +27,13 @@ from livedbg.analysis.liveness import (
     unseen_runtimes,
 )
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
+from livedbg.analysis.rules.closed import NoWaker
+from livedbg.analysis.rules.ends import INTERRUPTED
+from livedbg.analysis.rules.odd_one_out import OddOneOut
+from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.sight import CANT_SEE
-from livedbg.analysis.rules.words import duration, host_of, many, name_of, pids_of, waited_ns
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, TaskState, Thread
-from livedbg.model.snapshot import Snapshot
+from livedbg.analysis.rules.words import many, name_of
+from livedbg.model import TaskState, Thread
 from livedbg.text.wording import sentence_case
 
 __all__ = ["INCONCLUSIVE", "exit_code", "is_blind", "ranked", "verdict_of"]
@@ -72,10 +76,12 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     amounts_to = chief.state if chief is not None else None
     if chief is not None and amounts_to in _BAD:
         alike = [f for f in findings if f.state is amounts_to]
-        named = (root for finding in alike for root in (finding.roots or finding.entities))
+        odd = _odd_among(chief, findings)
+        said = chief.sentence if odd is None else f"{odd.sentence} Nothing can wake them."
+        named = (root for finding in (*filter(None, (odd,)), *alike) for root in (finding.roots or finding.entities))
         return Verdict(
             state=amounts_to or VerdictState.UNKNOWN,
-            sentence=chief.sentence + _interrupted(findings, amounts_to),
+            sentence=said + _interrupted(findings, amounts_to),
             roots=tuple(dict.fromkeys(named)),
             since_wall_ns=chief.since_wall_ns,
         )
@@ -93,6 +99,14 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         roots=chief.roots or quiet.roots,
         since_wall_ns=chief.since_wall_ns,
     )
+
+
+def _odd_among(chief: Finding, findings: Sequence[Finding]) -> Finding | None:
+    """Who does not come to where the others wait, of threads that nothing can wake."""
+    if chief.rule != NoWaker.name:
+        return None
+    odd = (finding for finding in findings if finding.rule == OddOneOut.name and finding.state is VerdictState.UNKNOWN)
+    return next((finding for finding in odd if set(finding.entities) <= set(chief.entities)), None)
 
 
 def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -> str:
@@ -132,8 +146,8 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     snapshot = state.snapshot
     targets = [p for p in snapshot.processes.values() if p.target]
     if targets and all(p.exited for p in targets):
-        return _exited(targets, snapshot)
-    threads = _watched(snapshot)
+        return exited(targets, snapshot)
+    threads = watched(snapshot)
     roots = tuple(root for root in state.graph.roots if root.startswith(("thread:", "process:", "task:")))
     shown = roots[:_ROOTS_SHOWN]
     if not threads:
@@ -144,27 +158,20 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     unseen = not unseen_runtimes(snapshot).keys().isdisjoint(thread.process for thread in threads)
     burnt = burning(threads, state) if not unseen else []
     if burnt:
-        return Verdict(state=VerdictState.UNKNOWN, sentence=_burns(burnt, state), roots=shown)
+        return Verdict(state=VerdictState.UNKNOWN, sentence=burns_said(burnt, state), roots=shown)
     ticks = {thread.id for thread in ticking(threads, state)}
     naps = [thread for thread in napping(threads, state) if thread.id not in ticks]
-    serves = amounts_to is None and not unseen and idle_thread(threads, state) is not None
-    if naps and not unseen and not serves and not _others_sleep(threads, naps):
-        return Verdict(state=VerdictState.UNKNOWN, sentence=_polls(naps[0], state), roots=shown)
+    serving = idle_thread(threads, state) if amounts_to is None and not unseen else None
+    if naps and not unseen and serving is None and not _others_sleep(threads, naps):
+        return Verdict(state=VerdictState.UNKNOWN, sentence=polls_said(naps[0], state), roots=shown)
+    if serving is not None:
+        return Verdict(state=VerdictState.RUNNING, sentence=_idles(*serving, state))
     if amounts_to is None and not unseen:
-        serving = idle_thread(threads, state)
-        if serving is not None:
-            return Verdict(state=VerdictState.RUNNING, sentence=_idles(*serving, snapshot))
         asleep = [thread for thread in threads if _asleep(thread)]
         rest = [thread for thread in threads if not _asleep(thread)]
         if asleep and all(awaits_children(thread, state) for thread in rest):
-            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(asleep[0], rest, snapshot))
-    return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, state), roots=shown)
-
-
-def _watched(snapshot: Snapshot) -> list[Thread]:
-    """The threads that have not ended, but for those of processes that are no target."""
-    others = {process.id for process in snapshot.processes.values() if not process.target}
-    return [thread for thread in snapshot.threads.values() if not thread.exited and thread.process not in others]
+            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(asleep[0], rest, state))
+    return Verdict(state=VerdictState.UNKNOWN, sentence=idle_said(threads, state), roots=shown)
 
 
 def _nothing(state: RuleInput) -> str:
@@ -176,43 +183,25 @@ def _nothing(state: RuleInput) -> str:
     return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
 
 
-def _idles(serving: Thread, what: str, snapshot: Snapshot) -> str:
-    return f"Idle: {name_of(serving.id, snapshot)} waits for {what} ({serving.waits_in}); no hang found."
+def _idles(serving: Thread, what: str, state: RuleInput) -> str:
+    who = name_of(serving.id, state.snapshot)
+    return f"Idle: {who} waits for {what} ({serving.waits_in}){at(serving.id, state)}; no hang found."
 
 
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
     snapshot = state.snapshot
     first = max(busy, key=lambda thread: cpu_share(thread, snapshot))
-    share = cpu_share(first, snapshot)
-    used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
-    stuck = next(long_waits(threads, state), None)
+    stuck = next(long_waits(threads, state), None) or held_up(threads, state)
     burnt = next(iter(burning(main_threads(threads, snapshot), state)), None)
-    if burnt is not None and stuck is None:
-        name = name_of(burnt.id, snapshot)
-        return (
-            f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-            f"{name_of(first.id, snapshot)}{used}. Main {name} computes, or spins: only its stack would tell."
-        )
-    rest = "No hang found." if stuck is None else f"{_has_waited(stuck, snapshot)}."
-    return (
+    said = (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-        f"{name_of(first.id, snapshot)}{used}. {rest}"
+        f"{name_of(first.id, snapshot)}{used(first, snapshot)}."
     )
-
-
-def _burns(burnt: Sequence[Thread], state: RuleInput) -> str:
-    """What is said of threads that only use CPU time."""
-    snapshot = state.snapshot
-    first = max(burnt, key=lambda thread: cpu_share(thread, snapshot))
-    more = f" and {many(len(burnt) - 1, 'other')}" if len(burnt) > 1 else ""
-    share = cpu_share(first, snapshot)
-    used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
-    pid = pids_of((first.id,))[0]
-    return (
-        f"Inconclusive: {name_of(first.id, snapshot)}{more} {'compute' if more else 'computes'}, or "
-        f"{'spin' if more else 'spins'}{used}: no wait, read, write or page fault was seen. "
-        f"`livedbg stacks {pid} --glance`, some seconds apart, would tell."
-    )
+    if stuck is not None:
+        return f"{said} {sentence_case(has_waited(*stuck, state))}."
+    if burnt is not None:
+        return f"{said} Main {name_of(burnt.id, snapshot)} computes, or spins: only its stack would tell."
+    return f"{said} No hang found."
 
 
 def _others_sleep(threads: Sequence[Thread], naps: Sequence[Thread]) -> bool:
@@ -221,77 +210,12 @@ def _others_sleep(threads: Sequence[Thread], naps: Sequence[Thread]) -> bool:
     return not napping_mains and any(_asleep(t) for t in threads if t.process.rpartition("/")[2] == str(t.tid))
 
 
-def _polls(thread: Thread, state: RuleInput) -> str:
-    """What is said of a thread that wakes for moments only."""
-    snapshot = state.snapshot
-    activity = snapshot.activity[thread.id]
-    span_s = max(snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns, 1) / 1e9
-    pid = pids_of((thread.id,))[0]
-    return (
-        f"Inconclusive: {name_of(thread.id, snapshot)} wakes about {activity.runs / span_s:.0f} times a second for a "
-        "moment and sleeps again: it polls for something, or works in small steps. "
-        f"`livedbg stacks {pid}`, some seconds apart, would tell."
-    )
-
-
-def _has_waited(thread: Thread, snapshot: Snapshot) -> str:
-    where = thread.waits_in or thread.syscall or "a system call"
-    for_how_long = duration(waited_ns(thread, snapshot) or 0)
-    return f"Main {name_of(thread.id, snapshot)} has been in {where} for {for_how_long} or more"
-
-
 def _asleep(thread: Thread) -> bool:
     return thread.timed is True and (thread.waits_in or "").startswith("sleep")
 
 
-def _sleeps(first: Thread, parents: Sequence[Thread], snapshot: Snapshot) -> str:
-    waits = f", and {name_of(parents[0].id, snapshot)} waits for its end" if parents else ""
-    return (
-        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself{waits}; no hang found."
-    )
-
-
-def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
+def _sleeps(first: Thread, parents: Sequence[Thread], state: RuleInput) -> str:
     snapshot = state.snapshot
-    counts: dict[str, int] = {}
-    for thread in threads:
-        place = thread.waits_in or thread.syscall or str(thread.state)
-        counts[place] = counts.get(place, 0) + 1
-    places = sorted(counts.items(), key=lambda item: -item[1])[:3]
-    shown = ", ".join(f"{count} in {place}" for place, count in places)
-    firsts = [snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity]
-    span = snapshot.now().mono_ns - min(firsts) if firsts else 0
-    watch = f" in {duration(span)} of watching" if span > 0 else ""
-    ticks = ticking(threads, state)
-    unseen = next((s for s in snapshot.statuses.values() if s.code in (POLLS, UNSEEN_RUNTIME)), None)
-    if unseen is not None:
-        command, _, effect = unseen.remedy.partition("   ")
-        warned = f"`{command}` ({effect})" if effect else f"`{command}`"  # it may end the program
-        return f"Inconclusive: idle, working or stuck. {unseen.sentence} {warned} would tell."
-    if ticks:
-        first = max(ticks, key=lambda thread: cpu_share(thread, snapshot))
-        what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
-    else:
-        what = f"No thread used CPU time{watch}"
-    because = next(iter(state.once(closed_sets).open_because.values()), "")
-    woken = f" {sentence_case(because)}." if because else ""
-    stuck = next(long_waits(threads, state), None)
-    longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""
-    return (
-        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest}{woken} "
-        "`livedbg watch` for a longer time, or the stacks, would tell."
-    )
-
-
-def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
-    """The end of all processes; `exited` only where the status of those that the job is, is known."""
-    job = heads(snapshot) or processes
-    first = next((process for process in job if process.exit_status is None), job[0])
-    if first.exit_status is None:
-        name = sentence_case(name_of(first.id, snapshot))
-        sentence = f"{name} has ended; its exit status is not known: its parent has collected it."
-        return Verdict(state=VerdictState.UNKNOWN, sentence=sentence)
-    how = f" {how_ended(first.exit_status)}"
-    more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
-    name = sentence_case(name_of(first.id, snapshot))
-    return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")
+    waits = f", and {name_of(parents[0].id, snapshot)} waits for its end" if parents else ""
+    where = blocked_in(first, state)
+    return f"Asleep: {name_of(first.id, snapshot)} is in {where} and will wake by itself{waits}; no hang found."

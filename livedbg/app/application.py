@@ -27,6 +27,7 @@ from livedbg.app.commands import Commands
 from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
 from livedbg.app.helptext import help_sheet
+from livedbg.app.looking import faster_samples
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Copied, Prompt, SheetScreen
 from livedbg.app.prompting import PromptingApp
@@ -178,6 +179,8 @@ class LivedbgApp(ReplayActions, PromptingApp):
 
     def _beat(self) -> None:
         """The clock ticks: numbers that moved are shown with it."""
+        if not self.frozen and (wanted := faster_samples(self.screen, self.current, self.context)) is not None:
+            self.view.send(wanted)
         if self._pending is None and not self._take_update():
             self.tick()
 
@@ -253,7 +256,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
 
     @on(Opened)
     def _opened(self, message: Opened) -> None:
-        self.open_sheet(caught_sheet(self.context, message.entity) or details(message.entity))
+        self.open_sheet(caught_sheet(self.context, message.entity) or details(message.entity), entity=message.entity)
 
     @on(Unfolded)
     def _unfolded(self, message: Unfolded) -> None:
@@ -316,9 +319,9 @@ class LivedbgApp(ReplayActions, PromptingApp):
         self.render_shown()
         wanted.focus_first()
 
-    def open_sheet(self, sheet: Sheet, *, lead: int = 14) -> None:
-        """Lay a sheet over the screen."""
-        self.push_screen(SheetScreen(sheet, self.context, lead=lead))
+    def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
+        """Lay a sheet over the screen; `entity` is what it is about."""
+        self.push_screen(SheetScreen(sheet, self.context, lead=lead, entity=entity))
 
     def action_evidence(self) -> None:
         """What the verdict rests on."""

@@ -29,10 +29,13 @@ class SheetScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("sheet", _SHEET_KEYS)
 
-    def __init__(self, sheet: Sheet, context: DrawContext, *, lead: int = SheetPanel.LEAD) -> None:
+    def __init__(
+        self, sheet: Sheet, context: DrawContext, *, lead: int = SheetPanel.LEAD, entity: str | None = None
+    ) -> None:
         super().__init__()
         self.panel = SheetPanel(sheet, lead=lead)
         self._drawn = context
+        self.entity = entity
 
     def compose(self) -> ComposeResult:
         """The sheet."""

@@ -11,18 +11,21 @@ from textual.containers import Container
 
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import CatchpointsPanel
+from livedbg.panels.code import CodePanel
+from livedbg.panels.culprit import culprit
 from livedbg.panels.device import DevicePanel
 from livedbg.panels.devicethread import DeviceThreadPanel
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
+from livedbg.panels.functions import FUNCTIONS_KEY, FunctionsPanel
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.keys import bindings
 from livedbg.panels.launches import LAUNCH_KEYS, LaunchesPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.messages import Pointed
-from livedbg.panels.stack import StackPanel
+from livedbg.panels.messages import FunctionsAsked, Pointed
+from livedbg.panels.stack import VALUES_KEYS, StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.tensor import TensorPanel
 from livedbg.panels.threads import ThreadsPanel
@@ -67,16 +70,19 @@ class View(Container):
     def focus_first(self) -> None:
         """Give the keys to the main panel."""
         for panel in self.panels():
-            if not isinstance(panel, VerdictPanel):
+            if not isinstance(panel, VerdictPanel | CodePanel):
                 panel.focus()
                 return
 
 
 class Overview(View):
-    """The first screen: tasks where a runtime reports any, threads where none does."""
+    """The first screen: the culprit's code if there is one, and tasks where a runtime reports any, else threads."""
 
     def show(self, context: DrawContext) -> None:
-        """Choose between tasks and threads, then show."""
+        """Choose between tasks and threads, with or without code, then show."""
+        coded = culprit(context) is not None
+        self.query_one(CodePanel).set_class(not coded, "hidden")
+        self.set_class(coded, "-coded")
         tasks, threads = self.query_one(TasksPanel), self.query_one(ThreadsPanel)
         has_tasks = bool(context.snapshot.tasks)
         hidden, shown = (threads, tasks) if has_tasks else (tasks, threads)
@@ -86,6 +92,46 @@ class Overview(View):
         if had_keys:
             shown.focus()
         super().show(context)
+
+    @on(FunctionsAsked)
+    async def _functions(self) -> None:
+        await self.app.run_action("view('threads')")
+        self.app.query_one(Threads).action_functions()
+
+
+class Threads(View):
+    """The threads and the stack of the selected one, or the functions that take the CPU time."""
+
+    BINDINGS = bindings("threads-view", (*VALUES_KEYS, FUNCTIONS_KEY))
+
+    def on_mount(self) -> None:
+        """First the threads."""
+        self.query_one(FunctionsPanel).add_class("hidden")
+
+    def focus_first(self) -> None:
+        """Who comes from another screen sees the threads."""
+        self._show_functions(False)
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether the functions are shown."""
+        return not self.query_one(FunctionsPanel).has_class("hidden")
+
+    @on(FunctionsAsked)
+    def action_functions(self) -> None:
+        """Functions in place of threads, or threads again."""
+        self._show_functions(not self.has_functions)
+
+    def _show_functions(self, on: bool) -> None:
+        context = next(self.panels()).context
+        for panel in self.query(LinePanel):
+            panel.set_class(on is not isinstance(panel, FunctionsPanel), "hidden")
+        self.show(context)
+        super().focus_first()
+
+    def action_values(self) -> None:
+        """Variables of the selected thread, whichever panel has the keys."""
+        self.query_one(StackPanel).toggle_values()
 
 
 class Exceptions(View):
@@ -183,7 +229,7 @@ class ViewSpec:
 VIEWS = (
     ViewSpec(
         "1", "overview", "Overview", "What is stuck, since when, what does it wait for, and what to do next?",
-        (VerdictPanel, (TasksPanel, ThreadsPanel, WaitsPanel), LogPanel), Overview, short="Over",
+        (VerdictPanel, CodePanel, (TasksPanel, ThreadsPanel, WaitsPanel), LogPanel), Overview, short="Over",
     ),
     ViewSpec(
         "2", "tasks", "Tasks", "What does each task do, and what waits for it?",
@@ -192,7 +238,7 @@ VIEWS = (
     ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel,)),
     ViewSpec(
         "4", "threads", "Threads", "What does each thread do, and where in the code?",
-        ((ThreadsPanel, StackPanel),), short="Thrds",
+        ((ThreadsPanel, StackPanel, FunctionsPanel),), Threads, short="Thrds",
     ),
     ViewSpec(
         "5", "exceptions", "Exceptions", "Which exceptions are thrown, how often, and where?",

@@ -47,7 +47,7 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
     metavar="SECONDS",
     help="End after SECONDS (exit code 4 if too little matched).",
 )
-@click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is attached only with --stop.")
+@click.option("--gdb", metavar="PATH", help="gdb for --stop; it also unwinds stack copies, in place of drgn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @redact_option
 @click.option("--presets", is_flag=True, help="List the presets for TYPE.")

@@ -16,11 +16,13 @@ import click
 from livedbg.cli.target_options import TargetOptions, redact_option
 from livedbg.commands.sessions import running
 from livedbg.model import SourceHealth
+from livedbg.probes.clock_refused import refused_here
 from livedbg.session.hostinfo import Capability, capabilities
 from livedbg.session.systems import declared, note_problem, problems
 from livedbg.session.targets import resolve
 from livedbg.text.wording import many
 from livedbg.touch.config import ban_of, files
+from livedbg.unwind.helper_process import usable
 
 __all__ = ["command", "own_facts"]
 
@@ -34,7 +36,7 @@ def command(target: str | None, gdb: str | None, redact: bool) -> int:
 
     With a TARGET, also check what can be seen of that process.
     """
-    facts = [*own_facts(), *capabilities(), *_system_facts(), _intrusive_actions()]
+    facts = [*own_facts(), *capabilities(), _samples(), *_system_facts(), _intrusive_actions()]
     width = max(len(fact.name) for fact in facts)
     for fact in facts:
         click.echo(f"{'ok ' if fact.ok else '-- '} {fact.name:<{width}}  {fact.value}")
@@ -70,6 +72,13 @@ def own_facts() -> list[Capability]:
             "Python stacks",
             "" if spy else "pip install py-spy",
         ),
+        Capability(
+            "drgn",
+            usable(),
+            version("drgn") if usable() else "missing",
+            "native stacks without gdb",
+            "" if usable() else "pip install drgn   (x86-64), or install gdb",
+        ),
         Capability("C library", True, " ".join(platform.libc_ver()) or "unknown", ""),
         Capability(
             "terminal",
@@ -79,6 +88,15 @@ def own_facts() -> list[Capability]:
             "" if term not in {"", "dumb"} else "export TERM=xterm-256color",
         ),
     ]
+
+
+def _samples() -> Capability:
+    """Whether the kernel samples running threads for us."""
+    why = refused_here()
+    enables = "native stacks of running threads without a stop"
+    if why is None:
+        return Capability("samples", True, "allowed: running threads are sampled without a stop", enables)
+    return Capability("samples", False, why.sentence, enables, why.remedy)
 
 
 def _system_facts() -> Iterator[Capability]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 from msgspec import structs
 
-from livedbg.cli.stacks import frame_text
+from livedbg.cli.frames import frame_text
 from livedbg.commands.messages import warn
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from livedbg.cli.black_box import BlackBox
 from livedbg.cli.target_options import TargetOptions, target_options

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from msgspec import structs
 
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.commands.exit_codes import code_of
@@ -16,7 +17,9 @@ from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
-from livedbg.report import build, to_json, to_markdown, to_text
+from livedbg.report import brief, build, to_json, to_markdown, to_text
+from livedbg.report.document import LimitOut
+from livedbg.report.missing_symbols import symbol_limits
 from livedbg.session.replay import last_update
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
@@ -37,6 +40,7 @@ TARGET is {target_forms("a recording FILE")}.
 @click.option("--json", "form", flag_value="json", help="Print JSON, schema livedbg.report/1.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a bug report.")
 @click.option("--text", "form", flag_value="text", default="text", help="Print text (default).")
+@click.option("--brief", "short", is_flag=True, help="Only what the verdict rests on, for pasting.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to FILE.")
 @click.option(
     "--for",
@@ -53,14 +57,16 @@ TARGET is {target_forms("a recording FILE")}.
     metavar="SECONDS",
     help="Report what is known after SECONDS.",
 )
-def command(options: TargetOptions, form: str, output: Path | None, seconds: float | None, timeout: float) -> int:
+def command(
+    options: TargetOptions, form: str, short: bool, output: Path | None, seconds: float | None, timeout: float
+) -> int:
     """Run the command."""
     recording = _recording(options)
     if recording is not None:
         update, damage = last_update(recording, redact=options.redact)
         if damage:
             warn(damage)
-        write(render(update, form), output)
+        write(render(update, form, short=short), output)
         return code_of(update)
     limit = TimeLimit(timeout)
     with quit_on_signals(), running(options.resolved().request(once=seconds is None), limit=limit) as view:
@@ -68,7 +74,7 @@ def command(options: TargetOptions, form: str, output: Path | None, seconds: flo
         if seconds is not None:
             view.wait_ended(min(seconds, limit.look_s or 0))
         update = view.latest()
-        write(render(update, form), output)
+        write(render(update, form, short=short, limits=symbol_limits(update)), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)
         if not in_time:
@@ -96,9 +102,17 @@ def _recording(options: TargetOptions) -> Path | None:
     return files[0]
 
 
-def render(update: Update, form: str) -> str:
-    """A report in one of its forms: `json`, `markdown`, `text`."""
-    document = build(update)
+def render(update: Update, form: str, *, short: bool = False, limits: tuple[LimitOut, ...] = ()) -> str:
+    """A report in one of its forms: `json`, `markdown`, `text`.
+
+    Args:
+        update: what it is of.
+        form: one of them.
+        short: only what the verdict rests on.
+        limits: what could not be seen, beside what the sources reported.
+    """
+    document = brief(build(update)) if short else build(update)
+    document = structs.replace(document, limits=(*document.limits, *limits))
     if form == "json":
         return to_json(document, pretty=True).decode()
     return to_markdown(document) if form == "markdown" else to_text(document)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from livedbg.analysis.rules.sight import blinds
+from livedbg.cli.frames import frame_text
+from livedbg.cli.profiling import ProfileOptions, print_profile
 from livedbg.cli.target_options import TargetOptions, target_options
+from livedbg.cli.units import DURATION
 from livedbg.commands.exit_codes import TIME_LIMIT
 from livedbg.commands.messages import warn
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit
-from livedbg.model import Frame, Stack, Thread
+from livedbg.model import Stack, Task, TaskState, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import GLANCE_ONCE
 from livedbg.model.snapshot import Snapshot
+from livedbg.report.missing_symbols import symbol_limits
 from livedbg.session.adapter import Request
 from livedbg.state.stacks import group_stacks
 from livedbg.text.json_text import json_line
 from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["command", "frame_text"]
+__all__ = ["command"]
 
 _BLIND: Final = 3
 """Exit code: a source that would tell has failed, or may not be read."""
@@ -32,36 +37,91 @@ _BLIND: Final = 3
 
 @click.command("stacks")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per group of equal stacks.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS", help="Time limit."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per group of equal stacks; with --for per profile."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit, beside the time of --for.",
 )
 @click.option("--glance", is_flag=True, help="Stop each running thread for about 0.1 ms to get its native frames.")
-def command(options: TargetOptions, as_json: bool, timeout: float, glance: bool) -> int:
+@click.option(
+    "--for", "seconds", type=DURATION, metavar="TIME", help="Sample running threads for this time; print functions."
+)
+@click.option("--per-thread", is_flag=True, help="With --for: one table for each thread.")
+@click.option(
+    "--rate",
+    type=click.IntRange(1, 999),
+    metavar="HZ",
+    help="With --for: samples per second of a thread's CPU time.  [default: 99]",
+)
+@click.option(
+    "--flame",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --for: write a flame graph (FILE.svg), or folded stacks (any other name).",
+)
+@click.option("--folded", is_flag=True, help="With --for: print folded stacks (outermost;…;innermost COUNT).")
+def command(
+    options: TargetOptions,
+    as_json: bool,
+    timeout: float,
+    glance: bool,
+    seconds: float | None,
+    per_thread: bool,
+    rate: int | None,
+    flame: Path | None,
+    folded: bool,
+) -> int:
     """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
-    No thread is stopped. A running thread therefore shows Python frames only; `--glance` stops each running thread for
+    The tasks of event loops (asyncio, trio) follow, each with the coroutines that it is in and what it awaits.
+
+    No thread is stopped. Running threads are sampled by the kernel's clock. Where the kernel does not allow that
+    (`livedbg doctor` tells), a running thread shows Python frames only; `--glance` then stops each running thread for
     about 0.1 ms, one at a time, to get its native frames. Blocked threads are never stopped, because a stop would make
     some system calls (`epoll_wait`, `semop`, …) return EINTR.
+
+    With `--for`, running threads are sampled for that time, without a stop, and a table says which functions took the
+    CPU time: `own` is the share of samples in which a function is innermost, `total` that in which it is anywhere in
+    the stack. Blocked threads take no CPU time and are not in it.
     """
+    profile = ProfileOptions(seconds, rate, flame, folded, per_thread, as_json)
+    profile.check()
+    if seconds is not None:
+        if glance:
+            raise UsageError("--for and --glance exclude each other.", "use one of them", "usage")
+        return print_profile(options.resolved().request(), profile, TimeLimit(seconds + timeout))
     limit = TimeLimit(timeout, probes=glance)
     request = _request(options.resolved(), glance)
     with quit_on_signals(), running(request, limit=limit) as view:
         in_time = view.wait_settled(limit.look_s or 0)
-        snapshot = view.latest().snapshot
+        update = view.latest()
+        snapshot = update.snapshot
+        asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
+        unnamed = symbol_limits(update, list(asked))
     failed = [status for status in snapshot.statuses.values() if blinds(status, snapshot)]
     for status in failed:
         warn(status.sentence, status.remedy)
     for status in snapshot.statuses.values():
         if any(status.target == other.target and status.sentence == other.sentence for other in failed):
             continue
-        if status.source in {"python", "native", "glance"} and status.sentence and status.code != "not-python":
+        if (
+            status.source in {"python", "native", "samples", "glance"}
+            and status.sentence
+            and status.code != "not-python"
+        ):
             warn(status.sentence, status.remedy)
-    if snapshot.intrusions:
+    for missing in unnamed:
+        warn(missing.sentence, missing.remedy)
+    if snapshot.touches.stops:
         touches = snapshot.touches
         paused_ms = touches.paused_ns / 1e6
         warn(f"{many(touches.stops, 'thread')} paused for {paused_ms:.2f} ms in total, one at a time")
-    asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
         threads = [_name(snapshot, thread) for thread in group.threads]
@@ -75,10 +135,30 @@ def command(options: TargetOptions, as_json: bool, timeout: float, glance: bool)
             for number, frame in enumerate(group.frames):
                 click.echo(f"    #{number:<3}{frame_text(frame)}")
             click.echo()
+    _tasks(snapshot, as_json=as_json)
     bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
         click.echo(f"{len(bare)} without a stack: {_shortened([_name(snapshot, thread.id) for thread in bare])}")
     return _BLIND if failed else 0 if in_time else TIME_LIMIT
+
+
+def _tasks(snapshot: Snapshot, *, as_json: bool) -> None:
+    """Print the coroutines of the tasks of event loops, tasks with equal ones together."""
+    alive = {task.id: task for task in snapshot.tasks.values() if task.state is not TaskState.COMPLETED}
+    for group in group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in alive]):
+        names = [_task_name(alive[task]) for task in group.threads]
+        if as_json:
+            click.echo(json_line({"tasks": group.threads, "names": names, "frames": group.frames}))
+            continue
+        click.echo(f"{many(len(names), 'task')}: {_shortened(names)}")
+        for number, frame in enumerate(group.frames):
+            click.echo(f"    #{number:<3}{frame_text(frame)}")
+        click.echo()
+
+
+def _task_name(task: Task) -> str:
+    awaits = task.attributes.get("awaits")
+    return f"{task.name} (awaits {awaits})" if awaits else f"{task.name} ({task.state.value})"
 
 
 def _request(options: TargetOptions, glance: bool) -> Request:
@@ -112,16 +192,6 @@ def _name(snapshot: Snapshot, thread: str) -> str:
 
 def _note(stack: Stack) -> str:
     return stack.note or ("partial" if stack.partial else "")
-
-
-def frame_text(frame: Frame) -> str:
-    """One frame in one line."""
-    where = (
-        f" at {frame.file}:{frame.line}" if frame.file and frame.line else f" in {frame.file or frame.module or '?'}"
-    )
-    sign = "py " if frame.language == "python" else "   "
-    values = f"  [{', '.join(frame.local_variables)}]" if frame.local_variables else ""
-    return f"{sign}{frame.function}{where}{values}"
 
 
 def _shortened(names: list[str], most: int = 6) -> str:

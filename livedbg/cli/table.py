@@ -5,9 +5,10 @@ A command's module is imported only when the command runs, or its own help is as
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from livedbg.session.systems import Command, Lazy, note_problem, systems
 
@@ -91,6 +92,8 @@ _CORE: Final = (
         "Print merged Python and native stacks of all threads.",
         (
             ("livedbg stacks 4711", "all threads"),
+            ("livedbg stacks 4711 --for 10s", "the functions that take the CPU time"),
+            ("livedbg stacks 4711 --for 10s --flame out.svg", "as a flame graph"),
             ("livedbg stacks 4711 --glance", "with native frames of running threads"),
             ("livedbg stacks 4711 --no-native --json", "Python frames only, as JSON"),
         ),

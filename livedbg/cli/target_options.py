@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct, field
 
 from livedbg.model.errors import SourceError, UsageError
+from livedbg.model.intents import SAMPLES
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.targets import Targets, resolve
@@ -20,8 +21,7 @@ __all__ = ["TargetOptions", "redact_option", "target_options"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class TargetOptions:
+class TargetOptions(Struct, frozen=True):
     """What the options of a command line ask to inspect."""
 
     targets: tuple[str, ...] = ()
@@ -30,6 +30,7 @@ class TargetOptions:
     interval: float = 0.5
     local_variables: bool = False
     native: bool = True
+    samples: bool = True
     read_only: bool = False
     redact: bool = True
     gdb: str | None = None
@@ -64,11 +65,12 @@ class TargetOptions:
             read_only=self.read_only,
             redact=self.redact,
             gdb=self.gdb,
+            options={} if self.samples else {SAMPLES: "no"},
         )
 
 
 def _fields(options: TargetOptions) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in options.__slots__}
+    return {name: getattr(options, name) for name in options.__struct_fields__}
 
 
 def redact_option(command: Command) -> Command:
@@ -92,11 +94,17 @@ def target_options(command: Command) -> Callable[..., Any]:
         metavar="SECONDS",
         help="Shortest time between two scans.",
     )
-    @click.option("--locals", "local_variables", is_flag=True, help="Show local variables in Python stacks.")
+    @click.option("--locals", "local_variables", is_flag=True, help="Show local variables in stacks.")
     @click.option("--native/--no-native", default=True, show_default=True, help="Show native frames in stacks.")
+    @click.option(
+        "--samples/--no-samples",
+        default=True,
+        show_default=True,
+        help="Sample running threads by the kernel's clock, without a stop.",
+    )
     @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
     @redact_option
-    @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is not attached.")
+    @click.option("--gdb", metavar="PATH", help="Unwind stack copies with this gdb, not with drgn; it is not attached.")
     @functools.wraps(command)
     def wrapped(**given: Any) -> Any:
         options = TargetOptions(
@@ -106,6 +114,7 @@ def target_options(command: Command) -> Callable[..., Any]:
             interval=given.pop("interval"),
             local_variables=given.pop("local_variables"),
             native=given.pop("native"),
+            samples=given.pop("samples"),
             read_only=given.pop("read_only"),
             redact=given.pop("redact"),
             gdb=given.pop("gdb"),

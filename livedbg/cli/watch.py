@@ -6,10 +6,10 @@ import queue
 import shlex
 import subprocess
 import time
-from dataclasses import replace
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.findings import FindingsPrinter

@@ -40,5 +40,5 @@ def started(view: LiveView, limit: TimeLimit | None = None) -> Iterator[LiveView
         yield view
     finally:
         limit.stop(view)
-        if view.stuck:
+        if view.stuck and not limit.hurried:
             warn("A source did not stop in time and was abandoned.", "please report this as a bug")

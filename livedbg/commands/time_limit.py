@@ -38,6 +38,9 @@ class TimeLimit:
         seconds: after its start; None: whenever it is done.
         probes: it may set probes, or attach a debugger: removing them takes longer than other clean-up.
         attaches: it may attach a debugger.
+
+    Attributes:
+        hurried: after `stop`: the limit left a session less time than it may need to detach.
     """
 
     def __init__(self, seconds: float | None, *, probes: bool = False, attaches: bool = False) -> None:
@@ -46,6 +49,7 @@ class TimeLimit:
         self._moment_s = _DETACH_S if probes or attaches else _CLEAN_UP_S
         self._may_kill = not attaches
         self._before: frozenset[int] = frozenset()
+        self.hurried = False
 
     @property
     def left_s(self) -> float | None:
@@ -73,6 +77,7 @@ class TimeLimit:
         if left_s is None:
             view.stop()
             return
+        self.hurried = left_s < _DETACH_S
         view.stop(max(_CLEAN_UP_S, left_s))
         if view.stuck:
             if self._may_kill:

@@ -18,7 +18,7 @@ from livedbg.linux import memory
 from livedbg.model import Frame
 from livedbg.probes.newest import Newest
 
-__all__ = ["CallFrames", "PyFrames", "goes_on", "words_of"]
+__all__ = ["CallFrames", "PyFrames", "PyPlace", "goes_on", "words_of"]
 
 
 class PyFrames(NamedTuple):
@@ -35,7 +35,7 @@ class PyFrames(NamedTuple):
     runs: tuple[int, ...] = ()
 
 
-class _Place(NamedTuple):
+class PyPlace(NamedTuple):
     """What a frame does.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Place(NamedTuple):
     entry: bool
 
 
-_UNREAD: Final = _Place(0, 0, entry=False)
+_UNREAD: Final = PyPlace(0, 0, entry=False)
 """Stands for frames that were not read."""
 
 _MOST: Final = 400  # frames
@@ -95,6 +95,15 @@ class CallFrames:
         made = self._made(place for _, place in self._living(state))
         return made if stopped else made._replace(whole=False)
 
+    def places(self, state: int) -> tuple[PyPlace, ...]:
+        """Where the frames of a thread are now, innermost first: as fast as can be, for one that runs."""
+        return tuple(place for _, place in self._living(state))
+
+    def named(self, places: Iterable[PyPlace]) -> PyFrames:
+        """The frames of places that were read lately; whole where all of them are there."""
+        self._refresh()
+        return self._made(places)
+
     def _refresh(self) -> None:
         now_ns = time.monotonic_ns()
         if now_ns - self._fresh_ns > _KEPT_NS:
@@ -113,7 +122,7 @@ class CallFrames:
         made = self._made(places)
         return made._replace(whole=whole and made.whole)
 
-    def _made(self, places: Iterable[_Place]) -> PyFrames:
+    def _made(self, places: Iterable[PyPlace]) -> PyFrames:
         frames: list[Frame] = []
         runs = [0]
         whole = True
@@ -143,7 +152,7 @@ class CallFrames:
             return None
         return Frame(function="") if head is not None and self._objects.type_name(head) == "NoneType" else None
 
-    def _living(self, state: int) -> Iterator[tuple[int, _Place]]:
+    def _living(self, state: int) -> Iterator[tuple[int, PyPlace]]:
         """The frames that a thread has now."""
         at = self._objects.layout.thread
         try:
@@ -154,7 +163,7 @@ class CallFrames:
             return
         yield from self._chain(frame)
 
-    def _chain(self, frame: int) -> Iterator[tuple[int, _Place]]:
+    def _chain(self, frame: int) -> Iterator[tuple[int, PyPlace]]:
         """A frame and those behind it: addresses, code objects, instructions; `_UNREAD` last where more follow."""
         at = self._objects.layout.frame
         for _ in range(_MOST):
@@ -165,24 +174,24 @@ class CallFrames:
             except OSError:
                 break
             code, instruction, previous = (_word(head, place) for place in (at.code, at.instruction, at.previous))
-            yield frame, _Place(code, instruction, at.entry is not None and bool(head[at.entry] & 1))
+            yield frame, PyPlace(code, instruction, at.entry is not None and bool(head[at.entry] & 1))
             frame = previous
         if frame:  # there are more
             yield 0, _UNREAD
 
 
-def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[_Place], int]:
+def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[PyPlace], int]:
     """The frames that the kernel read, and the address of the one behind them, if any.
 
     What is behind the first that is not there is of another call.
     """
-    places: list[_Place] = []
+    places: list[PyPlace] = []
     while f"code{len(places)}" in values:
         code = _number(values, f"code{len(places)}")
         if not code:
             return places, 0
         number = len(places)
-        places.append(_Place(code, _number(values, f"at{number}"), bool(_number(values, f"entry{number}") & 1)))
+        places.append(PyPlace(code, _number(values, f"at{number}"), bool(_number(values, f"entry{number}") & 1)))
     return places, _number(values, "behind") if places else 0
 
 

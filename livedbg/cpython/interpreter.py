@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.cpython.layout import DEBUG_OFFSETS_SIZE, Layout, layout_of
 from livedbg.linux import memory
@@ -20,8 +21,7 @@ _LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
 _PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """The interpreter of one process image.
 
     Attributes:
@@ -47,8 +47,7 @@ class Interpreter:
         return f"{name}, free-threaded" if self.free_threaded else name
 
 
-@dataclass(frozen=True, slots=True)
-class InterpreterFile:
+class InterpreterFile(Struct, frozen=True):
     """A file that holds an interpreter, whoever runs it.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from livedbg.cpython.layout import Layout
 from livedbg.linux import memory
@@ -52,8 +53,7 @@ class LockObject(NamedTuple):
         return "threading.RLock" if self.recursive else "threading.Lock"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """A code object.
 
     Attributes:
@@ -159,6 +159,10 @@ class ObjectReader:
     def type_name(self, head: bytes) -> str:
         """Name of the type of an object; "" when it can't be one."""
         (kind,) = struct.unpack_from("<Q", head, _TYPE_AT)
+        return self.class_name(kind)
+
+    def class_name(self, kind: int) -> str:
+        """Name of the type at an address; "" when it can't be one."""
         if kind not in self._types:
             name = ""
             if is_pointer(kind):

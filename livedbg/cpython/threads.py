@@ -7,8 +7,9 @@ one batch of process_vm_readv(2) for each, so that 257 threads cost some tens of
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.cpython.interpreter import Interpreter
 from livedbg.cpython.layout import Layout
@@ -28,8 +29,7 @@ _GIL_SIZE: Final = 208  # glibc, x86-64; aarch64's mutexes make it 224
 _WEAK_OBJECT_AT: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Gil:
+class Gil(Struct, frozen=True):
     """One global interpreter lock.
 
     Attributes:
@@ -46,8 +46,7 @@ class Gil:
         return self.address <= address < self.address + _GIL_SIZE
 
 
-@dataclass(frozen=True, slots=True)
-class PyFrame:
+class PyFrame(Struct, frozen=True):
     """A frame, and the words of its local variables and value stack."""
 
     code: Code
@@ -66,8 +65,7 @@ class PyFrame:
         return self.slots[self.code.locals_count : self.code.locals_count + depth]
 
 
-@dataclass(slots=True)
-class PyThread:
+class PyThread(Struct):
     """A PyThreadState.
 
     Attributes:
@@ -109,7 +107,7 @@ class ThreadReader:
         """
         if self.layout.free_threaded:
             return []
-        addresses = dict.fromkeys(self._gil_of(interpreter) for interpreter in self._interpreters())
+        addresses = dict.fromkeys(self._gil_of(interpreter) for interpreter in self.interpreters())
         found = []
         for address in addresses:
             _, holder, locked, switches = _GIL_HEAD.unpack(memory.read(self.pid, address, _GIL_HEAD.size))
@@ -126,7 +124,7 @@ class ThreadReader:
         size = max(at.next, at.ident, at.native_id, at.frame, at.on_delete_data or 0) + 8
         found: dict[int, PyThread] = {}
         frame_at: dict[int, int] = {}
-        for interpreter in self._interpreters():
+        for interpreter in self.interpreters():
             gil = 0 if self.layout.free_threaded else self._gil_of(interpreter)
             address = self.objects.word(interpreter + self.layout.threads_head)
             while address and address not in found and len(found) < _MOST_THREADS:
@@ -155,7 +153,7 @@ class ThreadReader:
         at = self.layout.thread
         found: dict[int, int] = {}
         seen: set[int] = set()
-        for interpreter in self._interpreters():
+        for interpreter in self.interpreters():
             address = self.objects.word(interpreter + self.layout.threads_head)
             while address and address not in seen and len(seen) < _MOST_THREADS:
                 seen.add(address)
@@ -164,7 +162,12 @@ class ThreadReader:
                 address = _word(head, at.next)
         return found
 
-    def _interpreters(self) -> list[int]:
+    def interpreters(self) -> list[int]:
+        """The addresses of the interpreters' states.
+
+        Raises:
+            OSError: the process is gone, or the list changed under our eyes.
+        """
         found: list[int] = []
         address = self.objects.word(self.runtime + self.layout.interpreters_head)
         while address and address not in found and len(found) < 256:

@@ -13,8 +13,9 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from livedbg.graphs.accesses import Access, unit_of
 from livedbg.graphs.declared import DeclaredTask, TaskGraph
@@ -22,8 +23,7 @@ from livedbg.graphs.declared import DeclaredTask, TaskGraph
 __all__ = ["Buffers"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
+class _Cluster(Struct, frozen=True):
     """External buffers that overlap in memory: the address that their regions are counted from."""
 
     address: int

@@ -17,10 +17,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.graphs.accesses import READS, WRITES, Access, unit_of
 from livedbg.graphs.buffers import Buffers
@@ -34,8 +35,7 @@ __all__ = ["Checked", "Hazard", "anti_dependencies", "hazards"]
 _PAIRS: Final = 2_000_000  # pairs of tasks that are put to `Paths`
 
 
-@dataclass(frozen=True, slots=True)
-class Hazard:
+class Hazard(Struct, frozen=True):
     """The second of two tasks touches bytes that the first wrote last, and nothing orders them.
 
     Attributes:
@@ -53,8 +53,7 @@ class Hazard:
     size: int
 
 
-@dataclass(slots=True)
-class Checked:
+class Checked(Struct):
     """What was found in a graph.
 
     Attributes:
@@ -69,16 +68,14 @@ class Checked:
     circular: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Touch:
+class _Touch(Struct, frozen=True):
     place: int
     task: DeclaredTask
     access: Access
     region: int
 
 
-@dataclass(slots=True)
-class _Memory:
+class _Memory(Struct):
     """All touches of one piece of memory.
 
     Attributes:

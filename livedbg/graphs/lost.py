@@ -8,7 +8,8 @@ can be off for a tensor or a view: then it is neither looked up nor registered, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from livedbg.graphs.accesses import WRITES
 from livedbg.graphs.buffers import Buffers
@@ -46,8 +47,7 @@ def _find(graph: TaskGraph) -> LostOrders:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LostGroup:
+class LostGroup(Struct, frozen=True):
     """Lost orders of the same kernels, arguments and cause: a loop's, most likely.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from livedbg.graphs.accesses import READS, unit_of
 from livedbg.text.sanitize import clean_line
@@ -22,8 +23,7 @@ class Cause(StrEnum):
     UNTRACKED = "untracked"  # tracking is off for one of the two, or the graph lacks a record
 
 
-@dataclass(frozen=True, slots=True)
-class LostOrder:
+class LostOrder(Struct, frozen=True):
     """Two tasks with no path between them, where the second needs what the first wrote, or overwrites it.
 
     Attributes:
@@ -65,8 +65,7 @@ class LostOrder:
         return f"{many(self.size, 'byte')} from offset {self.offset:,}{elements}"
 
 
-@dataclass(frozen=True, slots=True)
-class LostOrders:
+class LostOrders(Struct, frozen=True):
     """What was found.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from livedbg.graphs.declared import DeclaredTask
 from livedbg.graphs.orders import Cause
@@ -11,8 +12,7 @@ from livedbg.graphs.orders import Cause
 __all__ = ["Terms"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """The words of one runtime, and the names of one run.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.linux.procfs import living_task
 from livedbg.linux.syscall_names import SYSCALLS_AARCH64, SYSCALLS_X86_64
@@ -19,8 +20,7 @@ from livedbg.linux.syscall_names import SYSCALLS_AARCH64, SYSCALLS_X86_64
 __all__ = ["COND_LAYOUTS", "Abi", "CondLayout", "MutexLayout", "RwlockLayout", "elf_machine", "native_abi"]
 
 
-@dataclass(frozen=True, slots=True)
-class MutexLayout:
+class MutexLayout(Struct, frozen=True):
     """pthread_mutex_t of glibc on LP64 (unchanged from 2.3 to 2.42)."""
 
     lock: int = 0
@@ -30,8 +30,7 @@ class MutexLayout:
     kind: int = 16
 
 
-@dataclass(frozen=True, slots=True)
-class RwlockLayout:
+class RwlockLayout(Struct, frozen=True):
     """pthread_rwlock_t of glibc 2.25 and later on LP64."""
 
     readers: int = 0
@@ -42,8 +41,7 @@ class RwlockLayout:
     shared: int = 28
 
 
-@dataclass(frozen=True, slots=True)
-class CondLayout:
+class CondLayout(Struct, frozen=True):
     """pthread_cond_t of glibc on LP64: where `__wrefs` and the two `__g_signals` are.
 
     Attributes:
@@ -64,8 +62,7 @@ COND_LAYOUTS: Final = (
 """Both are tried on each object: distributions put the newer one into older releases."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abi:
+class Abi(Struct, frozen=True):
     """What differs between machines.
 
     Attributes:

@@ -111,4 +111,4 @@ def _perf() -> Capability:
 def _gdb() -> Capability:
     path = shutil.which("gdb")
     remedy = "sudo apt install gdb"
-    return _fact("gdb", path is not None, path or "missing", "native stacks, catch --stop", remedy)
+    return _fact("gdb", path is not None, path or "missing", "catch --stop, native stacks without drgn", remedy)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task, read_file
@@ -69,8 +70,7 @@ class Mount(NamedTuple):
     point: str
 
 
-@dataclass(frozen=True, slots=True)
-class CpuLimit:
+class CpuLimit(Struct, frozen=True):
     """A group that may use a limited amount of CPU time.
 
     Attributes:
@@ -88,8 +88,7 @@ class CpuLimit:
     throttled: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimit:
+class MemoryLimit(Struct, frozen=True):
     """A group's use of memory.
 
     Attributes:
@@ -110,8 +109,7 @@ class MemoryLimit:
     kills: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The groups of one process, each as the directories from its own one up to what is mounted.
 
     Attributes:

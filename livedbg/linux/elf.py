@@ -18,7 +18,7 @@ from livedbg.linux.file_bytes import FileBytes
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["ElfError", "ElfFile", "Mark", "Segment", "Symbol", "mapped_file"]
+__all__ = ["ElfError", "ElfFile", "FunctionSymbol", "Mark", "Segment", "Symbol", "mapped_file"]
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")
@@ -31,6 +31,8 @@ _NOTE: Final = struct.Struct("<III8s")
 _MARK: Final = struct.Struct("<QQQ")
 _SHN_UNDEF: Final = 0
 _NO_ADDRESS: Final = frozenset({3, 4, 6})  # STT_SECTION, STT_FILE, STT_TLS: not where code or data lies
+_CODE: Final = frozenset({0, 2, 10})  # STT_NOTYPE, as of assembler, STT_FUNC, STT_GNU_IFUNC
+_NOWHERE: Final = frozenset({_SHN_UNDEF, 0xFFF1})  # SHN_ABS
 _LONGEST_NAME: Final = 1 << 16
 _LONGEST_BUILD_ID: Final = 64
 _MOST_NAMES: Final = 200_000
@@ -59,6 +61,23 @@ class Symbol(NamedTuple):
     name: str
     address: int
     size: int
+
+
+class FunctionSymbol(NamedTuple):
+    """A symbol of code; `address` is relative to the load bias.
+
+    Attributes:
+        size: 0 where the file has none.
+        binding: STB_ of elf(5).
+        complete: it is in .symtab, which local functions are in too.
+        name_at: where its name is in the file.
+    """
+
+    address: int
+    size: int
+    binding: int
+    complete: bool
+    name_at: int
 
 
 class Mark(NamedTuple):
@@ -178,6 +197,41 @@ class ElfFile:
                         return around
         return around
 
+    def has_section(self, name: str) -> bool:
+        """Whether it has a section of a name.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        return self._section_named(name) is not None
+
+    def section(self, name: str, most: int) -> bytes:
+        """What a section holds, as far as the file has it; b"" where there is none, or one of more than `most` bytes.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        found = self._section_named(name)
+        if found is None or found[5] > most:
+            return b""
+        return self._data.read(*self._inside(found))
+
+    def functions(self) -> Iterator[FunctionSymbol]:
+        """The defined symbols of code, by .dynsym first; one may come twice.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
+            for table, (strings, _) in self._symbol_tables((kind,)):
+                for name, info, _, home, value, length in self._entries(*table):
+                    if info & 0xF in _CODE and home not in _NOWHERE and name:
+                        yield FunctionSymbol(value, length, info >> 4, kind == _SHT_SYMTAB, strings + name)
+
+    def name_of(self, symbol: FunctionSymbol) -> str:
+        """The name of a symbol of code."""
+        return self._data.read(symbol.name_at, _LONGEST_NAME).partition(b"\0")[0].decode("utf-8", "replace")
+
     def names(self, beginnings: Collection[str]) -> set[str]:
         """What may be names in the symbol tables and begins so, such as `_ZN3app9checkFail`.
 
@@ -240,12 +294,21 @@ class ElfFile:
     def _sections(self) -> list[tuple[int, ...]]:
         return [self._unpack(_SECTION, self._section_at + n * _SECTION.size) for n in range(self._section_count)]
 
+    def _section_named(self, name: str) -> tuple[int, ...] | None:
+        sections = self._sections()
+        if self._section_names >= len(sections):
+            return None
+        names, wanted = sections[self._section_names][4], name.encode() + b"\0"
+        return next((one for one in sections if self._data.read(names + one[0], len(wanted)) == wanted), None)
+
     def _inside(self, section: tuple[int, ...]) -> tuple[int, int]:
         """Where a section begins and how many bytes it has, as far as the file has them."""
         start = min(section[4], self._data.size)
         return start, min(section[5], self._data.size - start)
 
-    def _symbol_tables(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    def _symbol_tables(
+        self, kinds: Sequence[int] = (_SHT_DYNSYM, _SHT_SYMTAB)
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         """Place and size of each symbol table and of its strings, .dynsym first, each once.
 
         Raises:
@@ -254,7 +317,7 @@ class ElfFile:
         sections = self._sections()
         chosen = [
             (self._inside(section), self._inside(sections[section[6]]))
-            for wanted in (_SHT_DYNSYM, _SHT_SYMTAB)
+            for wanted in kinds
             for section in sections
             if section[1] == wanted and section[6] < len(sections)
         ]
@@ -276,12 +339,8 @@ class ElfFile:
 
     def _marked_at(self) -> int | None:
         """Where the mark of the file's place lies now: prelink(8) moves .stapsdt.base with the code."""
-        sections = self._sections()
-        if self._section_names >= len(sections):
-            return None
-        names, wanted = sections[self._section_names][4], b".stapsdt.base\0"
-        here = (s[3] for s in sections if self._data.read(names + s[0], len(wanted)) == wanted)
-        return next(here, None)
+        base = self._section_named(".stapsdt.base")
+        return None if base is None else base[3]
 
     def _unpack_note(self, offset: int) -> tuple[int, int, int, bytes]:
         try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
@@ -19,8 +20,7 @@ _GLIBC: Final = re.compile(r"^libc(?:-2\.\d+)?\.so(?:\.6(?:\.1)?)?$")
 _MUSL: Final = re.compile(r"^(?:ld-musl-.*|libc\.musl-.*)\.so\.1$")
 
 
-@dataclass(frozen=True, slots=True)
-class Libc:
+class Libc(Struct, frozen=True):
     """A C library.
 
     Attributes:

@@ -7,15 +7,15 @@ kernel has it switched on).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from livedbg.linux.procfs import read_file
 
 __all__ = ["Load", "read_load"]
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """The machine at one moment.
 
     Attributes:

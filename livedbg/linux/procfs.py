@@ -88,6 +88,7 @@ class Stat(NamedTuple):
         exit_code: wait status of a zombie; 0 where it isn't one or we may not see it.
         faults: page faults so far.
         terminal: device number of the controlling terminal, as in `st_rdev`; 0 for none.
+        cpu: the CPU that it runs on, or last ran on.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Stat(NamedTuple):
     exit_code: int
     faults: int = 0
     terminal: int = 0
+    cpu: int = 0
 
     @property
     def exit_status(self) -> int:
@@ -111,6 +113,11 @@ class Stat(NamedTuple):
     def kernel_thread(self) -> bool:
         """Whether it has no user space at all (PF_KTHREAD, linux/sched.h)."""
         return bool(self.flags & 0x00200000)
+
+    @property
+    def ends(self) -> bool:
+        """Whether it is about to give up its memory, or has (PF_EXITING): a list of its mappings may be cut."""
+        return bool(self.flags & 0x00000004)
 
 
 def read_file(path: str) -> bytes:
@@ -213,6 +220,7 @@ def parse_stat(data: bytes) -> Stat:
         exit_code=int(field[49]) if len(field) > 49 else 0,
         faults=int(field[7]) + int(field[9]),
         terminal=_device(int(field[4])),
+        cpu=int(field[36]) if len(field) > 36 else 0,
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.multiline import ErrorDetails, error_details
@@ -142,8 +143,7 @@ SHAPES: Final = (
 """The core's shapes; where two can match one line, the more specific one comes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogFormats:
+class LogFormats(Struct, frozen=True):
     """What a reader of logs knows. Made by `log_formats`.
 
     Attributes:

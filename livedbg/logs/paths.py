@@ -10,9 +10,10 @@ import glob
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 __all__ = ["Found", "Scan", "looks_binary", "scan"]
 
@@ -51,8 +52,7 @@ _MAGIC: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A file to read.
 
     Attributes:
@@ -65,8 +65,7 @@ class Found:
     named: bool
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """What a scan of the named places gave.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
 from livedbg.model import Severity
@@ -44,8 +45,7 @@ class Header(NamedTuple):
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A log shape.
 
     Attributes:

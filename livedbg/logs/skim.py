@@ -9,14 +9,17 @@ Invariant:
         LINES_BEFORE + 1 lines, comes out as it would of reading everything.
     skim.K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last
         of all.
+    skim.K3. So does every record with an alarm there, up to ALARMS_READ alarms; `unread` counts the bytes after them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from ahocorasick_rs import BytesAhoCorasick
 
+from livedbg.logs.error_lines import ALARMS_READ
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord
@@ -40,6 +43,11 @@ class Skimmer:
         offset: where the first block begins.
         number: number of its first line.
         beats: what lines contain of which the last in a row is enough (`LogDecoder.beats`).
+        alarms: what to search for too, until it was found ALARMS_READ times; one that begins with a newline stands at
+            the beginning of a line.
+
+    Attributes:
+        unread: bytes that were searched for triggers only.
     """
 
     def __init__(
@@ -49,9 +57,17 @@ class Skimmer:
         offset: int,
         number: int | None,
         beats: Iterable[bytes] = (),
+        *,
+        alarms: Iterable[bytes] = (),
     ) -> None:
+        self.unread = 0
         self._assembler = assembler
-        self._matcher = BytesAhoCorasick(sorted({*triggers, *assembler.anchors}))
+        self._triggers = sorted({*triggers, *assembler.anchors})
+        self._alarms = sorted({*alarms}.difference(self._triggers))
+        self._line_starts = tuple(alarm[1:] for alarm in self._alarms if alarm.startswith(b"\n"))
+        self._matcher = BytesAhoCorasick([*self._triggers, *self._alarms])
+        self._alarms_left = ALARMS_READ
+        self._spent = False
         self._beats = tuple(beats)
         self._rest = b""  # what the next block follows on: lines from before, and the line that has not ended
         self._offset = offset  # of `_rest`
@@ -100,7 +116,7 @@ class Skimmer:
 
     def _search(self, body: bytes) -> int:
         """Read what matters of whole lines; gives how far lines were used up."""
-        self._hits, self._hit = iter(self._matcher.find_matches_as_indexes(body)), -1
+        self._hits, self._hit = self._hits_in(body), -1
         position, used, until = self._searched, 0, -1
         counted, number = 0, self._number
         while position < len(body):
@@ -129,6 +145,19 @@ class Skimmer:
             else:
                 position = used = min(end + 1, len(body))
         return used
+
+    def _hits_in(self, body: bytes) -> Iterator[tuple[int, int, int]]:
+        """What is found in whole lines; alarms only while there were few."""
+        if self._alarms and self._alarms_left <= 0:
+            self._matcher, self._alarms = BytesAhoCorasick(self._triggers), []
+            self._line_starts = ()
+            self._spent = True
+        if self._spent:
+            self.unread += len(body) - self._searched
+        found = iter(self._matcher.find_matches_as_indexes(body))
+        if not self._searched and body.startswith(self._line_starts):
+            return chain([(len(self._triggers), 0, 0)], found)  # the newline before it was in the block before
+        return found
 
     def _beat(self, body: bytes, begin: int, end: int, number: int | None) -> None:
         """Take the last line with a beat of those that are passed over; `number` is that of the line at `begin`."""
@@ -161,7 +190,10 @@ class Skimmer:
     def _next_hit(self, body: bytes, position: int) -> int:
         """Where the next trigger is, or the end of `body`."""
         while self._hit < position:
-            self._hit = next(self._hits, (0, len(body), 0))[1]
+            which, self._hit, _ = next(self._hits, (-1, len(body), 0))
+            if which >= len(self._triggers):
+                self._alarms_left -= 1
+                self._hit += body.startswith(b"\n", self._hit)
         return self._hit
 
 

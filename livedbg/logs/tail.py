@@ -16,10 +16,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 from livedbg.logs.bytesource import unpacked
 from livedbg.model.errors import SourceError
@@ -36,8 +37,7 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """What a read gave.
 
     Attributes:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from livedbg.model.entities import (
     IDLE,
+    LOST,
     OUTSIDE,
+    SAMPLED,
     Edge,
     EdgeKey,
     Frame,
@@ -43,9 +45,11 @@ from livedbg.model.states import (
 __all__ = [
     "HANG_SEEN",
     "IDLE",
+    "LOST",
     "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
+    "SAMPLED",
     "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
     "Diagnostic",

@@ -21,7 +21,9 @@ from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState
 
 __all__ = [
     "IDLE",
+    "LOST",
     "OUTSIDE",
+    "SAMPLED",
     "Edge",
     "EdgeKey",
     "Frame",
@@ -36,8 +38,14 @@ OUTSIDE: Final = "outside"
 """Key in `Resource.attributes`: why a wait for it may be ended by something that is not in the wait-for graph (a signal
 handler, a timer, a process that may open it)."""
 
+SAMPLED: Final = "sampled"
+"""`Stack.source` of a running thread that was sampled by the kernel's clock."""
+
 IDLE: Final = "idle"
 """Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
+
+LOST: Final = "lost"
+"""Key in `Resource.attributes`: why nobody can end a wait for it, as far as is seen (`nothing else refers to it`)."""
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +102,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
             that only computes, or spins, makes none.
         ended_mono_ns: when it was seen to have ended.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
+        given: the name that its author gave it in his language (`threading.Thread(name=…)`); from its stacks.
         wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
         outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
             known; "" where it was not checked.
@@ -116,6 +125,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     marks: int | None = None
     exited: bool = False
     role: str = ""
+    given: str = ""
     wakers: tuple[str, ...] = ()
     outside: str = ""
     ended_mono_ns: int | None = None
@@ -123,7 +133,8 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def title(self) -> str:
         """Its role and its name: `core 8 (AIV0), python3`."""
-        return f"{self.role}, {self.name}" if self.role and self.name else self.role or self.name
+        name = self.given or self.name
+        return f"{self.role}, {name}" if self.role and name else self.role or name
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
@@ -137,6 +148,12 @@ class Frame(Struct, frozen=True, omit_defaults=True):
         local_variables: `name=value` texts; empty unless asked for.
         source: lines of its source around `line`; empty unless asked for.
         source_from: number of the first of them.
+        source_note: why there is no source, or what may be wrong with it.
+        held_mono_ns: since when this frame and all outside it were in every sample of the thread; None where the stack
+            is no sample.
+        held_samples: how many samples these are.
+        column: of the call in its line; None where that isn't known.
+        inlined: the compiler put it into the next outer frame, which shares its address.
     """
 
     function: str
@@ -148,14 +165,20 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     local_variables: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     source_from: int = 0
+    held_mono_ns: int | None = None
+    held_samples: int = 0
+    column: int | None = None
+    inlined: bool = False
+    source_note: str = ""
 
 
 class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The stack of one thread at one moment, innermost frame first.
 
     Attributes:
+        thread_name: the name that the language has for its thread, where its author gave one.
         partial: outer frames may be missing or wrong; `note` says why.
-        source: how it was taken: `py-spy`, `no stop`, `glance`, `gdb`; merged: `no stop+py-spy`.
+        source: how it was taken: `py-spy`, `no stop`, `sampled`, `glance`, `gdb`; merged: `no stop+py-spy`.
         layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store
             keeps the newest stack of each layer and shows them merged (livedbg.state.stacks).
     """
@@ -167,6 +190,7 @@ class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
     layer: str = "native"
     partial: bool = False
     note: str | None = None
+    thread_name: str = ""
     holds_gil: bool | None = None
     waits_gil: bool | None = None
 
@@ -208,7 +232,7 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `pipe`,
-            `socket`, `eventfd`, `flock`, `file`, `core`, `stream`, `ring`, `group`.
+            `socket`, `eventfd`, `flock`, `file`, `core`, `stream`, `ring`, `group`, `future`.
         name: what a user would call it, e.g. `pipe 3 of worker`, `core 8 (AIV0)`.
         state: free text of its state (`locked`, `3 waiters`, `busy`).
         attributes: whatever else is known, as text; OUTSIDE: what else than its holders could end a wait for it.

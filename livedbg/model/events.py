@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
 import msgspec
@@ -38,6 +37,7 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
+from livedbg.model.profiles import ProfileSlice
 from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, Touches
 from livedbg.text.json_text import clean_value
 
@@ -62,6 +62,7 @@ __all__ = [
     "ProcessExited",
     "ProcessSeen",
     "ResourcesSeen",
+    "SamplesSeen",
     "StacksSeen",
     "Stamp",
     "Stamper",
@@ -139,6 +140,12 @@ class StacksSeen(EventBase, frozen=True, tag="stacks"):
     """Stacks taken; each replaces the former stack of its thread."""
 
     stacks: tuple[Stack, ...]
+
+
+class SamplesSeen(EventBase, frozen=True, tag="samples"):
+    """What running threads were doing, by samples; added to what is known of the same threads."""
+
+    slices: tuple[ProfileSlice, ...]
 
 
 class TasksSeen(EventBase, frozen=True, tag="tasks"):
@@ -303,6 +310,7 @@ Event: TypeAlias = (
     | ThreadsExited
     | ThreadRolesSeen
     | StacksSeen
+    | SamplesSeen
     | TasksSeen
     | ResourcesSeen
     | EdgesReplaced
@@ -354,8 +362,7 @@ class Stamp(TypedDict):
     wall_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stamper:
+class Stamper(Struct, frozen=True):
     """Gives the `host`, `mono_ns`, `wall_ns` that every event needs: `Tick(**stamper())`."""
 
     host: str

@@ -8,8 +8,9 @@ the entity, unique over all hosts of a job, and what users see in `report --json
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = [
     "EntityRef",
@@ -30,8 +31,7 @@ __all__ = [
 _PROCESS: Final = re.compile(r"process:[^/\s]+/\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class EntityRef:
+class EntityRef(Struct, frozen=True):
     """An identifier taken apart.
 
     Attributes:
@@ -74,7 +74,7 @@ def lock(kind: str, host: str, pid: int, address: int) -> str:
     """`KIND:HOST/PID/0xADDRESS` for what lives in a process's memory.
 
     Args:
-        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`.
+        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `future`.
         host: the host's name.
         pid: the process; for a process-shared object, the lowest pid that is known to map it.
         address: its address in that process.

@@ -13,6 +13,9 @@ from livedbg.model.catchpoints import Moment
 
 __all__ = [
     "GLANCE_ONCE",
+    "SAMPLES",
+    "SAMPLES_FOR",
+    "SAMPLES_RATE",
     "VALUES_DUMP",
     "VALUES_GOLDEN",
     "Catch",
@@ -24,6 +27,7 @@ __all__ = [
     "PreviewValues",
     "Refresh",
     "Resume",
+    "SampleFaster",
     "Uncatch",
     "WantStacks",
     "WatchLaunches",
@@ -32,6 +36,14 @@ __all__ = [
 GLANCE_ONCE = "glance.once"
 """Key of `Request.options`: glance once at every target process before settling, for a command that samples once."""
 
+SAMPLES = "samples.take"
+"""Key of `Request.options`: "no" if running threads are not to be sampled."""
+
+SAMPLES_FOR = "samples.for"
+"""Key of `Request.options`: sample all threads for so many seconds, then settle: for a command that prints that."""
+
+SAMPLES_RATE = "samples.rate"
+"""Key of `Request.options`: samples for each second of CPU time that a thread uses meanwhile."""
 
 VALUES_DUMP = "values.dump"
 """Option of a session: a dump to show whatever its file is called."""
@@ -46,8 +58,8 @@ class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
     Attributes:
         process: its identifier.
         threads: thread identifiers; empty means all threads of the process.
-        native: native frames too (needs gdb for names), not only Python's.
-        local_variables: Python local variables too (`py-spy --locals`).
+        native: native frames too, not only Python's.
+        local_variables: local variables too: Python's, and native ones where there is debug information.
     """
 
     process: str
@@ -66,6 +78,18 @@ class Glance(Struct, frozen=True, kw_only=True, tag="glance"):
 
     process: str
     threads: tuple[str, ...] = ()
+
+
+class SampleFaster(Struct, frozen=True, kw_only=True, tag="sample-faster"):
+    """Sample running threads often for a while; who looks at the samples sends it again before that ends.
+
+    Attributes:
+        of: a thread, or a process: all of its threads; None for all threads of the targets.
+        seconds: for how long.
+    """
+
+    of: str | None = None
+    seconds: float = 5.0
 
 
 class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
@@ -171,6 +195,7 @@ class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
 Intent: TypeAlias = (
     WantStacks
     | Glance
+    | SampleFaster
     | Catch
     | Resume
     | Uncatch

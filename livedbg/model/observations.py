@@ -54,7 +54,9 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         size: bytes.
         last_wall_ns: the newest time stamp of its records.
         errors: records of severity ERROR or worse that no decoder understands.
+        first_error_line: number of the line in which the first of them begins, where it is known.
         last_error: the first line of the last of them.
+        unread: bytes of a big log in which such records were not looked for, because there were too many before.
     """
 
     id: str
@@ -66,7 +68,9 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     process: str | None = None
     last_wall_ns: int | None = None
     errors: int = 0
+    first_error_line: int | None = None
     last_error: str = ""
+    unread: int = 0
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

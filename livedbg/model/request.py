@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+
+from msgspec import Struct, field
 
 __all__ = ["Level", "Request", "TargetProcess"]
 
@@ -18,8 +19,7 @@ class Level(IntEnum):
     TOUCH = 3
 
 
-@dataclass(frozen=True, slots=True)
-class TargetProcess:
+class TargetProcess(Struct, frozen=True):
     """A process that the user named.
 
     Attributes:
@@ -37,8 +37,7 @@ class TargetProcess:
     cwd: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What a session debugs, and how.
 
     Attributes:
@@ -49,7 +48,7 @@ class Request:
         tree: follow the child processes too.
         interval_s: shortest time between two samples of a process.
         stacks: take stacks: `none`, `python`, or `native` (Python and native merged).
-        local_variables: Python local variables in stacks.
+        local_variables: local variables in stacks.
         once: one sample for a report: an adapter reads what is there and settles.
         read_only: no touch of any kind, whatever is asked for (livedbg.touch.config.refuse_touch).
         read_only_by: what forbids it, where that is not `--read-only`.

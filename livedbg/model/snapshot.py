@@ -14,6 +14,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -34,6 +36,7 @@ from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
 from livedbg.model.numbering import Numbering
+from livedbg.model.profiles import ProfileSlice
 from livedbg.model.tables import FrozenTable
 
 __all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey", "Touches"]
@@ -64,8 +67,7 @@ class StatusKey(NamedTuple):
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class Touches:
+class Touches(Struct, frozen=True):
     """Some touches of targets in total."""
 
     count: int = 0
@@ -82,8 +84,7 @@ class Touches:
         return Touches(self.count + other.count, self.stops + other.stops, self.paused_ns + other.paused_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(Struct, frozen=True):
     """A number of progress and when it last changed.
 
     Attributes:
@@ -98,8 +99,7 @@ class Counter:
     changes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """What was seen of a thread's progress.
 
     Attributes:
@@ -134,8 +134,7 @@ class Activity:
     stack_samples: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Durations:
+class Durations(Struct, frozen=True):
     """How long a kernel's completed runs took.
 
     Attributes:
@@ -184,6 +183,7 @@ class Snapshot:
         older_touches: target -> the total of its older ones; "": of targets that were forgotten.
         devices: what was seen on devices last, by process identifier or `file:PATH`.
         launches: by thread id, what it launched.
+        profiles: by thread id, what it was doing in the last minute in which it was sampled, oldest first.
         dumps: of tensors, by path.
         value_previews: the newest previews of tensors, by path and number.
         comparisons: of dumps with golden ones, by path.
@@ -215,6 +215,7 @@ class Snapshot:
     kernels: Mapping[tuple[str, str], Durations] = field(default_factory=_empty)
     devices: Mapping[str, DeviceState] = field(default_factory=_empty)
     launches: Mapping[str, LaunchTrail] = field(default_factory=_empty)
+    profiles: Mapping[str, tuple[ProfileSlice, ...]] = field(default_factory=_empty)
     dumps: Mapping[str, ValueDump] = field(default_factory=_empty)
     value_previews: Mapping[tuple[str, int], ValuePreview] = field(default_factory=_empty)
     comparisons: Mapping[str, ValueComparison] = field(default_factory=_empty)

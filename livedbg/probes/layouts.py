@@ -6,6 +6,7 @@ in the ring are (perf_event_open(2), PERF_RECORD_MMAP2, PERF_RECORD_FORK, PERF_R
 Invariants:
     layouts.Y1. What was read of a process overrides older records, and newer records over what was read.
     layouts.Y2. So many processes are remembered, and no more.
+    layouts.Y3. A list that may be cut, because its process ended while it was read, overrides nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.procfs import living_task, read_stat
 from livedbg.probes.perf import LAYOUT, PerfEvents, Source
 from livedbg.probes.perf_records import Change, Executed, Forked
 
@@ -92,11 +94,11 @@ class Layouts:
         """What /proc has now, and since when that holds: for `know`.
 
         Raises:
-            OSError: it has ended, or may not be read.
+            OSError: it has ended or is about to, or may not be read.
         """
         now_ns = time.monotonic_ns()
         found = tuple(parse_maps(pid))
-        if not found:
+        if not found or read_stat(living_task(pid)).ends:  # the kernel lists no more of it, in the midst of the list
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         return now_ns, found
 

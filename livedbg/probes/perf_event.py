@@ -22,6 +22,7 @@ __all__ = [
     "NoPerf",
     "Source",
     "enable",
+    "open_clock",
     "open_event",
     "open_for_ring",
     "open_ring",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 _SYSCALLS: Final = {"x86_64": 298}  # asm/unistd_64.h
-_SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
+_SOFTWARE, _CPU_CLOCK, _DUMMY = 1, 0, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY
 TRACEPOINT: Final = 2
 """PERF_TYPE_TRACEPOINT."""
 BREAKPOINT: Final = 5
@@ -39,7 +40,8 @@ those to trace the process, where kernel.perf_event_paranoid is 2 or less."""
 LAYOUT: Final = -1
 """No type of the kernel's: no samples, but the records of what code is mapped, of forks and of execs."""
 
-_TID, _TIME, _RAW, _REGS_USER, _STACK_USER, _IDENTIFIER = 1 << 1, 1 << 2, 1 << 10, 1 << 12, 1 << 13, 1 << 16
+_TID, _TIME, _READ, _RAW, _REGS_USER, _STACK_USER = 1 << 1, 1 << 2, 1 << 4, 1 << 10, 1 << 12, 1 << 13
+_IDENTIFIER: Final = 1 << 16
 _DISABLED, _INHERIT, _CLOCK, _INHERIT_THREAD = 1 << 0, 1 << 1, 1 << 25, 1 << 35
 _NO_KERNEL: Final = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv: what kernel.perf_event_paranoid 2 asks for
 _LAYOUT: Final = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24  # mmap comm task sample_id_all mmap2 comm_exec
@@ -146,6 +148,26 @@ def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
     return _filtered(_opened(_attr(source.kind, source.config, flags, period=0), tid, -1), source)
 
 
+def open_clock(tid: int, period_ns: int, stack_bytes: int, wake: bool = False) -> int:
+    """A clock of one thread, which runs while the thread does and samples its registers and stack; nothing inherits it.
+
+    Only what the thread does in user space is sampled. It counts nothing until it is enabled.
+
+    Args:
+        tid: the thread.
+        period_ns: CPU time of the thread between two samples.
+        stack_bytes: how much of the stack a sample brings: a multiple of 8.
+        wake: each sample wakes who waits for the event.
+
+    Raises:
+        ProcessLookupError: the thread is gone.
+        NoPerf: not allowed.
+        OSError: too many files are open.
+    """
+    flags = _DISABLED | _CLOCK | _NO_KERNEL
+    return _opened(_attr(_SOFTWARE, _CPU_CLOCK, flags, stack_bytes, period=period_ns, wake=wake), tid, -1)
+
+
 def _filtered(file: int, source: Source) -> int:
     try:
         if source.wanted:
@@ -177,7 +199,7 @@ def _opened(attr: bytes, tid: int, cpu: int) -> int:
 def _attr(
     kind: int, config: int, flags: int, stack: int = 0, address: int = 0, *, period: int = 1, wake: bool = True
 ) -> bytes:
-    """struct perf_event_attr: sampled at each event.
+    """struct perf_event_attr: sampled at each event, or at each `period` of them.
 
     Args:
         kind: type of the event.
@@ -185,7 +207,7 @@ def _attr(
         flags: the bits behind read_format.
         stack: bytes of the stack in each sample; 0 for an event that gives none.
         address: of the instruction that a breakpoint is for.
-        period: 0 for an event that only counts.
+        period: events a sample (nanoseconds of a clock); 0 for an event that only counts.
         wake: the reader is woken each time; else when the ring is half full.
     """
     kind_of_breakpoint, length = (_EXECUTE, _WORD) if address else (0, 0)
@@ -194,6 +216,7 @@ def _attr(
         sampled |= _TID | _TIME
     if stack:
         sampled |= _TID | _TIME | _REGS_USER | _STACK_USER | (_RAW if kind == TRACEPOINT else 0)
+        sampled |= _READ if (kind, config) == (_SOFTWARE, _CPU_CLOCK) else 0
         registers = REGISTERS_MASK
     clock = time.CLOCK_MONOTONIC  # events that share a ring must share a clock
     return _ATTR.pack(

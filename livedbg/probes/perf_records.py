@@ -36,6 +36,7 @@ class Sample(NamedTuple):
         raw: the fields of a trace event; b"" for others.
         registers: of struct user_regs_struct, the first 21.
         stack: the bytes from the stack pointer upwards.
+        ran_ns: for how long its thread had run by then, as its clock counts (`ClockSamples.ran_ns`); 0 of other events.
     """
 
     source: int
@@ -45,6 +46,7 @@ class Sample(NamedTuple):
     raw: bytes
     registers: tuple[int, ...]
     stack: bytes
+    ran_ns: int = 0
 
 
 class Mapped(NamedTuple):
@@ -98,16 +100,20 @@ def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
     return Mapped(pid, mono_ns, mapping)
 
 
-def sample_of(record: bytes, number: int, has_fields: bool) -> Sample | None:
+def sample_of(record: bytes, number: int, has_fields: bool, *, has_count: bool = False) -> Sample | None:
     """The sample of a record; None of a thread of the kernel.
 
     Args:
         record: of the kind PERF_RECORD_SAMPLE, with its header.
         number: of its source.
         has_fields: it is of a trace event.
+        has_count: it brings what its event had counted.
     """
     _, pid, tid, mono_ns = struct.unpack_from("<QIIQ", record, 8)
-    at, raw = 32, b""
+    at, raw, ran_ns = 32, b"", 0
+    if has_count:
+        (ran_ns,) = struct.unpack_from("<Q", record, at)
+        at += 8
     if has_fields:
         (size,) = struct.unpack_from("<I", record, at)
         raw = record[at + 4 : at + 4 + size]
@@ -123,4 +129,4 @@ def sample_of(record: bytes, number: int, has_fields: bool) -> Sample | None:
     if size:
         (filled,) = struct.unpack_from("<Q", record, at + 8 + size)
         stack = record[at + 8 : at + 8 + filled]
-    return Sample(number, pid, tid, mono_ns, raw, registers, stack)
+    return Sample(number, pid, tid, mono_ns, raw, registers, stack, ran_ns)

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from livedbg.probes.perf_event import open_ring
 
-__all__ = ["RINGS", "RING_BYTES", "Record", "Rings"]
+__all__ = ["LEAST", "RINGS", "RING_BYTES", "Record", "Rings", "map_ring", "records"]
 
 RINGS: Final = 64 << 20
 """Bytes of all rings together."""
@@ -29,7 +29,8 @@ RING_BYTES: Final = 32 << 20
 """Of the rings of one set of events."""
 
 _PAGE: Final = mmap.PAGESIZE
-_LEAST: Final = 64 << 10
+LEAST: Final = 64 << 10
+"""Bytes of the smallest ring."""
 _HEAD, _TAIL = 1024, 1032  # data_head and data_tail of struct perf_event_mmap_page
 
 
@@ -85,7 +86,7 @@ class Rings:
         self._granted = 0
         try:
             cpus = _online()
-            self._granted = _budget.take(most, len(cpus) * _LEAST)
+            self._granted = _budget.take(most, len(cpus) * LEAST)
             for cpu in cpus:
                 self._add(cpu, _power_below(self._granted // len(cpus)))
         except BaseException:
@@ -104,12 +105,7 @@ class Rings:
     def drain(self) -> Iterator[Record]:
         """The records since the last time, ring after ring."""
         for size, ring in self._maps.values():
-            head, tail = struct.unpack_from("<QQ", ring, _HEAD)
-            while tail < head:
-                kind, misc, length = struct.unpack("<IHH", _piece(ring, size, tail, 8))
-                yield Record(kind, misc, _piece(ring, size, tail, length))
-                tail += length
-            struct.pack_into("<Q", ring, _TAIL, tail)
+            yield from records(ring, size)
 
     def close(self) -> None:
         """Close all, and give back what was taken of the budget."""
@@ -128,13 +124,41 @@ class Rings:
         file = self.files[cpu] = open_ring(cpu)
         while True:
             try:
-                self._maps[cpu] = (size, mmap.mmap(file, _PAGE + size))
+                self._maps[cpu] = (size, map_ring(file, size))
                 break
             except OSError as error:
-                if error.errno != errno.EPERM or size <= _LEAST:  # perf_event_mlock_kb
+                if error.errno != errno.EPERM or size <= LEAST:  # perf_event_mlock_kb
                     raise
                 size //= 2
         self._poll.register(file, select.EPOLLIN)
+
+
+def map_ring(file: int, size: int) -> mmap.mmap:
+    """The ring of an event.
+
+    Args:
+        file: of the event.
+        size: bytes of the ring; a power of two, of pages.
+
+    Raises:
+        OSError: too much memory is locked (perf_event_mlock_kb).
+    """
+    return mmap.mmap(file, _PAGE + size)
+
+
+def records(ring: mmap.mmap, size: int) -> Iterator[Record]:
+    """The records that a ring has got since the last time.
+
+    Args:
+        ring: as mapped.
+        size: its bytes, without the page in front of it.
+    """
+    head, tail = struct.unpack_from("<QQ", ring, _HEAD)
+    while tail < head:
+        kind, misc, length = struct.unpack("<IHH", _piece(ring, size, tail, 8))
+        yield Record(kind, misc, _piece(ring, size, tail, length))
+        tail += length
+    struct.pack_into("<Q", ring, _TAIL, tail)
 
 
 def _piece(ring: mmap.mmap, size: int, at: int, length: int) -> bytes:
@@ -144,7 +168,7 @@ def _piece(ring: mmap.mmap, size: int, at: int, length: int) -> bytes:
 
 
 def _power_below(number: int) -> int:
-    return 1 << max(number.bit_length() - 1, _LEAST.bit_length() - 1)
+    return 1 << max(number.bit_length() - 1, LEAST.bit_length() - 1)
 
 
 def _online() -> list[int]:

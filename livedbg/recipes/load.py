@@ -20,6 +20,7 @@ from livedbg.recipes.model import Recipe
 from livedbg.session.systems import note_problem, systems
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
+from livedbg.text.typed import ready
 
 __all__ = ["chosen", "own_folder", "parse", "recipes"]
 
@@ -57,7 +58,7 @@ def parse(name: str, text: bytes) -> Recipe:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid recipe name.", "use a-z, 0-9 and -", "usage")
     try:
-        recipe = structs.replace(msgspec.toml.decode(text, type=Recipe), name=name)
+        recipe = structs.replace(msgspec.toml.decode(text, type=ready(Recipe)), name=name)
         for expression in recipe.expressions:
             re.compile(expression)
     except (re.error, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors

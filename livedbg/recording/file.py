@@ -29,6 +29,7 @@ from livedbg.model.events import SCHEMA_VERSION, Event
 from livedbg.model.gate import gated_line
 from livedbg.recording.old_names import renamed
 from livedbg.text.json_text import clean_value
+from livedbg.text.typed import ready
 
 __all__ = ["MAGIC", "Header", "RecordingReader", "is_recording"]
 
@@ -129,7 +130,7 @@ class RecordingReader:
             start = msgspec.json.decode(line, type=dict[str, object])
             if start.get("format") != MAGIC:
                 raise RecordingError(f"{self.path} is not a livedbg recording.", hint, "not-a-recording")
-            header = msgspec.convert(clean_value(start), Header)
+            header = msgspec.convert(clean_value(start), ready(Header))
         except (ValueError, RecursionError):
             raise RecordingError(f"{self.path} is not a livedbg recording.", hint, "not-a-recording") from None
         if header.schema != SCHEMA_VERSION:
@@ -230,7 +231,7 @@ def _first_frame(file: BinaryIO) -> tuple[Header | None, int]:
         while not unpack.eof and size < _LONGEST_HEADER and (data := file.read(_READ)):
             text += unpack.decompress(data)
             size += len(data)
-        header = msgspec.convert(clean_value(msgspec.json.decode(text, type=dict[str, object])), Header)
+        header = msgspec.convert(clean_value(msgspec.json.decode(text, type=dict[str, object])), ready(Header))
     except (zstandard.ZstdError, ValueError, RecursionError):
         return None, 0
     known = unpack.eof and header.format == MAGIC and header.schema == SCHEMA_VERSION

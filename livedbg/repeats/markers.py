@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from livedbg.session.systems import systems
+from livedbg.text.typed import ready
 
 __all__ = ["Marker", "Pair", "PatternPair", "known_pairs", "last_open"]
 
@@ -93,7 +94,7 @@ def _named(match: re.Match[str] | None) -> tuple[str, str] | None:
 def known_pairs() -> tuple[PatternPair, ...]:
     """The pairs of livedbg/repeats/data/markers.toml, and those that systems declare."""
     text = files("livedbg.repeats").joinpath("data", "markers.toml").read_bytes()
-    known = [(entry.name, entry.begin, entry.end) for entry in msgspec.toml.decode(text, type=_Data).pair]
+    known = [(entry.name, entry.begin, entry.end) for entry in msgspec.toml.decode(text, type=ready(_Data)).pair]
     known += [(pair.name, pair.begin, pair.end) for system in systems() for pair in system.markers]
     return tuple(PatternPair(name, re.compile(begin), re.compile(end)) for name, begin, end in known)
 

@@ -26,6 +26,7 @@ from livedbg.report.document import (
     VerdictOut,
 )
 from livedbg.report.entities import chosen_entities, entity_out, frames_out
+from livedbg.report.stacks import stack_groups, stacks_of_others
 from livedbg.session.view import Update
 from livedbg.text.quantities import timestamp
 
@@ -53,6 +54,8 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
     chosen, left_out = chosen_entities(snapshot, diagnosis)
     inside = set(chosen)
     edges = [edge for edge in snapshot.edges.values() if _shown(edge, inside)]
+    stacks = stack_groups(chosen, snapshot, diagnosis)
+    others = stacks_of_others(stacks, diagnosis)
     return ReportDocument(
         schema=SCHEMA,
         taken_at=timestamp(snapshot.now().wall_ns),
@@ -65,7 +68,9 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
             since=_time(diagnosis.verdict.since_wall_ns),
         ),
         findings=tuple(finding_out(name, finding) for name, finding in diagnosis.findings.items()),
-        entities={entity: entity_out(entity, snapshot, diagnosis) for entity in chosen},
+        entities={
+            entity: entity_out(entity, snapshot, diagnosis, stack_of=others.get(entity, "")) for entity in chosen
+        },
         edges=tuple(_edge(edge) for edge in edges[:_MOST_EDGES]),
         exceptions=tuple(exception_out(hit) for hit in snapshot.exceptions.values()),
         intrusions=_intrusions(snapshot),
@@ -80,6 +85,7 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
             "processes": snapshot.forgotten_processes,
             "touches": snapshot.touches.count - len(snapshot.intrusions),
         },
+        stacks=stacks,
     )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "LimitOut",
     "LogOut",
     "ReportDocument",
+    "StackOut",
     "TargetOut",
     "TouchOut",
     "VerdictOut",
@@ -75,7 +76,7 @@ class FindingOut(Struct, frozen=True, kw_only=True):
 
 
 class FrameOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One frame of a stack. `locals`, `source` and `source_from` are left out where they were not asked for."""
+    """One frame of a stack. `locals` and `source…` are left out where they were not read."""
 
     function: str
     file: str | None
@@ -85,6 +86,14 @@ class FrameOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
     locals: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     source_from: int = 0
+    source_note: str = ""
+
+
+class StackOut(Struct, frozen=True, kw_only=True):
+    """A stack, and the threads that have it."""
+
+    threads: tuple[str, ...]
+    frames: tuple[FrameOut, ...]
 
 
 class EntityOut(Struct, frozen=True, kw_only=True):
@@ -96,9 +105,12 @@ class EntityOut(Struct, frozen=True, kw_only=True):
     waits_for: str | tuple[str, ...] | None
     waiters: int
     stack: tuple[FrameOut, ...] | UnsetType = UNSET
+    stack_of: str | UnsetType = UNSET
     stack_note: str | UnsetType = UNSET
+    at: FrameOut | UnsetType = UNSET
     process: str | UnsetType = UNSET
     waits_in: str | UnsetType = UNSET
+    called: str | UnsetType = UNSET
     since: str | UnsetType = UNSET
     kernel: str | UnsetType = UNSET
     where: tuple[str, ...] | UnsetType = UNSET
@@ -195,3 +207,4 @@ class ReportDocument(Struct, frozen=True, kw_only=True):
     logs: tuple[LogOut, ...]
     limits: tuple[LimitOut, ...]
     omitted: dict[str, int]
+    stacks: tuple[StackOut, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model import Frame, Process, Resource, Task, TaskState, Thread, ids
@@ -35,8 +35,8 @@ def chosen_entities(snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[list[str]
     return [*first, *others[:_MOST]], max(0, len(others) - _MOST)
 
 
-def frames_out(frames: Iterable[Frame]) -> tuple[FrameOut, ...]:
-    """Frames as a report gives them."""
+def frames_out(frames: Iterable[Frame], *, source: bool = True) -> tuple[FrameOut, ...]:
+    """Frames as a report gives them, with the lines of source that were read, or without."""
     return tuple(
         FrameOut(
             function=f.function,
@@ -45,18 +45,34 @@ def frames_out(frames: Iterable[Frame]) -> tuple[FrameOut, ...]:
             module=f.module,
             language=f.language,
             locals=f.local_variables,
-            source=f.source,
-            source_from=f.source_from,
+            source=f.source if source else (),
+            source_from=f.source_from if source else 0,
+            source_note=f.source_note if source else "",
         )
         for f in frames
     )
 
 
-def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityOut:
-    """What a report says of one entity."""
+def _place_out(frame: Frame) -> FrameOut:
+    """A frame without what was read of its variables and source."""
+    return FrameOut(
+        function=frame.function, file=frame.file, line=frame.line, module=frame.module, language=frame.language
+    )
+
+
+def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis, *, stack_of: str = "") -> EntityOut:
+    """What a report says of one entity.
+
+    Args:
+        entity: it.
+        snapshot: the state.
+        diagnosis: the diagnosis of that state.
+        stack_of: the thread that has the same stack; "" for none.
+    """
     thread = snapshot.threads.get(entity)
     if thread is not None:
-        return _thread(thread, snapshot, diagnosis)
+        known = _thread(thread, snapshot, diagnosis)
+        return structs.replace(known, stack=(), stack_of=stack_of) if stack_of else known
     process = snapshot.processes.get(entity)
     if process is not None:
         return _process(process, diagnosis)
@@ -80,6 +96,7 @@ def _waits(entity: str, diagnosis: Diagnosis) -> str | tuple[str, ...] | None:
 
 def _thread(thread: Thread, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityOut:
     stack = snapshot.stacks.get(thread.id)
+    place = diagnosis.code.frame(stack)
     note = ""
     if stack is not None and (stack.partial or stack.note):
         note = stack.note or "partial: outer frames may be missing"
@@ -94,11 +111,13 @@ def _thread(thread: Thread, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityO
         state="exited" if thread.exited else thread.state.value,
         waits_for=_waits(thread.id, diagnosis),
         waiters=diagnosis.graph.behind(thread.id),
-        stack=frames_out(stack.frames) if stack is not None else (),
+        stack=frames_out(stack.frames, source=False) if stack is not None else (),
         stack_note=note or UNSET,
+        at=_place_out(place) if place is not None else UNSET,
         process=thread.process,
         tid=thread.tid,
         waits_in=thread.waits_in or thread.syscall or UNSET,
+        called=diagnosis.code.call(stack) or UNSET,
         since=timestamp(since) if since is not None else UNSET,
         cpu_ms=thread.cpu_ns / 1e6 if thread.cpu_ns is not None else UNSET,
     )
@@ -127,12 +146,14 @@ def _task(task: Task, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityOut:
         attributes["owner"] = task.owner
     if task.fanin_left is not None:
         attributes["fanin_left"] = str(task.fanin_left)
+    stack = snapshot.stacks.get(task.id)
     return EntityOut(
         kind="task",
         name=task.name,
         state=task.state.value,
         waits_for=_waits(task.id, diagnosis),
         waiters=diagnosis.graph.behind(task.id),
+        stack=frames_out(stack.frames, source=False) if stack is not None else UNSET,
         kernel=task.kernel or UNSET,
         where=task.where or UNSET,
         since=timestamp(since) if since is not None else UNSET,

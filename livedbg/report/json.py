@@ -6,6 +6,7 @@ import msgspec
 
 from livedbg.report.document import ReportDocument
 from livedbg.text.json_text import json_bytes
+from livedbg.text.typed import ready
 
 __all__ = ["from_json", "to_json"]
 
@@ -21,4 +22,4 @@ def from_json(data: bytes) -> ReportDocument:
     Raises:
         msgspec.DecodeError: not JSON, or not a report.
     """
-    return msgspec.json.decode(data, type=ReportDocument)
+    return msgspec.json.decode(data, type=ready(ReportDocument))

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.report.document import EntityOut, ReportDocument
+from livedbg.analysis.place_names import place_text
+from livedbg.report.document import FrameOut, ReportDocument
+from livedbg.report.stacks import group_lines
 from livedbg.report.text import label
 from livedbg.report.tree import wait_tree
 from livedbg.text.wording import many
@@ -73,24 +75,22 @@ def _tree(report: ReportDocument) -> Iterator[str]:
         yield from ("", "## Who waits for whom", "")
     for row in rows:
         text = _escaped(label(row.entity, report)) if row.entity else ""
+        known = report.entities.get(row.entity)
+        if known is not None and isinstance(known.at, FrameOut):
+            text += f" at {_escaped(place_text(known.at))}"
         yield f"{'  ' * row.depth}- {text}{' ' if text and row.note else ''}{row.note}"
 
 
 def _stacks(report: ReportDocument) -> Iterator[str]:
-    named = dict.fromkeys(entity for finding in report.findings for entity in finding.entities)
-    shown = [(name, report.entities[name]) for name in named if name in report.entities]
-    stacks = [(name, known) for name, known in shown if isinstance(known.stack, tuple) and known.stack]
-    if stacks:
+    if report.stacks:
         yield from ("", "## Stacks")
-    for name, known in stacks[:_STACKS]:
-        yield from ("", _escaped(label(name, report)), "")
-        yield from _frames(known)
-
-
-def _frames(known: EntityOut) -> Iterator[str]:
-    frames = known.stack if isinstance(known.stack, tuple) else ()
-    for number, frame in enumerate(frames):
-        place = f"{frame.file}:{frame.line}" if frame.file else frame.module or ""
-        yield f"    #{number} {frame.function}{f' at {place}' if place else ''}".replace("\n", " ")
-    if isinstance(known.stack_note, str):
-        yield from ("", f"({_escaped(known.stack_note)})")
+    for heading, frames in group_lines(report.stacks[:_STACKS], report):
+        yield from ("", _escaped(heading), "")
+        yield from (f"    {frame}" for frame in frames)
+    notes = [(name, known.stack_note) for name, known in report.entities.items() if isinstance(known.stack_note, str)]
+    if notes:
+        yield ""
+    for name, note in notes[:_STACKS]:
+        yield f"({_escaped(label(name, report))}: {_escaped(note)})"
+    if len(report.stacks) > _STACKS:
+        yield from ("", f"{len(report.stacks) - _STACKS} more stacks are left out")

@@ -6,7 +6,10 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from livedbg.report.document import EntityOut, FindingOut, ReportDocument
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.python_calls import said_call
+from livedbg.report.document import EntityOut, FindingOut, FrameOut, ReportDocument
+from livedbg.report.stacks import folded_lines
 from livedbg.report.tree import Branch, wait_tree
 from livedbg.text.wording import many
 
@@ -15,6 +18,7 @@ __all__ = ["label", "to_text"]
 _WIDTH: Final = 80
 _FINDINGS: Final = 10
 _EVIDENCE: Final = 8
+_STACKS: Final = 4
 
 
 def to_text(report: ReportDocument) -> str:
@@ -30,6 +34,7 @@ def to_text(report: ReportDocument) -> str:
     bearing = [f for f in report.findings if f.id in report.verdict.findings] or list(report.findings[:1])
     lines += _section("Evidence", _evidence(bearing, report.verdict.sentence))
     lines += _section("Next", _next(bearing))
+    lines += _section("Stacks", _stacks(report))
     others = [f for f in report.findings if f not in bearing and f.rule != "cant-see"]
     lines += _section("Also seen", _others(others))
     lines += _section("Could not be seen", _limits(report))
@@ -91,8 +96,9 @@ def _branch(branch: Branch, report: ReportDocument) -> list[str]:
 
 
 def _state(known: EntityOut) -> str:
-    place = known.waits_in if isinstance(known.waits_in, str) else ""
-    words = [word for word in (known.state, f"in {place}" if place else "") if word]
+    place = said_call(known.waits_in or "", known.called or "")  # unset is falsy
+    at = f"at {place_text(known.at)}" if isinstance(known.at, FrameOut) else ""
+    words = [word for word in (known.state, f"in {place}" if place else "", at) if word]
     return f"  {' '.join(words)}" if words else ""
 
 
@@ -111,6 +117,16 @@ def _evidence(findings: Sequence[FindingOut], said: str) -> Iterator[str]:
 def _next(findings: Sequence[FindingOut]) -> Iterator[str]:
     for step in dict.fromkeys(step for finding in findings for step in finding.next):
         yield from _wrap(f"- {step}", "  ", "    ")
+
+
+def _stacks(report: ReportDocument) -> Iterator[str]:
+    """The stacks of the culprits, without what is inside of libraries."""
+    for heading, frames in folded_lines(report.stacks[:_STACKS], report):
+        yield from _wrap(heading, "  ", "    ")
+        for frame in frames:
+            yield from _wrap(frame, "    ", "       ")
+    if len(report.stacks) > _STACKS:
+        yield f"  {len(report.stacks) - _STACKS} more in --json, or by `livedbg stacks`"
 
 
 def _others(findings: Sequence[FindingOut]) -> Iterator[str]:

@@ -34,7 +34,7 @@ _STOP_S: Final = 45.0  # adapters may take 10 s to detach (livedbg.session.sessi
 
 def adapters_for(request: Request) -> list[Adapter]:
     """An instance of every adapter that a session with this request needs."""
-    return [cls() for cls in adapter_classes().values() if cls.applies(request)]
+    return [cls() for cls in adapter_classes(once=request.once).values() if cls.applies(request)]
 
 
 class LiveView:

@@ -1,11 +1,12 @@
 """How long to rest between two samples of something, so that sampling takes no more than its share of the time.
 
 Two kinds of cost are counted. CPU time says what sampling takes from this machine; wall time also says how slow a file
-system or a busy machine is. A sampler chooses between three pacers:
+system or a busy machine is. A sampler chooses between four pacers:
 
     Limit         a pause that follows from the cost of the last sample alone
     SamplePace    a token bucket of CPU time, and pauses that grow while nothing changes
     ChangePace    a token bucket of CPU time, for samples that are taken only when something has changed
+    CpuCredit     the token bucket alone, where something else says when
 
 Invariants:
     pacing.R1. In the long run the samples take at most their share of one core (Limit: of the time, too).
@@ -16,10 +17,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
-__all__ = ["Backoff", "ChangePace", "Cost", "Limit", "SamplePace", "Stopwatch", "timed"]
+from msgspec import Struct
+
+__all__ = ["Backoff", "ChangePace", "Cost", "CpuCredit", "Limit", "SamplePace", "Stopwatch", "timed"]
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -71,8 +73,7 @@ def timed(work: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.
     return result, watch.cost()
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """How much samples of one kind may take.
 
     Attributes:
@@ -123,7 +124,7 @@ class Backoff:
         return self.pause_s
 
 
-class _CpuCredit:
+class CpuCredit:
     """CPU time that may be spent: a token bucket.
 
     Args:
@@ -160,7 +161,7 @@ class SamplePace:
         self._pauses = Backoff(fastest_s, _SLOWEST_S, 1.5)
         self._quiet = 0
         self._first = True
-        self._credit = _CpuCredit(_SHARE, _BURST_S)
+        self._credit = CpuCredit(_SHARE, _BURST_S)
 
     def after(self, *, changed: bool, cost_s: float) -> float:
         """The pause after a sample.
@@ -191,7 +192,7 @@ class ChangePace:
     """
 
     def __init__(self, share: float, burst_s: float) -> None:
-        self._credit = _CpuCredit(share, burst_s)
+        self._credit = CpuCredit(share, burst_s)
         self._pauses = Backoff(_LEAST_S, _LONGEST_S, 2)
         self._sampled: object = None
         self._sampled_s: float | None = None

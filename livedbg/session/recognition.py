@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.linux.descriptors import fd_links
 from livedbg.model import Process
@@ -35,8 +36,7 @@ _ENTITY: Final = re.compile(r"^(?:task|core|run|ring):([^/]+)/")
 _SCANNED: Final = 2000  # stacks and tasks of a state
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(Struct, frozen=True):
     """The signs of one system, one expression a kind; None where it has none."""
 
     files: re.Pattern[str] | None

@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -65,12 +66,18 @@ def _frames(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         replace(
             frame,
             local_variables=tuple(map(mask_variable, frame.local_variables)),
-            source=tuple(map(mask_text, frame.source)),
+            source=_source(frame.source),
         )
         if frame.local_variables or frame.source
         else frame
         for frame in frames
     )
+
+
+@lru_cache(maxsize=1024)
+def _source(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Many stacks have the same lines."""
+    return tuple(map(mask_text, lines))
 
 
 def _exception(event: ExceptionSeen) -> ExceptionSeen:

@@ -23,6 +23,7 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
         "proc": Lazy("livedbg.adapters.proc:ProcAdapter"),
         "python": Lazy("livedbg.adapters.python:PythonAdapter"),
         "native": Lazy("livedbg.adapters.native:NativeAdapter"),
+        "samples": Lazy("livedbg.adapters.samples:SamplesAdapter"),
         "glance": Lazy("livedbg.adapters.glance:GlanceAdapter"),
         "exceptions": Lazy("livedbg.adapters.exceptions:ExceptionsAdapter"),
         "stopping": Lazy("livedbg.adapters.exceptions:StoppingAdapter"),
@@ -33,15 +34,23 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
 )
 """The sources of any process, whatever it runs."""
 
+_INTERACTIVE: Final = frozenset({"exceptions", "stopping", "launches", "values"})
+"""Those of them that only do what somebody asks for while a session goes on."""
+
 
 @cache
-def adapter_classes() -> dict[str, type[Adapter]]:
+def adapter_classes(*, once: bool = False) -> dict[str, type[Adapter]]:
     """All adapter classes by name: the sources of any process, then those of the systems.
 
     An adapter of a system that can't be imported, or is none, is left out (livedbg.session.systems.problems).
+
+    Args:
+        once: without those that have nothing to do in a session that samples once; they are not imported.
     """
-    found = {name: lazy.value for name, lazy in _SOURCES.items()}
-    names = dict.fromkeys(name for system in systems() for name in system.adapters)
+    found = {name: lazy.value for name, lazy in _SOURCES.items() if not (once and name in _INTERACTIVE)}
+    names = dict.fromkeys(
+        name for system in systems() for name in system.adapters if not (once and name in system.interactive)
+    )
     for name in names:
         for system, adapter in declared(lambda system, name=name: system.adapters.get(name)):  # type: ignore[misc]
             if name in found:

@@ -8,10 +8,11 @@ from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules import GENERAL, PROVED
 from livedbg.analysis.rules.base import Judged, Rule, Settings
+from livedbg.analysis.user_code import UserCode
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import declared, note_problem, systems
 
-__all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page"]
+__all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page", "user_code"]
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -28,9 +29,14 @@ def judged() -> Judged:
     )
 
 
+def user_code() -> UserCode:
+    """What tells the user's own code from the frameworks of all systems."""
+    return UserCode(system.framework for system in systems())
+
+
 def diagnostician(settings: Settings | None = None) -> Diagnostician:
     """What diagnoses one snapshot after another, by all rules."""
-    return Diagnostician(all_rules(), settings, judged())
+    return Diagnostician(all_rules(), settings, judged(), user_code())
 
 
 def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:

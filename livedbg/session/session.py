@@ -22,7 +22,7 @@ from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.gate import gated
-from livedbg.model.intents import Intent, Refresh
+from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.last_hang import LastHang
@@ -158,7 +158,7 @@ class Session:
             self._refresh = asyncio.Event()
             return
         takers = [a for a in self._running if isinstance(intent, a.handles)]
-        if not takers:
+        if not takers and not isinstance(intent, SampleFaster):  # without samples there is nothing to do faster
             self._tell(f"no adapter handles {type(intent).__name__}")
         for adapter in takers:
             task = asyncio.create_task(self._carry_out(adapter, intent))

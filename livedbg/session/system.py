@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from livedbg.analysis.user_code import Framework
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +70,7 @@ class Lazy(Generic[T]):
         return f"Lazy({self.where!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
+class Signs(Struct, frozen=True, kw_only=True):
     """How a process, a log or a state shows that it uses a system. All are regular expressions, searched for.
 
     Attributes:
@@ -90,12 +92,11 @@ class Signs:
     @property
     def expressions(self) -> Iterator[str]:
         """All of them."""
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             yield from getattr(self, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One command of the command line.
 
     Attributes:
@@ -116,8 +117,7 @@ class Command:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
+class Demo(Struct, frozen=True):
     """One workload of `livedbg demo`.
 
     Attributes:
@@ -132,8 +132,7 @@ class Demo:
     module: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceVariable:
+class DeviceVariable(Struct, frozen=True):
     """An environment variable that says which devices a process may use.
 
     Attributes:
@@ -144,8 +143,7 @@ class DeviceVariable:
     always: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlaces:
+class LogPlaces(Struct, frozen=True):
     """Where a process writes the logs of a system. Every process is asked, since these variables are a sign themselves:
     a process may write such a log before it shows another one, and after.
 
@@ -160,8 +158,7 @@ class LogPlaces:
     paths: Lazy[Callable[[Mapping[str, str], Sequence[int], Sequence[str]], Iterable[str]]]
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerPair:
+class MarkerPair(Struct, frozen=True):
     """Lines that say that something begins, and that it ended (`launch --repeat` shows the last one that is open).
 
     Attributes:
@@ -175,8 +172,7 @@ class MarkerPair:
     end: str
 
 
-@dataclass(frozen=True, slots=True)
-class TensorFiles:
+class TensorFiles(Struct, frozen=True):
     """A format of files that hold one tensor (`livedbg values --export`, golden data).
 
     Attributes:
@@ -192,8 +188,7 @@ class TensorFiles:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
+class System(Struct, frozen=True, kw_only=True):
     """One runtime, and everything that livedbg knows of it.
 
     Attributes:
@@ -202,7 +197,10 @@ class System:
         about: one line: what livedbg shows of it.
         rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
         signs: how it is recognised.
+        framework: which frames of a stack are inside of it, and not the user's own code.
         adapters: its sources by name.
+        interactive: those of them that only do what somebody asks for while a session goes on: a session that samples
+            once does not import them.
         rules: the rules of its diagnosis; docs/rules.md lists them under its title.
         judges_tasks: its own rules judge its running and failed tasks, so that the generic rules leave them alone.
         judges_diagnostics: codes of the diagnostics (`Diagnostic.code`) that its own rules judge, so that the generic
@@ -247,7 +245,9 @@ class System:
     about: str = ""
     rank: int = 50
     signs: Signs = field(default_factory=Signs)
+    framework: Framework = field(default_factory=Framework)
     adapters: Mapping[str, Lazy[type[Adapter]]] = field(default_factory=dict)
+    interactive: tuple[str, ...] = ()
     rules: Lazy[Callable[[], Sequence[Rule]]] | None = None
     judges_tasks: bool = False
     judges_diagnostics: tuple[str, ...] = ()

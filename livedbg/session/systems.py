@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct
+
+from livedbg.analysis.user_code import Framework
 from livedbg.session.system import (
     Command,
     Demo,
@@ -37,6 +39,7 @@ __all__ = [
     "Command",
     "Demo",
     "DeviceVariable",
+    "Framework",
     "Lazy",
     "LogPlaces",
     "MarkerPair",
@@ -56,8 +59,7 @@ ENTRY_POINT_GROUP: Final = "livedbg.systems"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A system, or a part of one, that can't be used.
 
     Attributes:
@@ -148,14 +150,14 @@ def problems(*, thorough: bool = False) -> tuple[Problem, ...]:
 
 
 def _parts(system: System) -> Iterator[Lazy[Any]]:
-    for part in fields(system):
-        value = getattr(system, part.name)
+    for part in system.__struct_fields__:
+        value = getattr(system, part)
         values = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
         for one in values:
             if isinstance(one, Lazy):
                 yield one
-            elif is_dataclass(one) and not isinstance(one, type):
-                yield from (inner for name in fields(one) if isinstance(inner := getattr(one, name.name), Lazy))
+            elif isinstance(one, Struct):
+                yield from (inner for name in one.__struct_fields__ if isinstance(inner := getattr(one, name), Lazy))
 
 
 def _report(name: str, entry: EntryPoint, what: str, error: Exception | None) -> None:

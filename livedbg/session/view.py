@@ -9,8 +9,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis
 from livedbg.logs.reader import LogReader
@@ -20,8 +21,7 @@ from livedbg.model.snapshot import EMPTY, Snapshot
 __all__ = ["NOTHING_YET", "SessionView", "Timeline", "Update"]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """One consistent state with its diagnosis.
 
     Attributes:

@@ -8,9 +8,10 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from livedbg.model import Edge, Stack
 from livedbg.model import events as ev
@@ -24,8 +25,7 @@ _CHUNK: Final = 1_000
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(Struct, frozen=True):
     """What a store knows and a snapshot does not have.
 
     Attributes:
@@ -56,6 +56,8 @@ def keyframe(state: Snapshot, hidden: Hidden) -> Iterator[ev.Event]:
         yield ev.ThreadsSeen(threads=threads, **at)
     for stacks in _chunks(_layers(state, hidden)):
         yield ev.StacksSeen(stacks=stacks, **at)
+    for slices in _chunks(one for profile in state.profiles.values() for one in profile):
+        yield ev.SamplesSeen(slices=slices, **at)
     for tasks in _chunks(state.tasks.values()):
         yield ev.TasksSeen(tasks=tasks, **at)
     if state.resources:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from livedbg.model import Stack, Task, TaskState, Thread
+from livedbg.model import SAMPLED, Stack, Task, TaskState, Thread
+from livedbg.model.profiles import ProfileSlice
 from livedbg.model.snapshot import Activity
 from livedbg.state.stacks import place_of
 
-__all__ = ["activity_after", "activity_with_stack", "merge_task"]
+__all__ = ["PROFILE_NS", "PROFILE_SLICES", "activity_after", "activity_with_stack", "merge_task", "profile_after"]
+
+PROFILE_NS: Final = 60_000_000_000
+"""How long before its last sample a thread's samples are kept."""
+
+PROFILE_SLICES: Final = 240
+"""How many of them are kept, whenever they were taken."""
 
 
 def merge_task(known: Task, new: Task) -> Task:
@@ -73,11 +80,18 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
 def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Activity:
     """The activity of a thread after one more stack of it.
 
+    A sample of a running thread is no progress: what a loop that polls calls is another function each time. Since when
+    it is in one place is in the frames (Frame.held_mono_ns).
+
     Args:
         old: until now.
         before: the last stack of the same layer.
         after: the new one.
     """
+    if after.source == SAMPLED:
+        return old
+    if before is not None and before.source == SAMPLED:
+        before = None
     same = before is not None and place_of(before) == place_of(after)
     since = old.stack_since_mono_ns
     if same and since is not None:
@@ -91,3 +105,9 @@ def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Ac
         steps=old.steps + 1,
         step_mono_ns=after.taken_mono_ns,
     )
+
+
+def profile_after(old: tuple[ProfileSlice, ...], new: ProfileSlice) -> tuple[ProfileSlice, ...]:
+    """What is kept of a thread's samples after some more: the last minute, at most `PROFILE_SLICES` of them."""
+    since = new.end_mono_ns - PROFILE_NS
+    return (*(one for one in old[1 - PROFILE_SLICES :] if one.end_mono_ns >= since), new)

@@ -16,14 +16,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from livedbg.model import Frame, Stack
 
-__all__ = ["StackGroup", "group_stacks", "merge_frames", "merge_stacks", "place_of", "runs_python", "waiting_frame"]
+__all__ = [
+    "StackGroup",
+    "group_stacks",
+    "interpreters_own",
+    "merge_frames",
+    "merge_stacks",
+    "place_of",
+    "runs_python",
+    "waiting_frame",
+]
 
 _EVAL: Final = re.compile(r"^_PyEval_EvalFrameDefault\b")
 _INTERPRETER: Final = re.compile(
@@ -48,8 +57,7 @@ _ASKS: Final = re.compile(
 """Functions that a loop asks whether what it waits for has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class StackGroup:
+class StackGroup(Struct, frozen=True):
     """Threads with the same stack.
 
     Attributes:
@@ -118,6 +126,16 @@ def merge_frames(python: tuple[Frame, ...], native: tuple[Frame, ...], runs: Seq
     return tuple(merged)
 
 
+def interpreters_own(native: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Native frames without those of the interpreter's file, but for the evaluation frames: what Python code calls of
+    the interpreter counts as the work of that code."""
+    return tuple(
+        frame
+        for frame in native
+        if _EVAL.match(frame.function) or frame.module is None or not _PYTHON_MODULE.match(frame.module)
+    )
+
+
 def waiting_frame(frames: Sequence[Frame]) -> Frame | None:
     """The outermost frame whose function is named like one that waits: `MPI_Recv`, `spin_lock`."""
     return next((frame for frame in reversed(frames) if _waits(frame.function)), None)
@@ -165,10 +183,13 @@ def _is_interpreter(frame: Frame) -> bool:
 
 
 def group_stacks(stacks: Iterable[Stack]) -> list[StackGroup]:
-    """Equal stacks together, the largest group first; equal means the same functions at the same lines."""
-    groups: dict[tuple[tuple[str, str | None, int | None], ...], list[Stack]] = {}
+    """Equal stacks together, the largest group first.
+
+    Equal means the same functions at the same lines, and the same local variables where they were read.
+    """
+    groups: dict[tuple[tuple[str, str | None, int | None, tuple[str, ...]], ...], list[Stack]] = {}
     for stack in stacks:
-        key = tuple((frame.function, frame.module, frame.line) for frame in stack.frames)
+        key = tuple((frame.function, frame.module, frame.line, frame.local_variables) for frame in stack.frames)
         groups.setdefault(key, []).append(stack)
     made = [StackGroup(same[0].frames, tuple(sorted(stack.thread for stack in same))) for same in groups.values()]
     return sorted(made, key=lambda group: (-len(group.threads), group.threads))

@@ -29,7 +29,7 @@ from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, Snapsh
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
 from livedbg.state.keyframe import Hidden, keyframe
-from livedbg.state.merging import activity_after, activity_with_stack, merge_task
+from livedbg.state.merging import activity_after, activity_with_stack, merge_task, profile_after
 from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
 
@@ -59,6 +59,7 @@ _TABLES: Final = (
     "kernels",
     "devices",
     "launches",
+    "profiles",
     "dumps",
     "value_previews",
     "comparisons",
@@ -103,6 +104,7 @@ class Store:
             ev.ThreadsExited: self._threads_exited,
             ev.ThreadRolesSeen: self._thread_roles_seen,
             ev.StacksSeen: self._stacks_seen,
+            ev.SamplesSeen: self._samples_seen,
             ev.TasksSeen: self._tasks_seen,
             ev.ResourcesSeen: self._resources_seen,
             ev.EdgesReplaced: self._edges_replaced,
@@ -259,7 +261,7 @@ class Store:
 
     def _forget_threads(self, processes: Collection[str]) -> None:
         """Forget the threads of some processes, and what is known of their devices."""
-        for name in ("threads", "stacks", "activity", "launches"):
+        for name in ("threads", "stacks", "activity", "launches", "profiles"):
             table = self._tables[name]
             if gone := [thread for thread in table if ids.process_of(thread) in processes]:
                 table = self._dirty(name)
@@ -278,8 +280,11 @@ class Store:
         for thread in event.threads:
             known: Thread | None = threads.get(thread.id)
             activity[thread.id] = activity_after(activity.get(thread.id), known, thread, event.mono_ns)
-            keeps = known is not None and known.role and not thread.role and not known.exited
-            threads[thread.id] = msgspec.structs.replace(thread, role=known.role) if known and keeps else thread
+            if known is not None and not known.exited and (known.role or known.given):
+                role, given = thread.role or known.role, thread.given or known.given
+                threads[thread.id] = msgspec.structs.replace(thread, role=role, given=given)
+            else:
+                threads[thread.id] = thread
 
     def _thread_roles_seen(self, event: ev.ThreadRolesSeen) -> None:
         threads = self._dirty("threads")
@@ -304,6 +309,7 @@ class Store:
             if known is not None and known.exited:
                 del threads[oldest]
                 self._dirty("stacks").pop(oldest, None)
+                self._dirty("profiles").pop(oldest, None)
                 self._stack_layers.pop(oldest, None)
                 self._dirty("activity").pop(oldest, None)
                 self._dirty("launches").pop(oldest, None)
@@ -316,10 +322,21 @@ class Store:
                 known = layers.get(stack.layer)
                 activity[stack.thread] = activity_with_stack(activity[stack.thread], known, stack)
             layers[stack.layer] = stack
+            self._name_thread(stack)
             merged = layers.get("merged")
             if stack.layer != "merged" or merged is None:
                 merged = merge_stacks(layers.get("python"), layers.get("native"))
             stacks[stack.thread] = merged
+
+    def _samples_seen(self, event: ev.SamplesSeen) -> None:
+        profiles = self._dirty("profiles")
+        for one in event.slices:
+            profiles[one.thread] = profile_after(profiles.get(one.thread, ()), one)
+
+    def _name_thread(self, stack: Stack) -> None:
+        thread = self._tables["threads"].get(stack.thread) if stack.thread_name else None
+        if thread is not None and thread.given != stack.thread_name:
+            self._dirty("threads")[stack.thread] = msgspec.structs.replace(thread, given=stack.thread_name)
 
     # tasks, resources, edges
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["demangled_symbol", "demangled_type"]
+__all__ = ["demangled_symbol", "demangled_type", "short_symbol"]
 
 _LIBRARIES: Final = ("libstdc++.so.6", "libc++abi.so.1")
 
@@ -34,6 +34,10 @@ _MOST_EXPANDED: Final = 1 << 24
 
 _MOST_TEXT: Final = 1 << 14
 """Bytes of the demangled text that are read; `clean_line` shortens what it gets."""
+
+_BEGINNING: Final = re.compile(r"_Z[ZNLKrVRO]*(St)?(?=\d)")
+_LENGTH: Final = re.compile(r"\d{1,3}")
+"""The beginning of a mangled name, up to the length of its first part, and such a length."""
 
 _REFERENCE: Final = re.compile(r"[ST][0-9A-Z]*_")
 _PACK: Final = re.compile(r"(?:Dp|sp)(?![KORPV]*T[0-9A-Z]*_)")  # of a mere parameter it costs as a reference does
@@ -48,6 +52,22 @@ def demangled_type(name: str) -> str:
     name = name.removeprefix("*")  # names of types that are local to a file (libstdc++, tinfo.cc)
     text = _demangled("_ZTI" + name).removeprefix("typeinfo for ")
     return text.replace("decltype(nullptr)", "std::nullptr_t") or clean_line(name)
+
+
+@lru_cache(maxsize=1024)
+def short_symbol(name: str) -> str:
+    """What can be read of a name that stayed mangled: `pybind11::cpp_function::initialize…`; else the name itself."""
+    found = _BEGINNING.match(name)
+    if found is None:
+        return name
+    at, parts = found.end(), list[str]()
+    while (length := _LENGTH.match(name, at)) is not None:
+        at = length.end() + int(length[0])
+        if at > len(name) or not name[length.end() : at].isidentifier():
+            break
+        parts.append(name[length.end() : at])
+    words = ["(anonymous namespace)" if part.startswith("_GLOBAL__N") else part for part in parts]
+    return f"{'std::' if found[1] else ''}{'::'.join(words)}…" if words else name
 
 
 @lru_cache(maxsize=1024)

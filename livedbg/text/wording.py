@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["many", "sentence_case"]
+from collections.abc import Iterable
+
+__all__ = ["many", "sentence_case", "spans"]
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -27,3 +29,14 @@ def sentence_case(text: str) -> str:
     first: where one may, begin the sentence with its kind (`process`, `thread`, `rank`).
     """
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """`0-2,5`: which numbers, in order and each once."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
 from platformdirs import user_config_path
 
 from livedbg.model.errors import TouchRefused

@@ -26,14 +26,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.linux import memory, procfs, ptrace
 from livedbg.linux.procfs import Running
+from livedbg.linux.x86_64 import SP
 from livedbg.model import ThreadState
 from livedbg.touch.guard_process import glance_guarded
-from livedbg.unwind.capture import SP, STACK_BYTES, Capture, StackReader, ThreadCopy
+from livedbg.unwind.capture import STACK_BYTES, Capture, StackReader, ThreadCopy
 from livedbg.unwind.refusal import Refusal, refusal
 
 __all__ = ["Glanced", "glance"]
@@ -52,8 +54,7 @@ _GONE_S: Final = 10.0  # how long the end of an OS thread may take on a full mac
 _one_at_a_time = threading.Lock()
 
 
-@dataclass(slots=True)
-class Glanced:
+class Glanced(Struct):
     """What a glance gave.
 
     Attributes:

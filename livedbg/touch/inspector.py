@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.gdbmi.errors import GdbError
@@ -25,7 +26,8 @@ from livedbg.linux.maps import parse_maps
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
-from livedbg.unwind.walk import Unwound, Walker
+from livedbg.unwind.unwound import Unwound
+from livedbg.unwind.walk import Walker
 
 __all__ = ["Inspector", "StoppedAt"]
 

@@ -1,8 +1,8 @@
 """Lines of source around the frames of a stack, where their files are on this machine.
 
 Invariants:
-    source.Z1. A path is a target's word: only regular files with the suffix of a language are read, and never whole
-        into a terminal.
+    source.Z1. A path is a target's word: only regular files with the suffix of a language are read (also behind a
+        symbolic link), and never whole into a terminal.
 """
 
 from __future__ import annotations
@@ -11,18 +11,34 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["with_source"]
+__all__ = ["SourceLines", "read_source", "sourced", "with_source"]
 
 _AROUND: Final = 3  # lines before and after
 _MOST_BYTES: Final = 16 << 20
 _LANGUAGES: Final = re.compile(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh?|pyx?|rs|go|f|f90)", re.IGNORECASE)
+
+
+class SourceLines(NamedTuple):
+    """Lines around a line of source.
+
+    Attributes:
+        lines: sanitised; () where they can't be read.
+        first: the number of the first.
+        note: why there are none, or what may be wrong with them; "" for nothing.
+        changed_wall_ns: when the file was last written.
+    """
+
+    lines: tuple[str, ...] = ()
+    first: int = 0
+    note: str = ""
+    changed_wall_ns: int = 0
 
 
 def with_source(pid: int, frames: Sequence[Frame]) -> tuple[Frame, ...]:
@@ -30,24 +46,54 @@ def with_source(pid: int, frames: Sequence[Frame]) -> tuple[Frame, ...]:
     return tuple(_with_source(pid, frame) for frame in frames)
 
 
-def _with_source(pid: int, frame: Frame) -> Frame:
-    if not frame.file or not frame.line or frame.source:
-        return frame
-    path = Path(frame.file)
-    if not path.is_absolute() or not _LANGUAGES.fullmatch(path.suffix):
-        return frame
-    first = max(1, frame.line - _AROUND)
-    for place in (Path(f"/proc/{pid}/root{path}"), path):
+def sourced(frame: Frame, found: SourceLines) -> Frame:
+    """A frame with its lines of source, or with the reason why there are none."""
+    return structs.replace(frame, source=found.lines, source_from=found.first, source_note=found.note)
+
+
+def read_source(pid: int, name: str, line: int) -> SourceLines:
+    """The lines around a line of a file of process `pid`: in its root folder, or in ours.
+
+    Args:
+        pid: the process.
+        name: path of the file; a relative one is taken from the process's working folder.
+        line: number of the line, from 1.
+    """
+    path = Path(name)
+    if name.startswith("<") or not _LANGUAGES.fullmatch(path.suffix):
+        return SourceLines(note=f"{name} is no source file")
+    places = (Path(f"/proc/{pid}/root{path}"), path) if path.is_absolute() else (Path(f"/proc/{pid}/cwd") / path,)
+    note = f"{name} is not on this host"
+    for place in places:
         try:
-            if not place.is_file() or place.stat().st_size > _MOST_BYTES:
-                continue
-            with place.open(encoding="utf-8", errors="replace") as file:
-                lines = [
-                    clean_line(line.rstrip("\n").expandtabs(4))
-                    for line in islice(file, first - 1, frame.line + _AROUND)
-                ]
+            found = _lines(place, line)
+        except PermissionError:
+            note = f"{name} may not be read by this user"
+            continue
         except OSError:
             continue
-        if len(lines) > frame.line - first:
-            return structs.replace(frame, source=tuple(lines), source_from=first)
-    return frame
+        if found.lines:
+            return found
+        note = f"{name} {found.note}"
+    return SourceLines(note=note)
+
+
+def _lines(place: Path, line: int) -> SourceLines:
+    status = place.stat()
+    if not place.is_file() or not _LANGUAGES.fullmatch(place.resolve().suffix):
+        return SourceLines(note="is no source file")
+    if status.st_size > _MOST_BYTES:
+        return SourceLines(note="is too large to be shown")
+    first = max(1, line - _AROUND)
+    with place.open(encoding="utf-8", errors="replace") as file:
+        lines = tuple(clean_line(text.rstrip("\n").expandtabs(4)) for text in islice(file, first - 1, line + _AROUND))
+    if len(lines) <= line - first:
+        return SourceLines(note=f"has no line {line}: it is another version of the file")
+    return SourceLines(lines, first, "", status.st_mtime_ns)
+
+
+def _with_source(pid: int, frame: Frame) -> Frame:
+    if not frame.file or not frame.line or frame.source or not Path(frame.file).is_absolute():
+        return frame
+    found = read_source(pid, frame.file, frame.line)
+    return structs.replace(frame, source=found.lines, source_from=found.first) if found.lines else frame

@@ -12,8 +12,9 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.model import Diagnostic
 from livedbg.model.snapshot import Snapshot
@@ -27,8 +28,7 @@ _RESERVE_SHARE: Final = 0.1
 _RESERVE_S: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class StopBudget:
+class StopBudget(Struct, frozen=True):
     """A limit on a stop.
 
     Attributes:

@@ -6,6 +6,7 @@ registers is not to be had; unwind tables that start from the stack pointer don'
 
 Invariant:
     capture.K1. A thread that moved while its stack was copied gives no copy.
+    capture.K2. Of what is not known of the registers each bit differs between a copy and its doubted ones.
 """
 
 from __future__ import annotations
@@ -13,25 +14,21 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from livedbg.linux import memory, procfs
+from livedbg.linux import x86_64 as machine
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 
-__all__ = ["PC", "SP", "STACK_BYTES", "Capture", "StackReader", "ThreadCopy", "capture"]
-
-PC: Final = 16
-"""Place of the program counter among the registers."""
-
-SP: Final = 19
-"""Place of the stack pointer."""
+__all__ = ["STACK_BYTES", "Capture", "StackReader", "ThreadCopy", "capture", "doubted"]
 
 STACK_BYTES: Final = 96 * 1024
 """How much of a stack is copied."""
 
-_RED_ZONE: Final = 128  # System V AMD64 ABI, 3.2.2
+_ALL_BITS: Final = (1 << 64) - 1
 _CHAIN: Final = 4 * 1024  # bytes above the stack pointer in which a frame chain is searched
 
 
@@ -39,7 +36,7 @@ class ThreadCopy(NamedTuple):
     """One thread.
 
     Attributes:
-        registers: of struct user_regs_struct (sys/user.h), the first 21; what isn't known is 0.
+        registers: in the order of livedbg.linux.x86_64; what isn't known is 0.
         low: address of the first byte of `stack`.
     """
 
@@ -51,11 +48,10 @@ class ThreadCopy(NamedTuple):
     @property
     def pc(self) -> int:
         """The program counter."""
-        return self.registers[PC]
+        return self.registers[machine.PC]
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(Struct, frozen=True):
     """What was copied of one process.
 
     Attributes:
@@ -84,6 +80,20 @@ def capture(pid: int, tids: Sequence[int]) -> Capture:
         else:
             copies.append(copy)
     return Capture(pid, tuple(copies), tuple(moving), reader.mappings)
+
+
+def doubted(copy: ThreadCopy) -> tuple[ThreadCopy, ThreadCopy]:
+    """The same copy with other values of the registers that are not known: a value that differs rests on them.
+
+    What is 0 may be unknown, and the frame pointer is a guess: the second has the guess, for stacks that rest on it.
+    """
+    unknown = {place for place in machine.GENERAL if not copy.registers[place]}
+
+    def inverted(places: set[int]) -> ThreadCopy:
+        values = (_ALL_BITS ^ value if place in places else value for place, value in enumerate(copy.registers))
+        return copy._replace(registers=tuple(values))
+
+    return inverted(unknown | {machine.FRAME_POINTER}), inverted(unknown - {machine.FRAME_POINTER})
 
 
 class StackReader:
@@ -115,7 +125,7 @@ class StackReader:
         place = bisect_right(self._starts, sp) - 1
         if place < 0 or sp >= self._readable[place].end:
             return None
-        low = max(self._readable[place].start, sp - _RED_ZONE)
+        low = max(self._readable[place].start, sp - machine.RED_ZONE)
         return low, min(self._readable[place].end, sp + STACK_BYTES) - low
 
     def blocked(self, tid: int) -> ThreadCopy | None:
@@ -145,13 +155,14 @@ def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:
         frame_pointer: where a chain of frame pointers seems to begin; 0 when none was found. It is a guess
             that matters only where the unwind tables start from the frame pointer.
     """
-    registers = [0] * 21
-    registers[4] = frame_pointer  # rbp
-    registers[15] = call.number & 0xFFFFFFFFFFFFFFFF  # orig_rax
-    registers[PC], registers[SP] = call.pc, call.sp
-    registers[17], registers[18], registers[20] = 0x33, 0x246, 0x2B  # cs, eflags, ss
+    registers = [0] * machine.COUNT
+    registers[machine.FRAME_POINTER] = frame_pointer
+    registers[machine.CALL_NUMBER] = call.number & _ALL_BITS
+    registers[machine.PC], registers[machine.SP] = call.pc, call.sp
+    for place, value in machine.CONSTANTS.items():
+        registers[place] = value
     if call.args:
-        for place, value in zip((14, 13, 12, 7, 9, 8), call.args, strict=True):  # rdi rsi rdx r10 r8 r9
+        for place, value in zip(machine.ARGUMENTS, call.args, strict=True):
             registers[place] = value
     return tuple(registers)
 

@@ -1,7 +1,7 @@
-"""An ELF core file made of copied registers and stacks, for gdb to unwind (elf(5), core(5)).
+"""An ELF core file made of copied registers and stacks, to be unwound by drgn or gdb (elf(5), core(5)).
 
 It holds NT_PRSTATUS of each thread, NT_PRPSINFO, NT_AUXV, NT_FILE and the copied parts of the stacks;
-code and unwind tables come from the files that NT_FILE names. x86-64 only.
+code and unwind tables come from the files that NT_FILE names. The machine is that of livedbg.linux.x86_64.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux import procfs
+from livedbg.linux import x86_64 as machine
 from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.modules import Modules
 
@@ -19,13 +20,17 @@ __all__ = ["write_core"]
 
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 1, 3, 6, 0x46494C45  # elf.h
 _PAGE: Final = 4096
-_EM_X86_64: Final = 62
-_PRSTATUS_SIZE: Final = 336  # struct elf_prstatus, linux/elfcore.h: pid at 32, registers at 112
+_PRSTATUS_PID: Final = 32  # struct elf_prstatus, linux/elfcore.h
 _PSINFO_SIZE: Final = 136  # struct elf_prpsinfo: pid at 24, fname at 40
 
 
-def write_core(path: Path, capture: Capture, modules: Modules) -> None:
+def write_core(path: Path, capture: Capture, modules: Modules | None) -> None:
     """Write the core of a capture; only we may read it.
+
+    Args:
+        path: where.
+        capture: the copies.
+        modules: the files that the core names, for gdb; None where whoever reads it knows them.
 
     Raises:
         OSError: the file can't be written.
@@ -34,7 +39,8 @@ def write_core(path: Path, capture: Capture, modules: Modules) -> None:
     with contextlib.suppress(OSError):  # the process has ended since: gdb does without
         auxv = procfs.read_file(f"/proc/{procfs.living_task(capture.pid)}/auxv")
         notes += _note(_NT_AUXV, auxv)
-    notes += _files_note(capture, modules)
+    if modules is not None:
+        notes += _files_note(capture, modules)
     segments: list[tuple[int, bytes]] = []
     for low, stack in sorted((thread.low, thread.stack) for thread in capture.threads):
         if not segments or low >= segments[-1][0] + len(segments[-1][1]):
@@ -48,7 +54,9 @@ def write_core(path: Path, capture: Capture, modules: Modules) -> None:
         at += len(stack)
     ident = b"\x7fELF\2\1\1" + bytes(9)
     count = 1 + len(segments)
-    elf = ident + struct.pack("<HHIQQQIHHHHHH", 4, _EM_X86_64, 1, 0, 64, 0, 0, 64, 56, count, 0, 0, 0)  # ET_CORE
+    elf = ident + struct.pack(
+        "<HHIQQQIHHHHHH", 4, machine.ELF_MACHINE, 1, 0, 64, 0, 0, 64, 56, count, 0, 0, 0
+    )  # ET_CORE
     path.touch(mode=0o600)
     with path.open("wb") as out:
         out.write(elf + headers + notes + bytes(data_at - note_at - len(notes)))
@@ -61,9 +69,9 @@ def _note(kind: int, data: bytes) -> bytes:
 
 
 def _thread_note(thread: ThreadCopy) -> bytes:
-    status = bytearray(_PRSTATUS_SIZE)
-    struct.pack_into("<i", status, 32, thread.tid)
-    struct.pack_into("<21Q", status, 112, *thread.registers)
+    status = bytearray(machine.PRSTATUS_SIZE)
+    struct.pack_into("<i", status, _PRSTATUS_PID, thread.tid)
+    struct.pack_into(f"<{machine.COUNT}Q", status, machine.PRSTATUS_REGISTERS, *thread.registers)
     return _note(_NT_PRSTATUS, bytes(status))
 
 

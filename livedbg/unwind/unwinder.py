@@ -21,9 +21,10 @@ from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.core import write_core
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.symbols import SymbolsTooSlow
-from livedbg.unwind.walk import Unwound, Walker
+from livedbg.unwind.unwound import Note, Unwound
+from livedbg.unwind.walk import Walker
 
-__all__ = ["Unwinder", "Unwound"]
+__all__ = ["Unwinder"]
 
 _PREPARE_S: Final = 60.0  # for each command before the first capture: on a busy box gdb begins slowly
 _SETTINGS: Final = (
@@ -80,6 +81,12 @@ class Unwinder:
         return [error.message for error in self._too_slow.values()]
 
     @property
+    def notes(self) -> list[Note]:
+        """See StackUnwinder."""
+        consequence = "Frames in it have no names, and stacks may end there."
+        return [Note("symbols-too-slow", f"{sentence} {consequence}") for sentence in self.too_slow]
+
+    @property
     def loaded(self) -> list[str]:
         """Names of the files whose symbols are loaded."""
         return self._walker.symbols.loaded
@@ -94,12 +101,13 @@ class Unwinder:
         await asyncio.to_thread(sweep)  # what a killed livedbg left
         await _prepare(self._engine, self._walker)
 
-    async def unwind(self, capture: Capture, limit_s: float) -> dict[int, Unwound]:
+    async def unwind(self, capture: Capture, limit_s: float, *, values: bool = False) -> dict[int, Unwound]:
         """The stacks of a capture's threads.
 
         Args:
             capture: of this unwinder's process.
             limit_s: time limit of the whole.
+            values: not read here.
 
         Raises:
             GdbTimeout: it took longer.

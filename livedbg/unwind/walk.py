@@ -9,10 +9,8 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,26 +19,13 @@ from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.symbols import Symbols
+from livedbg.unwind.unwound import DEPTH, Unwound, is_root, up_to_main
 
-__all__ = ["Unwound", "Walker"]
+__all__ = ["Walker"]
 
-_DEPTH: Final = 256
 _ROUNDS: Final = 24
 _SAMPLES: Final = 3  # threads with the same program counter that are walked to find the files
 _WALK: Final = Path(__file__).with_name("gdb_walk.py")
-_ROOT_FRAMES: Final = re.compile(r"^(_start|__?clone3?|start_thread|__libc_start_(call_)?main(_impl)?)$")
-
-
-@dataclass(frozen=True, slots=True)
-class Unwound:
-    """The native stack of one thread.
-
-    Attributes:
-        whole: the outermost frame was reached.
-    """
-
-    frames: tuple[Frame, ...]
-    whole: bool
 
 
 class Walker:
@@ -83,7 +68,7 @@ class Walker:
         found: dict[str, tuple[list[tuple[int, str | None, str | None, int | None]], bool]] = {}
         tids = sorted(counters)
         for _ in range(_ROUNDS):
-            answer = await self._engine.python(f"livedbg_frames({tids!r}, {_DEPTH})", _left(end))
+            answer = await self._engine.python(f"livedbg_frames({tids!r}, {DEPTH})", _left(end))
             found |= answer
             lead = {int(tid): self._first_missing([frame[0] for frame in answer[tid][0]], modules) for tid in answer}
             tids = sorted(tid for tid, module in lead.items() if module is not None)
@@ -101,7 +86,7 @@ class Walker:
         await self.symbols.load({module for pc in samples if (module := modules.at(pc)) is not None}, end)
         tids = [tid for same in samples.values() for tid in same]
         for _ in range(_ROUNDS):
-            walked = await self._engine.python(f"livedbg_counters({tids!r}, {_DEPTH})", _left(end))
+            walked = await self._engine.python(f"livedbg_counters({tids!r}, {DEPTH})", _left(end))
             missing = {module for pcs in walked.values() if (module := self._first_missing(pcs, modules))}
             if not missing:
                 break
@@ -141,14 +126,5 @@ def _unwound(frames: list[tuple[int, str | None, str | None, int | None]], whole
             )
         )
     lost = len(made) < len(frames)
-    ended = bool(made) and _ROOT_FRAMES.match(made[-1].function) is not None
-    return Unwound(tuple(_up_to_main(made)), (whole or ended) and not lost)
-
-
-def _up_to_main(frames: list[Frame]) -> list[Frame]:
-    """Without what the C library has below `main`, as gdb shows it (`set backtrace past-main off`)."""
-    names = [frame.function for frame in frames]
-    if "main" not in names:
-        return frames
-    end = names.index("main") + 1
-    return frames[:end] if all(_ROOT_FRAMES.match(name) for name in names[end:]) else frames
+    ended = bool(made) and is_root(made[-1].function)
+    return Unwound(tuple(up_to_main(made)), (whole or ended) and not lost)

@@ -64,8 +64,9 @@ def open_regular(path: Path) -> int:
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise SourceError(f"{clean_line(str(path))} can't be read: {error.strerror}.", "", "unreadable") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte, which no file has
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"{clean_line(str(path))} can't be read: {why}.", "", "unreadable") from None
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise SourceError(f"{clean_line(str(path))} can't be read: it is not a regular file.", "", "unreadable")

@@ -63,7 +63,7 @@ def test_L4_cpu_time_alone_is_no_progress_and_no_stall() -> None:
         found = verdict(Busy().look(int(seconds * SECOND)))
         assert found.state is VerdictState.UNKNOWN
         assert "thread 1 (solver) computes, or spins (100% of a core)" in found.sentence
-        assert "`livedbg stacks 1 --glance`" in found.sentence
+        assert "`livedbg stacks 1 --for 10s`" in found.sentence
 
 
 @pytest.mark.parametrize("marks", [1, 4000])

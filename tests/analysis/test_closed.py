@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.closed import closed_sets
-from livedbg.model import UNSEEN_RUNTIME, Severity, SourceHealth, SourceStatus, Thread, ThreadState
+from livedbg.model import UNSEEN_RUNTIME, Process, Severity, SourceHealth, SourceStatus, Thread, ThreadState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -38,6 +38,20 @@ def test_a_process_that_nothing_can_wake_is_stalled_whatever_it_waits_for() -> N
     assert found.severity is Severity.ERROR and not found.inferred
     assert [proof.source for proof in found.evidence] == ["/proc/1", "/proc/1/task/1", "/proc/1/task/2"]
     assert "no signal is waited for, and none handled" in found.evidence[0].text
+
+
+@pytest.mark.parametrize("others", [(), ("idle",)])
+def test_the_thread_that_a_main_thread_joins_is_named_first(others: tuple[str, ...]) -> None:
+    world = asleep(threads=2 + len(others))
+    world.waits("thread:box/1/1", "thread:box/1/2")
+    for number, name in enumerate(others, 3):
+        world.thread(number, name, waits_in="sem_wait", timed=False, wakers=(ONE,))
+    verdict = world.later(20 * SECOND).diagnosis().verdict
+    assert verdict.sentence == (
+        f"Thread 2 (worker) is blocked in sem_wait() for {20 if others else 40} s or more; main thread waits for it; "
+        "nothing can wake them."
+    )
+    assert verdict.roots == ("thread:box/1/2",)
 
 
 @pytest.mark.invariant("closed.C1")
@@ -184,3 +198,26 @@ def test_a_parent_whose_child_makes_progress_may_only_wait_for_ctrl_c(works: boo
     assert (found.severity, found.state) == ((Severity.INFO, None) if works else (Severity.ERROR, VerdictState.STALLED))
     assert ("a child, makes progress" in found.sentence) == works
     assert (world.diagnosis().verdict.state is VerdictState.RUNNING) == works
+
+
+def test_what_the_user_named_comes_first_in_a_closed_set_then_other_targets_by_number() -> None:
+    world = World()
+    for pid, named, target in ((1, False, False), (2, False, True), (3, False, True), (4, True, True)):
+        process = Process(
+            id=f"process:box/{pid}", host="box", pid=pid, named=named, target=target, thread_count=1, outside=""
+        )
+        world.store.apply(ev.ProcessSeen(process=process, **world.stamp()))
+        world.thread(pid, pid=pid, timed=False, wakers=(f"process:box/{pid % 4 + 1}",))
+    [found] = closed_sets(world.later().snapshot()).sets
+    assert [process.pid for process in found.processes] == [4, 2, 3, 1]
+    assert [thread.tid for thread in found.threads] == [4, 2, 3, 1]
+
+
+def test_a_wait_of_which_it_is_not_known_how_long_it_has_lasted_counts_from_now_on() -> None:
+    world = World()
+    world.process(1, threads=1, outside="")
+    thread = Thread(id="thread:box/1/1", process=ONE, tid=1, state=ThreadState.WAITING, timed=False, wakers=(ONE,))
+    world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
+    world.threads[thread.id] = thread
+    assert [found.waited_ns for found in closed_sets(world.later(60 * SECOND).snapshot()).sets] == [0]
+    assert world.finding("no-waker") is None

@@ -71,7 +71,7 @@ def test_the_status_of_the_end_is_said_and_an_unknown_one_is_not_a_good_one() ->
     assert "exit status is not known" in world.diagnosis().verdict.sentence
 
 
-def hung_then(status: int | None, *, resolved: bool = False) -> Verdict:
+def hung_then(status: int | None, *, resolved: bool = False, logged: bool = False) -> Verdict:
     world = World()
     head = world.process(1)
     seen = Diagnostic(
@@ -84,6 +84,8 @@ def hung_then(status: int | None, *, resolved: bool = False) -> Verdict:
         attributes={"state": "deadlock", **({"resolved": "yes"} if resolved else {})},
     )
     world.store.apply(ev.DiagnosticSeen(diagnostic=seen, **world.stamp()))
+    if logged:
+        world.exception("traceback", head)
     world.exits(head, status)
     return world.diagnosis().verdict
 
@@ -107,6 +109,23 @@ def test_E1_a_hang_that_somebody_ended_stays_a_hang(status: int | None, state: V
     assert said.state is state
     assert ("Deadlock of 2 threads." in said.sentence) == (state is STATES.DEADLOCK)
     assert hung_then(status, resolved=True).state is not STATES.DEADLOCK
+
+
+@pytest.mark.invariant("ends.E1")
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (-2, STATES.DEADLOCK),
+        (130, STATES.DEADLOCK),
+        (1, STATES.CRASHED),  # an exception of its own ended it
+        (None, STATES.CRASHED),  # one may have
+    ],
+)
+def test_E1_what_is_logged_while_a_hang_is_ended_by_its_user_did_not_end_it(
+    status: int | None, state: VerdictState
+) -> None:
+    """A KeyboardInterrupt's traceback that was read while it was being printed, say."""
+    assert hung_then(status, logged=True).state is state
 
 
 @pytest.mark.invariant("last_hang.H1")

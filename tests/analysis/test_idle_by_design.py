@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.model import Frame, Resource, Stack
+from livedbg.model import Frame, Process, Resource, Stack, ThreadState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -45,6 +45,11 @@ def in_python(world: World, *frames: tuple[str, str]) -> World:
         ((*EVENT, ("get", f"{LIBRARY}/multiprocessing/pool.py"), USER), VerdictState.STALLED),
         ((*EVENT, ("start", f"{LIBRARY}/threading.py"), USER), VerdictState.STALLED),
         ((EVENT[0], USER), VerdictState.STALLED),
+        (tuple(EVENT), VerdictState.STALLED),  # who called it is not known
+        ((EVENT[0], ("wait", "/home/me/train.py"), USER), VerdictState.STALLED),  # a class of the user's
+        ((("wait", "/home/me/threading.pyx"), EVENT[1], USER), VerdictState.STALLED),
+        ((NAMED[0], ("Thread.join", f"{LIBRARY}/threading.py"), USER), VerdictState.STALLED),
+        ((("acquire", f"{LIBRARY}/threading.py"), NAMED[1], USER), VerdictState.STALLED),
         ((EVENT[0], ("get", f"{LIBRARY}/queue.py"), USER), VerdictState.STALLED),
         ((("wait", "/home/me/train.py"), ("wait", "/home/me/train.py"), USER), VerdictState.STALLED),
     ],
@@ -96,3 +101,137 @@ def test_a_parent_may_wait_while_its_child_serves(waits_in: str, exited: bool, s
     if exited:
         world.store.apply(ev.ProcessExited(id=child, status=0, **world.stamp()))
     assert world.later(SECOND).diagnosis().verdict.state is state
+
+
+def family(*others: tuple[int, int, ThreadState], gone: tuple[int, ...] = ()) -> World:
+    """Process 1, which nothing can wake, and others (pid, parent, state)."""
+    world = blocked(exe="/bin/c")
+    for pid, ppid, state in others:
+        world.process(pid, state, ppid=ppid)
+        if pid in gone:
+            world.exits(f"process:box/{pid}", 0)
+    return world.later(SECOND)
+
+
+@pytest.mark.parametrize(
+    ("world", "state"),
+    [
+        (family((2, 1, ThreadState.WAITING)), VerdictState.UNKNOWN),
+        (family((2, 1, ThreadState.ZOMBIE)), VerdictState.STALLED),
+        (family((2, 1, ThreadState.DEAD)), VerdictState.STALLED),
+        (family((2, 1, ThreadState.ZOMBIE), (3, 2, ThreadState.WAITING)), VerdictState.UNKNOWN),
+        (family((3, 2, ThreadState.WAITING), (2, 1, ThreadState.ZOMBIE)), VerdictState.UNKNOWN),
+        (family((2, 1, ThreadState.ZOMBIE), (3, 1, ThreadState.WAITING)), VerdictState.UNKNOWN),
+        (family((2, 77, ThreadState.WAITING)), VerdictState.STALLED),  # not of its family
+        (family((2, 1, ThreadState.WAITING), gone=(2,)), VerdictState.STALLED),
+    ],
+)
+def test_a_living_child_or_grandchild_may_still_work(world: World, state: VerdictState) -> None:
+    found = world.diagnosis().verdict
+    assert found.state is state, found.sentence
+
+
+def test_a_child_of_the_same_number_on_another_host_is_not_of_the_family() -> None:
+    world = blocked(exe="/bin/c")
+    other = Process(id="process:far/2", host="far", pid=2, ppid=1, state=ThreadState.WAITING)
+    world.store.apply(ev.ProcessSeen(process=other, **world.stamp()))
+    assert world.later(SECOND).diagnosis().verdict.state is VerdictState.STALLED
+
+
+def test_a_child_that_nothing_can_wake_either_does_not_work() -> None:
+    world = blocked(exe="/bin/c")
+    world.process(2, ppid=1, threads=1, outside="", exe="/bin/c")
+    world.thread(2, pid=2, waits_in="sem_wait", timed=False, wakers=("process:box/2",))
+    assert world.later(20 * SECOND).diagnosis().verdict.state is VerdictState.STALLED
+
+
+@pytest.mark.parametrize(
+    ("attributes", "state"),
+    [
+        (({"wake-up": "x"}, {"wake-up": "x"}), VerdictState.UNKNOWN),
+        (({"wake-up": "x"}, {}), VerdictState.STALLED),
+        (({"wake-up": "x"}, None), VerdictState.STALLED),
+        ((), VerdictState.STALLED),
+    ],
+)
+def test_an_event_loop_may_be_idle_only_if_all_that_it_waits_for_are_ways_to_wake_itself(
+    attributes: tuple[dict[str, str] | None, ...], state: VerdictState
+) -> None:
+    world = blocked("epoll_wait of 2 descriptors", exe="/bin/c")
+    for number, facts in enumerate(attributes):
+        pipe = f"pipe:box/{number}"
+        if facts is not None:
+            world.resource(pipe, **facts)
+        world.waits(MAIN, pipe)
+    assert world.later().diagnosis().verdict.state is state
+
+
+@pytest.mark.parametrize(
+    ("waits_in", "state"),
+    [
+        ("pthread_join", VerdictState.STALLED),
+        ("waitpid of any child", VerdictState.STALLED),
+        ("flock of /tmp/f", VerdictState.STALLED),
+        ("sem_wait", VerdictState.UNKNOWN),
+        (None, VerdictState.UNKNOWN),
+    ],
+)
+def test_who_waits_for_a_lock_or_an_end_does_not_wait_on_purpose(waits_in: str | None, state: VerdictState) -> None:
+    world = World()
+    world.process(1, threads=1, outside="", exe="/bin/c")
+    world.thread(1, "main", waits_in=waits_in, timed=False, wakers=(ONE,))
+    world.process(2, ppid=1)
+    assert world.later(20 * SECOND).diagnosis().verdict.state is state
+
+
+def test_who_waits_for_a_lock_that_is_held_does_not_wait_on_purpose() -> None:
+    world = blocked("futex wait", exe="/bin/c")
+    world.process(2, ppid=1)
+    world.waits(MAIN, world.lock(0x10))
+    world.holds("mutex:box/1/0x10", "thread:box/1/9")
+    assert "may still work" not in world.later(20 * SECOND).found("no-waker").sentence
+
+
+@pytest.mark.parametrize(
+    ("second", "state"), [("sem_wait", VerdictState.UNKNOWN), ("pthread_join", VerdictState.STALLED)]
+)
+def test_one_main_thread_of_a_set_that_waits_for_a_lock_is_enough(second: str, state: VerdictState) -> None:
+    world = World()
+    for pid, waits_in in ((1, "sem_wait"), (2, second)):
+        world.process(pid, threads=1, outside="", exe="/bin/c")
+        world.thread(pid, f"m{pid}", pid=pid, waits_in=waits_in, timed=False, wakers=(f"process:box/{3 - pid}",))
+    world.process(3, ppid=1)  # a child that may still work
+    assert world.later(20 * SECOND).diagnosis().verdict.state is state
+
+
+def notifier(
+    waits_in: str, loop_waits_in: str = "select of 1 descriptor", *, own: bool = True, exe: str = "/t"
+) -> World:
+    """A main thread beside a thread in an event loop, as Tcl's notifier is."""
+    world = World()
+    world.process(1, threads=2, outside="", exe=exe)
+    world.thread(1, "main", waits_in=waits_in, timed=False, wakers=(ONE,))
+    loop = world.thread(2, "notifier", waits_in=loop_waits_in, timed=False, wakers=(ONE,))
+    attributes = {"wake-up": "other end in the same process"} if own else {}
+    pipe = world.resource("pipe:box/7", "empty", **attributes)
+    world.waits(loop, pipe)
+    return world.later(20 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("world", "state"),
+    [
+        (notifier("pthread_cond_wait"), VerdictState.UNKNOWN),
+        (notifier("futex wait", "epoll_wait of 2 descriptors"), VerdictState.UNKNOWN),
+        (notifier("sem_wait", "poll of 1 descriptor"), VerdictState.UNKNOWN),
+        (notifier("pthread_mutex_lock"), VerdictState.STALLED),  # nobody waits for a lock on purpose
+        (notifier("pthread_join"), VerdictState.STALLED),
+        (notifier("pthread_barrier_wait"), VerdictState.STALLED),
+        (notifier("pthread_cond_wait", "read of pipe 3"), VerdictState.STALLED),  # no event loop
+        (notifier("pthread_cond_wait", own=False), VerdictState.STALLED),
+        (notifier("sem_wait", exe="/usr/bin/python3"), VerdictState.UNKNOWN),  # its Python stack can't be read
+        (in_python(notifier("sem_wait", exe="/usr/bin/python3"), ("get", "/queue.py"), USER), VerdictState.STALLED),
+    ],
+)
+def test_an_event_loop_of_another_thread_may_be_idle(world: World, state: VerdictState) -> None:
+    assert world.diagnosis().verdict.state is state

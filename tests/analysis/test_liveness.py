@@ -5,8 +5,20 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Verdict, VerdictState
-from livedbg.analysis.liveness import TICK_SHARE
-from livedbg.model import OUTSIDE, POLLS, UNSEEN_RUNTIME, EdgeKind, SourceHealth, SourceStatus, ThreadState
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.liveness import TICK_SHARE, awaits_children
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import (
+    OUTSIDE,
+    POLLS,
+    UNSEEN_RUNTIME,
+    EdgeKind,
+    Frame,
+    SourceHealth,
+    SourceStatus,
+    Stack,
+    ThreadState,
+)
 from livedbg.model import events as ev
 from livedbg.model.entities import Thread
 from tests.analysis.world import SECOND, World
@@ -35,6 +47,9 @@ def beside(
         queued_ns=int(watched_ns * queued),
     )
     return world.later(SECOND)
+
+
+_LIBRARY = "/usr/lib/python3.11"
 
 
 @pytest.mark.invariant("liveness.L1")
@@ -229,8 +244,235 @@ def napper(cpu_ns: int, *, joined: bool, looks: int = 20, waits_in: str = "sleep
 def test_L6_a_thread_that_only_naps_is_no_progress_and_no_stall(joined: bool) -> None:
     verdict = napper(2_000_000, joined=joined).diagnosis().verdict
     assert verdict.state is VerdictState.UNKNOWN
-    assert "wakes about 95 times a second for a moment and sleeps again" in verdict.sentence
+    assert "wakes about 95 times a second and sleeps again" in verdict.sentence
     assert napper(30_000_000, joined=joined).diagnosis().verdict.state is VerdictState.RUNNING  # it works between
     assert napper(2_000_000, joined=joined, looks=1).diagnosis().verdict.state is not VerdictState.STALLED
+    for place in ("sem_timedwait", "pthread_cond_timedwait", "futex wait"):  # `join(0.01)`, `Event.wait(0.01)`
+        waits = napper(2_000_000, joined=joined, waits_in=place)
+        assert waits.diagnosis().verdict.state is VerdictState.UNKNOWN
+        assert "a second and waits again" in waits.diagnosis().verdict.sentence
+        assert napper(30_000_000, joined=joined, waits_in=place).diagnosis().verdict.state is VerdictState.RUNNING
     polled = napper(2_000_000, joined=False, waits_in="poll of 1 descriptor").diagnosis().verdict
     assert polled.state is VerdictState.RUNNING  # what comes may be handled
+
+
+@pytest.mark.invariant("liveness.L6")
+def test_L6_one_wait_that_ran_out_is_no_progress_beside_a_hang() -> None:
+    """A server of `multiprocessing.Manager` looks once a second whether to stop, whatever its threads wait for."""
+    world = World()
+    world.process(1)
+    world.thread(2, "serves", waits_in="sem_wait", timed=False)
+    for cpu_ns, runs in ((0, 0), (80_000, 1)):
+        world.thread(1, "server", waits_in="sem_timedwait", timed=True, cpu_ns=cpu_ns, switches=runs)
+        world.later(SECOND)
+    found = verdict(world)
+    assert found.state is VerdictState.UNKNOWN
+    assert "thread 1 (server) wakes 1 time in 2 s and waits again" in found.sentence
+
+
+@pytest.mark.invariant("liveness.L6")
+@pytest.mark.parametrize("hung", [True, False])
+def test_L6_a_main_thread_that_sleeps_says_nothing_of_the_thread_it_looks_after(hung: bool) -> None:
+    """`while worker.is_alive(): time.sleep(5)`."""
+    world = World()
+    world.process(1)
+    if hung:
+        world.thread(2, "worker", waits_in="sem_wait", timed=False)
+    for cpu_ns, runs in ((0, 0), (80_000, 1)):
+        world.thread(1, "main", waits_in="sleep 5 s", timed=True, cpu_ns=cpu_ns, switches=runs)
+        world.later(SECOND)
+    found = verdict(world)
+    assert found.state is (VerdictState.UNKNOWN if hung else VerdictState.RUNNING)
+    said = "Only threads that wake for a moment used CPU time" if hung else "Asleep: thread 1 (main) is in sleep 5 s"
+    assert said in found.sentence
+
+
+@pytest.mark.invariant("liveness.L7")
+@pytest.mark.parametrize(
+    ("place", "timed", "cpu_ns", "waited_s", "state"),
+    [
+        ("sem_wait", False, 80_000, 20, VerdictState.UNKNOWN),
+        ("sem_wait", False, 80_000, 5, VerdictState.RUNNING),  # not for long
+        ("sem_timedwait", True, 80_000, 20, VerdictState.RUNNING),  # it looks itself
+        ("sem_wait", False, 900_000, 20, VerdictState.RUNNING),  # what comes is handled
+        ("sigwait (waits for a signal)", False, 80_000, 20, VerdictState.RUNNING),
+    ],
+)
+def test_L7_an_event_loop_with_a_time_limit_says_nothing_of_the_thread_beside_it(
+    place: str, timed: bool, cpu_ns: int, waited_s: int, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    world.thread(2, "worker", waits_in=place, timed=timed)
+    for turn in range(3):
+        world.thread(1, "main", waits_in="select of 1 descriptor", timed=True, cpu_ns=turn * cpu_ns, switches=turn)
+        world.later(waited_s * SECOND // 3)
+    assert verdict(world).state is state
+
+
+@pytest.mark.invariant("liveness.L7")
+@pytest.mark.parametrize(
+    ("function", "timed", "cpu_ns", "waited_s", "state"),
+    [
+        ("Barrier.wait", False, 10_000_000, 20, VerdictState.UNKNOWN),
+        ("Barrier.wait", False, 10_000_000, 5, VerdictState.RUNNING),  # not for long
+        ("Barrier.wait", True, 10_000_000, 20, VerdictState.RUNNING),  # it looks itself
+        ("Barrier.wait", False, 900_000_000, 20, VerdictState.RUNNING),  # the loop has much to do
+        ("Condition.wait", False, 10_000_000, 20, VerdictState.RUNNING),  # so waits a worker for work
+    ],
+)
+def test_L7_an_event_loop_that_ticks_says_nothing_of_the_job_that_a_thread_of_another_process_is_held_up_in(
+    function: str, timed: bool, cpu_ns: int, waited_s: int, state: VerdictState
+) -> None:
+    """A worker of dask: its event loop sends heartbeats, whatever the thread that it gave a job to does."""
+    world = World()
+    world.process(1)
+    world.process(2, ppid=1)
+    worker = world.thread(3, "worker", pid=2, waits_in="sem_wait", timed=timed)
+    calls(world, worker, (function, f"{_LIBRARY}/threading.py"), ("job", "job.py"))
+    for turn in range(3):
+        world.thread(1, "main", waits_in="epoll_wait of 5 descriptors", timed=True, cpu_ns=turn * cpu_ns, switches=turn)
+        world.later(waited_s * SECOND // 3)
+    assert verdict(world).state is state
+
+
+def listening(world: World, pid: int) -> str:
+    """The main thread of a process that waits for connections."""
+    world.process(pid)
+    thread = world.thread(pid, f"server{pid}", pid=pid, waits_in="accept on *:80", timed=False)
+    world.waits(thread, world.resource(f"socket:box/{pid}", "listening", listening="yes"))
+    return thread
+
+
+def calls(world: World, thread: str, *names: tuple[str, str]) -> None:
+    """The stack of a thread of Python: functions and files."""
+    frames = tuple(Frame(function=name, file=file, line=1, language="python") for name, file in names)
+    stack = Stack(thread=thread, frames=frames, taken_mono_ns=world.now_ns, source="py-spy", layer="python")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+
+
+@pytest.mark.invariant("liveness.L8")
+@pytest.mark.parametrize(
+    ("call", "timed", "waited_s", "idle"),
+    [
+        (("Semaphore.acquire", f"{_LIBRARY}/threading.py"), False, 20, False),
+        (("Barrier.wait", f"{_LIBRARY}/threading.py"), False, 20, False),
+        (("Semaphore.acquire", f"{_LIBRARY}/threading.py"), False, 5, True),  # not for long
+        (("Semaphore.acquire", f"{_LIBRARY}/threading.py"), True, 20, True),  # with a time limit
+        (("Semaphore.acquire", "/app/pool.py"), False, 20, True),
+        (("Queue.get", f"{_LIBRARY}/queue.py"), False, 20, True),  # a worker without a job
+        (("Event.wait", f"{_LIBRARY}/threading.py"), False, 20, True),  # until it shall end
+    ],
+)
+def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_semaphore(
+    call: tuple[str, str], timed: bool, waited_s: int, idle: bool
+) -> None:
+    world = World()
+    listening(world, 1)
+    worker = world.thread(2, "worker", waits_in="sem_wait", timed=timed)
+    calls(world, worker, ("Condition.wait", f"{_LIBRARY}/threading.py"), call, ("serve", "/app/server.py"))
+    found = verdict(world.later(waited_s * SECOND))
+    assert found.state is (VerdictState.RUNNING if idle else VerdictState.UNKNOWN)
+    assert (
+        "Idle: " if idle else f"Inconclusive: thread 2 (worker) has been in {call[0]} in serve (server.py:1) for 20 s"
+    ) in found.sentence
+
+
+@pytest.mark.invariant("liveness.L8")
+@pytest.mark.parametrize("kind", ["mutex", "rwlock", "pylock", "barrier"])
+def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_lock(kind: str) -> None:
+    world = World()
+    listening(world, 1)
+    world.waits(world.thread(2, "worker", waits_in="futex wait", timed=False), world.lock(0x10, kind))
+    assert verdict(world.later(5 * SECOND)).state is VerdictState.RUNNING
+    assert verdict(world.later(20 * SECOND)).state is VerdictState.UNKNOWN
+
+
+@pytest.mark.invariant("liveness.L2")
+def test_L2_a_server_does_not_make_a_process_beside_it_idle() -> None:
+    world = World()
+    listening(world, 1)
+    assert verdict(world.later(20 * SECOND)).sentence.startswith("Idle: thread 1 (server1) waits for connections")
+    world.process(2)
+    world.thread(2, "stuck", pid=2, waits_in="sem_wait", timed=False)
+    found = verdict(world.later(20 * SECOND))
+    assert found.state is VerdictState.UNKNOWN
+    assert found.sentence.startswith(
+        "Inconclusive: main thread 2 (stuck) has been in sem_wait for 20 s or more: idle or"
+    )
+
+
+def test_of_two_servers_the_first_is_named() -> None:
+    world = World()
+    listening(world, 1)
+    listening(world, 2)
+    found = verdict(world.later(20 * SECOND))
+    assert found.sentence.startswith("Idle: thread 1 (server1) waits for connections")
+
+
+def test_helpers_serve_for_one_main_thread_that_waits_for_a_signal() -> None:
+    world = World()
+    world.process(1)
+    world.thread(1, "main", waits_in="sigsuspend (waits for a signal)", timed=False)
+    world.process(2)
+    world.thread(2, "other", pid=2, waits_in="poll of 1 descriptor", timed=True)
+    helper = world.thread(3, "acceptor", waits_in="accept on *:80", timed=False)
+    world.waits(helper, world.resource("socket:box/7", "listening", listening="yes"))
+    found = verdict(world.later(20 * SECOND))
+    assert found.sentence.startswith("Idle: thread 3 (acceptor) waits for connections")
+
+
+def test_workers_of_a_pool_that_all_wait_for_a_job_are_idle_and_one_that_works_is_not() -> None:
+    world = World()
+    frames = (
+        Frame(function="recv", file="/usr/lib/python3.12/multiprocessing/connection.py", line=1, language="python"),
+        Frame(function="worker", file="/usr/lib/python3.12/multiprocessing/pool.py", line=1, language="python"),
+    )
+    for pid in (1, 2):
+        world.process(pid)
+        thread = world.thread(pid, f"pool{pid}", pid=pid, waits_in="read of pipe 3", timed=False)
+        stack = Stack(thread=thread, frames=frames, source="py-spy", taken_mono_ns=world.now_ns)
+        world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    idle = verdict(world.later(20 * SECOND))
+    assert idle.sentence.startswith("Idle: thread 1 (pool1) waits for a job (read of pipe 3)")
+    world.process(3)
+    world.thread(3, "other", pid=3, waits_in="read of pipe 4", timed=False)
+    assert verdict(world.later(20 * SECOND)).state is VerdictState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("waits_in", "exited", "target", "main", "awaits"),
+    [
+        ("waitpid of any child", False, True, "alive", True),
+        ("waitid of any child", False, True, "alive", True),
+        ("sem_wait", False, True, "alive", False),
+        (None, False, True, "alive", False),
+        ("waitpid of any child", True, True, "alive", False),
+        ("waitpid of any child", False, False, "alive", False),
+        ("waitpid of any child", False, True, "over", False),
+        ("waitpid of any child", False, True, "unknown", False),
+    ],
+)
+def test_a_shell_waits_for_children_only_if_they_are_watched_and_alive(
+    waits_in: str | None, exited: bool, target: bool, main: str, awaits: bool
+) -> None:
+    world = World()
+    world.process(1)
+    shell = world.thread(1, "sh", waits_in=waits_in, timed=False)
+    child = world.process(2, ppid=1, target=target)
+    if main != "unknown":
+        thread = Thread(id="thread:box/2/2", process=child, tid=2, exited=main == "over")
+        world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
+    world.waits(shell, child)
+    if exited:
+        world.exits(child, 0)
+    snapshot = world.snapshot()
+    state = RuleInput(snapshot, GraphKeeper().graph_of(snapshot))
+    assert awaits_children(snapshot.threads[shell], state) is awaits
+
+
+def test_a_shell_that_waits_for_nobody_awaits_no_children() -> None:
+    world = World()
+    shell = world.thread(1, "sh", waits_in="waitpid of any child", timed=False)
+    snapshot = world.snapshot()
+    assert not awaits_children(snapshot.threads[shell], RuleInput(snapshot, GraphKeeper().graph_of(snapshot)))

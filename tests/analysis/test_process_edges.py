@@ -50,7 +50,7 @@ def test_a_spinner_alone_is_what_a_verdict_rests_on() -> None:
     assert (found.severity, found.state, found.roots) == (Severity.WARNING, VerdictState.UNKNOWN, (MAIN,))
     assert found.entities == (MAIN,)
     assert found.evidence[1].text == "4 stacks in one place"
-    assert (found.evidence[1].source, found.next) == ("py-spy", ("livedbg stacks 1 --glance",))
+    assert (found.evidence[1].source, found.next) == ("py-spy", ("livedbg stacks 1 --for 10s",))
     assert found.sentence == (
         "Thread 1 (solver) spins in spin_wait (train.py:31) for 13 s or more: a stall, unless what it waits for comes "
         "from outside."

@@ -12,7 +12,8 @@ from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.deadness import dead_nodes
 from livedbg.analysis.rules.base import Settings
 from livedbg.analysis.rules.progress import limit_ns
-from livedbg.model import OUTSIDE, EdgeKind, EdgeState, Severity, TaskState, ThreadState
+from livedbg.model import OUTSIDE, Edge, EdgeKind, EdgeState, Severity, TaskState, ThreadState
+from livedbg.model import events as ev
 from livedbg.model.snapshot import Durations
 from tests.analysis.test_burning import Busy
 from tests.analysis.test_verdicts import forked, gil, holder
@@ -203,7 +204,7 @@ def test_the_gil_of_a_thread_that_has_no_other_beside_it_holds_nobody_up() -> No
     world.holds(lock, world.thread(11, waits_in="read of socket 3"))
     assert world.later(20 * SECOND).finding("gil-held") is None
     world.thread(12, waits_in="sem_wait")
-    assert "no other thread can run Python code" in world.later().found("gil-held").sentence
+    assert "no other thread can run Python" in world.later().found("gil-held").sentence
 
 
 def test_who_holds_a_lock_and_waits_for_another_thread_is_not_the_root() -> None:
@@ -423,7 +424,7 @@ def test_a_lock_that_is_no_finding_does_not_hide_the_next_one() -> None:
     assert world.found("dead-owner").roots == (dead,)
     assert forked_lock in world.found("fork-held-lock").entities
     assert hog in {f.roots[0] for f in world.diagnosis().findings.values() if f.rule == "gil-held"}
-    assert "1 thread can't run Python code" in world.diagnosis().findings[_by(world, "gil-held", hog)].sentence
+    assert "1 thread can't run Python" in world.diagnosis().findings[_by(world, "gil-held", hog)].sentence
     assert world.found("held-lock").roots == (keeper,)
 
 
@@ -462,3 +463,116 @@ def test_the_holder_of_a_file_lock_in_uninterruptible_sleep_may_go_on() -> None:
     world.thread(2, pid=2, state=ThreadState.DISK, waits_in="fsync", timed=False, wakers=("process:box/2",))
     world.holds(lock, "process:box/2")
     assert world.later(20 * SECOND).found("file-lock-held").state is VerdictState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "words"),
+    [
+        ("process", 2, "Deadlock: process 2 (prog2), process 3 (prog3) wait for each other."),
+        ("process", 1, "Deadlock: process 2 (prog2) waits for itself."),
+        ("mutex", 2, "Deadlock: mutex 0x2, mutex 0x3 wait for each other."),
+        ("process", 6, "process 6 (prog6), process 7 (prog7) wait for each other."),
+        ("process", 7, "process 7 (prog7), … (7 in all) wait for each other."),
+        ("mutex", 8, "Deadlock: mutex 0x2, mutex 0x3, mutex 0x4, mutex 0x5, mutex 0x6, mutex 0x7, … (8 in all) wait"),
+    ],
+)
+def test_a_cycle_without_a_thread_or_task_has_its_sentence_too(kind: str, count: int, words: str) -> None:
+    """As a foreign adapter or a recording may report it."""
+    world = World()
+    if kind == "process":
+        members = [world.process(pid) for pid in range(2, 2 + count)]
+    else:
+        members = [world.lock(number) for number in range(2, 2 + count)]
+    for one, following in zip(members, [*members[1:], members[0]], strict=True):
+        world.waits(one, following)
+    found = world.later().diagnosis().verdict
+    assert (found.state, set(found.roots)) == (VerdictState.DEADLOCK, set(members))
+    assert words in found.sentence
+
+
+def gil_cycle(kind: str, seen_ns: int, waits_from_ns: int, mutex_at: int = 0x1000) -> World:
+    """A holds the GIL (or a Python lock), as was seen at one time, and waits for a mutex from another time on.
+
+    B holds the mutex and waits for what A has.
+    """
+    world = World()
+    world.process(1)
+    lock, mutex = world.lock(0x100, kind), world.lock(mutex_at)
+    a, b = world.thread(11, "a", state=ThreadState.RUNNING), world.thread(12, "b", waits_in="futex wait")
+    began_ns = world.now_ns
+    edges = (
+        Edge(kind=EdgeKind.HOLDS, source=a, target=lock, since_mono_ns=began_ns + seen_ns),
+        Edge(kind=EdgeKind.WAITS_FOR, source=b, target=lock, since_mono_ns=began_ns + seen_ns, timed=kind == "gil"),
+    )
+    world.store.apply(ev.EdgesAdded(scope="python", edges=edges, **world.stamp()))
+    world.now_ns = began_ns + waits_from_ns
+    world.thread(11, "a", cpu_ns=1000)
+    world.holds(mutex, b)
+    world.waits(a, mutex)
+    return world.later()
+
+
+@pytest.mark.invariant("confirmed.F1")
+@pytest.mark.parametrize(
+    ("kind", "seen_s", "waits_from_s", "later_s", "deadlock"),
+    [
+        ("gil", 3, 2, 0, True),  # it waited already, and has not run since
+        ("gil", 2, 3, 0, False),  # it may have released the GIL before it waited
+        ("gil", 2, 3, 9, False),
+        ("gil", 2, 3, 10, True),  # nobody reads the same for so long if it is not so
+        ("pylock", 3, 2, 0, True),
+        ("pylock", 2, 3, 0, False),
+        ("mutex", 2, 3, 0, True),  # from one source, which looks at its own cycles again
+    ],
+)
+def test_F1_a_cycle_from_two_sources_counts_if_nobody_ran_between(
+    kind: str, seen_s: int, waits_from_s: int, later_s: int, deadlock: bool
+) -> None:
+    world = gil_cycle(kind, seen_s * SECOND, waits_from_s * SECOND)
+    if later_s:
+        world.later(later_s * SECOND - LOOK)
+    assert (world.diagnosis().verdict.state is VerdictState.DEADLOCK) is deadlock
+
+
+@pytest.mark.invariant("confirmed.F2")
+@pytest.mark.parametrize(
+    ("mutex_at", "deadlock"),
+    [(0x150, False), (0x120, False), (0x2FF, False), (0x300, True), (0x11F, True), (0x88, True)],
+)
+@pytest.mark.parametrize("later_s", [0, 10])
+def test_F2_a_cycle_through_the_gil_and_the_mutex_inside_of_it_is_none(
+    mutex_at: int, deadlock: bool, later_s: int
+) -> None:
+    """A thread that asks for the GIL has its mutex for a moment, on a busy machine for seconds."""
+    world = gil_cycle("gil", 3 * SECOND, 2 * SECOND, mutex_at)
+    if later_s:
+        world.later(later_s * SECOND)
+    assert (world.finding("gil-cycle") is not None) is deadlock
+
+
+@pytest.mark.invariant("confirmed.F1")
+def test_F1_a_member_that_runs_again_is_in_no_cycle_from_two_sources() -> None:
+    world = gil_cycle("gil", 3 * SECOND, 2 * SECOND)
+    assert world.finding("gil-cycle") is not None
+    world.thread(11, "a", state=ThreadState.RUNNING, cpu_ns=2000)
+    assert world.finding("gil-cycle") is None
+
+
+@pytest.mark.invariant("confirmed.F1")
+def test_F1_who_waits_for_the_gil_may_wake_to_ask_again() -> None:
+    world = gil_cycle("gil", 3 * SECOND, 2 * SECOND)
+    world.thread(12, "b", state=ThreadState.RUNNING, cpu_ns=5)
+    assert world.finding("gil-cycle") is not None
+
+
+@pytest.mark.invariant("confirmed.F1")
+def test_F1_a_cycle_of_python_locks_alone_is_of_one_sample() -> None:
+    world = gil_cycle("pylock", 2 * SECOND, 3 * SECOND)
+    edges = [
+        Edge(kind=kind, source=f"thread:box/1/{tid}", target=lock, since_mono_ns=1)
+        for lock, holder, waiter in (("pylock:box/1/0x7", 11, 12), ("pylock:box/1/0x8", 12, 11))
+        for kind, tid in ((EdgeKind.HOLDS, holder), (EdgeKind.WAITS_FOR, waiter))
+    ]
+    world.store.apply(ev.EdgesReplaced(scope="test", edges=(), **world.stamp()))
+    world.store.apply(ev.EdgesReplaced(scope="python", edges=tuple(edges), **world.stamp()))
+    assert world.finding("lock-cycle") is not None

@@ -44,7 +44,7 @@ def test_a_deadlock_names_its_threads_in_order_and_their_lines() -> None:
     for thread, line in zip(threads, (31, 44, 58), strict=True):
         stands(world, thread, line)
     assert first_sentence(world) == (
-        "Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (server.cpp:31, :44, :58); "
+        "Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (serve server.cpp:31, :44, :58); "
         "5 more wait behind them"
     )
     assert world.diagnosis().verdict.state is VerdictState.DEADLOCK
@@ -53,10 +53,10 @@ def test_a_deadlock_names_its_threads_in_order_and_their_lines() -> None:
 def test_lines_are_left_out_where_one_is_unknown_and_named_by_file_where_they_differ() -> None:
     world, (a, b) = ring("a", "b")
     stands(world, a, 1)
-    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a"
+    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (a in serve server.cpp:1)"
     library = Frame(function="wait", file="/usr/lib/python3.12/threading.py", line=355, language="python")
     stands(world, b, 7, "/src/train.py", library)
-    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (server.cpp:1, train.py:7)"
+    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (serve server.cpp:1, train.py:7)"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_line_of_a_library_is_never_taken_for_the_users(file: str) -> None:
     world, (a, b) = ring("a", "b")
     for thread, line in ((a, 27), (b, 28)):
         stands(world, thread, line, "/home/me/server.cpp", Frame(function="lock", file=file, line=749, module="server"))
-    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (server.cpp:27, :28)"
+    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (serve server.cpp:27, :28)"
 
 
 def test_threads_of_one_name_or_none_are_told_apart_by_number() -> None:
@@ -119,7 +119,7 @@ def test_a_thread_that_holds_a_lock_in_a_call() -> None:
         "Thread 11 (DataLoader_GPU0) holds a mutex, blocked in pause() for 11 s or more; 1 thread waits for it."
     )
     stands(world, me, 31)
-    assert "blocked in pause() (server.cpp:31) for 11 s" in first_sentence(world)
+    assert "blocked in pause() in serve (server.cpp:31) for 11 s" in first_sentence(world)
 
 
 def test_frames_of_the_interpreter_are_nobody_s_own() -> None:
@@ -135,7 +135,7 @@ def test_frames_of_the_interpreter_are_nobody_s_own() -> None:
     )
     for thread in (a, b):
         stands(world, thread, 7, "/src/train.py", *inner)
-    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (train.py:7, :7)"
+    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (all in serve train.py:7)"
 
 
 @pytest.mark.parametrize("second", [1, 2])
@@ -147,5 +147,5 @@ def test_what_nothing_can_wake_is_said_in_one_short_sentence(second: int) -> Non
     stands(world, world.thread(1, "python", timed=False, wakers=wakers), 7)
     world.thread(2, "worker", pid=second, timed=False, wakers=wakers)
     assert first_sentence(world.later(100 * SECOND)).startswith(
-        "Main thread 1 (python) is blocked in pthread_mutex_lock() (server.cpp:7) for"
+        "Main thread 1 (python) is blocked in pthread_mutex_lock() in serve (server.cpp:7) for"
     )

@@ -79,7 +79,7 @@ def test_a_long_wait_of_a_main_thread_is_said_from_the_threshold_on(wait_s: floa
     world = World()
     world.process(1)
     world.thread(1, "main", waits_in="sem_wait")
-    assert ("Main thread 1 (main) has been in sem_wait" in verdict(world.later(int(wait_s * SECOND))).sentence) == said
+    assert ("main thread 1 (main) has been in sem_wait" in verdict(world.later(int(wait_s * SECOND))).sentence) == said
 
 
 def test_a_long_wait_is_said_also_if_another_main_thread_has_a_time_limit() -> None:
@@ -87,7 +87,7 @@ def test_a_long_wait_is_said_also_if_another_main_thread_has_a_time_limit() -> N
     for pid, timed in ((1, True), (2, False)):
         world.process(pid)
         world.thread(pid, f"main{pid}", pid=pid, waits_in="sem_wait", timed=timed)
-    assert "Main thread 2 (main2) has been in sem_wait for 20 s or more" in verdict(world.later(20 * SECOND)).sentence
+    assert "main thread 2 (main2) has been in sem_wait for 20 s or more" in verdict(world.later(20 * SECOND)).sentence
 
 
 def shell(*targets: bool) -> World:
@@ -144,6 +144,60 @@ def test_all_have_exited_only_if_each_status_is_known(
     found = verdict(world)
     assert found.state is state
     assert found.sentence.startswith(words)
+
+
+SEGV, TERM, KILL = -11, -15, -9
+
+
+@pytest.mark.invariant("endings.E1")
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        ((0, 0, 0), "Process 1 (prog1) and 2 others ended with status 0."),
+        ((0, SEGV), "Process 1 (prog1) ended with status 0; process 2 (prog2) ended by SIGSEGV."),
+        ((0, 3, 0), "Process 1 (prog1) and 1 other ended with status 0; process 2 (prog2) ended with status 3."),
+        ((0, None), "Process 1 (prog1) ended with status 0; the exit status of process 2 (prog2) is not known."),
+        (
+            (0, None, 0, TERM, 1),
+            "Process 1 (prog1) and 1 other ended with status 0; process 4 (prog4) ended by SIGTERM; process 5 (prog5) "
+            "ended with status 1; the exit status of process 2 (prog2) is not known.",
+        ),
+        (
+            (0, *[None] * 4, TERM, TERM),
+            "Process 1 (prog1) ended with status 0; process 6 (prog6), process 7 (prog7) ended by SIGTERM; the exit "
+            "status of 4 others is not known.",
+        ),
+        (
+            (0, KILL, SEGV, 1, 2, 2),
+            "Process 1 (prog1) ended with status 0; process 3 (prog3) ended by SIGSEGV; process 2 (prog2) ended by "
+            "SIGKILL; process 4 (prog4) ended with status 1; 2 more ended in other ways.",
+        ),
+        (
+            (None, 0, 3),
+            "Process 1 (prog1) has ended; its exit status is not known: its parent has collected it. Process 3 (prog3) "
+            "ended with status 3; process 2 (prog2) ended with status 0.",
+        ),
+    ],
+)
+def test_a_status_is_said_of_those_that_ended_with_it_only(statuses: tuple[int | None, ...], words: str) -> None:
+    """The first process is the job; the others are its children, and their ends are no crash of it."""
+    world = World()
+    for pid in range(1, len(statuses) + 1):
+        world.process(pid, ppid=1 if pid > 1 else 0)
+    for pid, status in enumerate(statuses, 1):
+        world.exits(f"process:box/{pid}", status)
+    found = verdict(world)
+    assert found.sentence == words
+    assert found.state is (VerdictState.UNKNOWN if statuses[0] is None else VerdictState.EXITED)
+
+
+def test_a_job_of_two_that_were_named_is_a_crash_if_the_second_one_failed() -> None:
+    world = World()
+    for pid in (1, 2):
+        world.process(pid)
+    for pid, status in ((1, 0), (2, SEGV)):
+        world.exits(f"process:box/{pid}", status)
+    assert verdict(world).state is VerdictState.CRASHED
 
 
 def test_a_part_of_something_does_not_wait_for_it() -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.blocking import blocking_of
-from livedbg.analysis.rules.places import place
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.place_names import line_of
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, thread_evidence
 from livedbg.model import Frame, LogSource, Process, Severity, TaskState, Thread, ThreadState
 from livedbg.model import events as ev
@@ -54,7 +56,7 @@ def test_where_a_thread_is_as_evidence(waits_in: str | None, syscall: str | None
         id=MAIN, process="process:box/1", tid=1, state=ThreadState.WAITING, waits_in=waits_in, syscall=syscall
     )
     world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
-    proof = thread_evidence(thread, world.snapshot())
+    proof = thread_evidence(thread, RuleInput(world.snapshot(), GraphKeeper().graph_of(world.snapshot())))
     assert proof.text.startswith(words)
     assert (proof.source, proof.at_wall_ns) == ("/proc/1/task/1", world.stamp()["wall_ns"])
 
@@ -64,7 +66,7 @@ def test_where_a_thread_is_as_evidence(waits_in: str | None, syscall: str | None
     [("/x/train.py", 9, "train.py:9"), ("train.py", 9, "train.py:9"), ("/x/train.py", None, ""), (None, 9, "")],
 )
 def test_a_place_has_a_file_and_a_line(file: str | None, line: int | None, words: str) -> None:
-    assert place(Frame(function="f", file=file, line=line)) == words
+    assert line_of(Frame(function="f", file=file, line=line)) == words
 
 
 def test_only_who_waits_for_any_of_several_goes_on_with_one() -> None:
@@ -113,6 +115,40 @@ def test_error_lines_tell_nothing_sure_where_nobody_is_alive_and_nothing_ended_w
     assert found.severity is (Severity.WARNING if state else Severity.INFO)
     assert found.sentence.startswith("all.log has 2 error lines")
     assert ("or those of others" in found.sentence) is (state is None)
+
+
+@pytest.mark.parametrize(
+    ("errors", "first", "unread", "words"),
+    [
+        (1, 7012, 0, "a.log has 1 error line that livedbg does not recognise, the first in line 7,012, the last: E"),
+        (2, None, 0, "a.log has 2 error lines that livedbg does not recognise, the last: E"),
+        (0, None, 3 << 20, "3.0 MiB of a.log were not read for errors: too many lines look like one."),
+        (
+            *(20_000, 1, 3 << 20),
+            "a.log has at least 20,000 error lines that livedbg does not recognise, the first in line 1, one of them: "
+            "E. 3.0 MiB of a.log were not read for errors: too many lines look like one.",
+        ),
+        (0, None, 0, None),
+    ],
+)
+def test_how_many_error_lines_there_are_and_where(
+    errors: int, first: int | None, unread: int, words: str | None
+) -> None:
+    world = World()
+    source = LogSource(
+        id="log:box/a.log",
+        name="a.log",
+        errors=errors,
+        first_error_line=first,
+        last_error="E" if errors else "",
+        unread=unread,
+    )
+    world.store.apply(ev.LogSourceSeen(source=source, **world.stamp()))
+    diagnosis = world.diagnosis()
+    found = [f for f in diagnosis.findings.values() if f.rule == "error-lines"]
+    assert [f.sentence for f in found] == ([words] if words else [])
+    assert diagnosis.verdict.state is VerdictState.UNKNOWN
+    assert (diagnosis.verdict.sentence == words) == bool(words)
 
 
 def test_a_reason_is_given_once_and_the_next_one_too() -> None:

@@ -48,6 +48,7 @@ class World:
         threads: int | None = None,
         outside: str | None = None,
         exe: str | None = None,
+        command: tuple[str, ...] = (),
     ) -> str:
         process = Process(
             id=f"process:box/{pid}",
@@ -55,7 +56,7 @@ class World:
             pid=pid,
             ppid=ppid,
             state=state,
-            command=(f"prog{pid}",),
+            command=command or (f"prog{pid}",),
             notes=notes,
             target=target,
             thread_count=threads,

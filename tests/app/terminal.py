@@ -74,7 +74,7 @@ class Terminal:
         while select.select([self.master], [], [], seconds)[0]:
             self.output += os.read(self.master, 65536)
 
-    def until(self, text: bytes, seconds: float = 100) -> None:
+    def until(self, text: bytes, seconds: float = 250) -> None:
         """Wait until something was written."""
         deadline = time.monotonic() + seconds
         while text not in self.output:
@@ -94,17 +94,20 @@ class Terminal:
             self.type(key)
             self.rest()
 
-    def rest(self, seconds: float = 100) -> None:
-        """Wait until the program has read all that was typed, and sleeps."""
+    def rest(self, seconds: float = 250) -> None:
+        """Wait until the program has read all that was typed, and sleeps, or has ended."""
         deadline = time.monotonic() + seconds
         before, calm = "", 0
-        while calm < 2:
+        while calm < 2 and self.process.poll() is None:
             assert time.monotonic() < deadline, f"it does not come to rest: {before}"
             self.pump(0.02)
             (unread,) = struct.unpack("i", ioctl(self.slave, termios.FIONREAD, bytes(4)))
             tasks = Path(f"/proc/{self.process.pid}/task")
-            states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks.iterdir()]
-            now = (tasks / str(self.process.pid) / "status").read_text().partition("voluntary_ctxt_switches")[2]
+            try:
+                states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks.iterdir()]
+                now = (tasks / str(self.process.pid) / "status").read_text().partition("voluntary_ctxt_switches")[2]
+            except OSError:  # a thread has just ended
+                states, now = [], ""
             calm = calm + 1 if not unread and now == before and set(states) == {"S"} else 0
             before = now
 
@@ -112,7 +115,7 @@ class Terminal:
         """Send a signal to the program."""
         os.kill(self.process.pid, number)
 
-    def wait(self, seconds: float = 100) -> int:
+    def wait(self, seconds: float = 250) -> int:
         """The exit code; everything written until then is taken."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:

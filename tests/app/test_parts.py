@@ -228,7 +228,7 @@ def test_terminals_and_options() -> None:
     assert colours_of(AppOptions(), {"TERM": "xterm-256color"}) is Colours.FULL
     assert interval_of(AppOptions(), {}) == 0.25
     assert interval_of(AppOptions(), {"SSH_CONNECTION": "x"}) == 0.5
-    assert interval_of(AppOptions(low_bandwidth=True), {}) == 0.5
+    assert interval_of(AppOptions(low_bandwidth=True), {}) == 1.25
     utf8 = io.TextIOWrapper(io.BytesIO(), "utf-8")
     for environment in ({"LC_ALL": "C"}, {"LANG": "C"}, {"LANG": "POSIX"}, {"LANG": "C.UTF-8", "TERM": "linux"}):
         assert wants_ascii(AppOptions(), utf8, environment)

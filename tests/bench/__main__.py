@@ -87,6 +87,27 @@ NOTES = """## Notes
 - *Attaching gdb*: gdb has started and is configured before the measurement. The gap is that of one thread of 257,
   which reads the clock every 100 us; livedbg itself measures the upper bound for all. `gdb -p` reads symbols while
   all threads are stopped.
+- *Samples of running threads*: a loop counted its own work per second of its CPU time (windows of half a second, the
+  kinds in turn, 4 each, load average above 20): 942 million steps without samples, 935 at 50 samples a second and 914
+  at 985 (8 KB of stack each). The difference at 50 is within the noise (quartiles 919 to 949); that at 985 amounts to
+  about 30 us a sample. livedbg's turn took 0.1 ms a second for two threads in places that were unwound before; the
+  unwinding of new places is limited to 1 % of a core, after 2 s of CPU time at once.
+- *Right frames of native stacks* (`python -m tests.unwind.matrix`, Debian 12, 2026-11-23). 74 programs, each built
+  in another way (gcc, clang, musl, Go, Rust; optimised, stripped, static, split or compressed debug information),
+  are copied by livedbg without a stop; then gdb 13.1 attaches and its stack is the measure. Of gdb's 1,324 frames
+  livedbg has 1,286 at the same address (97.1 %), 1,189 with the same name (89.8 %), and 1,156 with the same line
+  too (87.3 %). 34 programs are alike in every frame; 64 frames livedbg has and gdb has not. What is not right, or
+  not alike:
+  - Missing frames. A thread whose first function keeps a frame pointer, because it is built with -O0, lacks the two
+    frames of the C library below it (its register is unknown without a stop). musl's own functions have no unwind
+    tables on this system, so its stacks end after one frame and gdb's after two or three. Code of a JIT compiler
+    ends a stack. gdb's 37 frames for calls that the compiler replaced by jumps are not shown: they are not on the
+    stack.
+  - Other names. Most are Rust's: gdb 13 has `{impl#2}::call_once` where livedbg names the type. A few are lambdas.
+  - Other lines. In two frames of the optimised C++ program gdb has a line of the standard library's headers and
+    livedbg that of the program.
+  - Stripped Go (`-s -w`) has no whole stack in either; gdb crashed on one program, whose split debug information
+    was deleted.
 - *Pause*: a thread of the target writes the time between its own heartbeats (every 100 us) to shared memory. On a
   machine with few cores any other program causes gaps. The noise is the longest gap while livedbg reports on
   *another* process; the pause is what observing the target itself adds.

@@ -43,6 +43,7 @@ with open(sys.argv[1], "w", buffering=1 << 20) as log:
 """
 _RATE = 100_000
 _SIZE = (80, 24)
+_WIDE = (200, 60)
 
 
 def rows(presses: int = 200, repeats: int = 5) -> Iterator[Row]:
@@ -87,9 +88,13 @@ def _start(pid: str, repeats: int) -> Iterator[Row]:
 def _written(pid: str) -> Iterator[Row]:
     """What a slow line has to carry."""
     top = _bytes_per_s(_exec(program("top"), "-H", "-d", "0.5", "-p", pid), b"PID")
-    for options, what in (((), "written to the terminal, attached"), (("--low-bandwidth",), "with --low-bandwidth")):
-        ours = _bytes_per_s(_LIVEDBG, b"RUNNING", "attach", pid, *options)
-        yield Row(what, ours, "top -H -d 0.5", top, "B/s")
+    busy = _bytes_per_s(_LIVEDBG, b"RUNNING", "attach", pid)
+    yield Row("written to the terminal, attached", busy, "top -H -d 0.5", top, "B/s")
+    slow = _bytes_per_s(_LIVEDBG, b"RUNNING", "attach", pid, "--low-bandwidth")
+    yield Row("with --low-bandwidth", slow, "without", busy, "B/s")
+    wide = _bytes_per_s(_LIVEDBG, b"RUNNING", "attach", pid, size=_WIDE)
+    top = _bytes_per_s(_exec(program("top"), "-H", "-d", "0.5", "-p", pid), b"PID", size=_WIDE)
+    yield Row("written to a terminal of 200x60, attached", wide, "top -H -d 0.5", top, "B/s", "< 4,000 B/s")
     with _growing_log(_RATE) as log:
         flood = _bytes_per_s(_LIVEDBG, b"Overview", "attach", "--logs", str(log))
     yield Row(f"written to the terminal at {_RATE:,} records a second", flood, "top -H -d 0.5", top, "B/s")
@@ -107,8 +112,8 @@ def _paint(code: str, text: bytes, *words: str, seconds: float = 40) -> float:
         return time.perf_counter() - started
 
 
-def _bytes_per_s(code: str, shown: bytes, *words: str, seconds: float = 20.0) -> float:
-    with Terminal(*words, size=_SIZE, program=code) as terminal:
+def _bytes_per_s(code: str, shown: bytes, *words: str, seconds: float = 20.0, size: tuple[int, int] = _SIZE) -> float:
+    with Terminal(*words, size=size, program=code) as terminal:
         terminal.until(shown)
         _take(terminal, 5)
         before = len(terminal.output)

@@ -134,7 +134,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing(
 ) -> None:
     mark = f"{tmp_path}-demo"
     program = (  # it waits for the signal, however late that comes
-        "import sys\nfrom dataclasses import replace\nfrom livedbg.cli import main\n"
+        "import sys\nfrom msgspec.structs import replace\nfrom livedbg.cli import main\n"
         "from livedbg.demos.workloads import all_demos\nDEMOS = all_demos()\n"
         "DEMOS['pipeline'] = replace(DEMOS['pipeline'], stuck_s=600)\n"
         "sys.exit(main(['demo', 'pipeline']))"

@@ -78,7 +78,7 @@ def test_the_target_is_untouched_by_a_screen_that_is_killed(stuck: Target) -> No
         def unwinds() -> bool:
             look = ["ps", "-o", "pid=,comm=", "--ppid", str(terminal.process.pid)]
             lines = subprocess.run(look, capture_output=True, text=True, check=False).stdout.splitlines()
-            children[:] = [line.split()[0] for line in lines if line.split()[1:] == ["gdb"]]
+            children[:] = [line.split()[0] for line in lines if line.split()[1:] == ["livedbg-unwind"]]
             return bool(children)
 
         eventually(unwinds)
@@ -86,4 +86,4 @@ def test_the_target_is_untouched_by_a_screen_that_is_killed(stuck: Target) -> No
         terminal.process.wait(60)
     assert "TracerPid:\t0" in Path(f"/proc/{stuck.pid}/status").read_text()
     assert stuck.process.poll() is None
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))  # its gdb ends with it
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))  # its unwinder ends with it

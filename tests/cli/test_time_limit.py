@@ -16,6 +16,7 @@ from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.cli.catch import after_the_limit
 from livedbg.cli.watch import OnStall
 from livedbg.commands.command_clock import clock
+from livedbg.commands.sessions import started
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.linux.procfs import child_pids, command_line
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
@@ -91,6 +92,29 @@ class Guarded:
     @property
     def stuck(self) -> bool:
         return len(self._view.stops) < 2
+
+
+class Abandoned:
+    """A session that never ends."""
+
+    stuck = True
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self, limit_s: float | None = None) -> None:
+        """It does not."""
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.001, False), (1000.0, True), (None, True)])
+def test_a_session_that_the_limit_gave_no_time_to_detach_is_no_bug(
+    seconds: float | None, said: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("livedbg.commands.time_limit._leave", lambda: None)
+    clock.begin()
+    with started(cast(LiveView, Abandoned()), TimeLimit(seconds)):
+        pass
+    assert ("please report this as a bug" in capsys.readouterr().err) is said
 
 
 def test_a_limit_counts_from_the_start_of_the_command() -> None:

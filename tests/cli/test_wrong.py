@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.unwind.helper_process import usable
 from tests.cli.conftest import livedbg
 from tests.cli.zygote import Livedbg, run_livedbg
 from tests.conftest import Target, eventually
@@ -127,7 +128,8 @@ def test_a_process_that_ends_while_it_is_looked_at(spawn: Callable[..., Target])
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    eventually(lambda: look.poll() is not None or b"gdb" in children_of(look.pid))
+    unwinder = b"livedbg.unwind" if usable() else b"gdb"
+    eventually(lambda: look.poll() is not None or unwinder in children_of(look.pid))
     target.stdin.close()
     out, err = look.communicate(timeout=200)
     assert look.returncode == 0 and err == b"" and b'"exited"' in out

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 from pathlib import Path
 
-__all__ = ["VERSIONS", "interpreters", "label"]
+__all__ = ["PURE", "VERSIONS", "interpreters", "label"]
+
+PURE = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+"""Environment with which other versions find the packages of this one that are Python only (trio)."""
 
 VERSIONS = Path("~/.pyenv/versions").expanduser()
 

@@ -36,7 +36,7 @@ def test_threads_that_follow_each_other_in_a_circle_are_read_once(monkeypatch: p
     interpreter = find_interpreter(os.getpid())
     assert interpreter is not None
     reader = ThreadReader(os.getpid(), interpreter)
-    monkeypatch.setattr(reader, "_interpreters", lambda: [1])
+    monkeypatch.setattr(reader, "interpreters", lambda: [1])
     monkeypatch.setattr(reader.objects, "word", lambda address: 4096)
     count = []
 

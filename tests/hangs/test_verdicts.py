@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -29,45 +30,126 @@ class Case:
         members: names of the threads (`t:`), processes (`p:`) and addresses (`a:`) that the chief finding
             must name, and of which each named thread must be one.
         bystanders: names that it must not name.
-        rule: the chief finding's rule, where it is clear.
+        functions: expressions for the functions of the user's code that its first sentence names, with the lines of the
+            target that are marked with `@MODE`.
+        calls: what Python code of its threads called, as the report says it.
     """
 
     mode: str
     state: tuple[str, ...]
     members: tuple[str, ...] = ()
     bystanders: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
 
+
+LAMBDA = r"(?:[\w:]*lambda[\w:()]*|operator\(\))"
+"""How a lambda is named, by what the debug information says of it."""
 
 NATIVE = [
-    Case("lock-cycle", ("deadlock",), ("t:alpha", "t:beta", "t:gamma", "a:m0", "a:m1", "a:m2"), ("t:delta", "t:main")),
-    Case("self-deadlock", ("deadlock",), ("t:alpha", "a:m0"), ("t:main",)),
-    Case("dead-owner", ("deadlock", "stalled"), ("a:m0",), ("t:main",)),
-    Case("rwlock-cycle", ("deadlock",), ("t:writer", "t:locker", "a:m0", "a:rw"), ("t:main",)),
-    Case("spinning-holder", ("running", "stalled", "unknown"), ("t:spinner",), ("t:main",)),
-    Case("sleeping-holder", ("stalled", "running", "unknown"), ("t:sleeper",), ("t:main",)),
-    Case("join-cycle", ("deadlock",), ("t:alpha", "t:beta"), ("t:main",)),
-    Case("own-pipe", ("deadlock",), ("t:reader",)),
-    Case("two-pipes", ("deadlock",), ("t:main", "t:peer")),
-    Case("full-pipe", ("deadlock",), ("t:main", "t:producer")),
-    Case("sockets", ("deadlock",), ("t:main", "t:peer")),
-    Case("tcp", ("deadlock",), ("t:main", "t:client")),
-    Case("shared-mutexes", ("deadlock",), ("t:main", "t:peer")),
-    Case("flocks", ("deadlock",), ("t:main", "t:peer")),
-    Case("stopped-child", ("stalled",), ("p:frozen",)),
-    Case("idle-server", ("running", "unknown")),
-    Case("idle-epoll", ("running", "unknown")),
-    Case("cron", ("running", "unknown")),
+    Case(
+        "lock-cycle",
+        ("deadlock",),
+        ("t:alpha", "t:beta", "t:gamma", "a:m0", "a:m1", "a:m2"),
+        ("t:delta", "t:main"),
+        functions=(LAMBDA,),
+    ),
+    Case("self-deadlock", ("deadlock",), ("t:alpha", "a:m0"), ("t:main",), functions=(LAMBDA,)),
+    Case("dead-owner", ("deadlock", "stalled"), ("a:m0",), ("t:main",), functions=(LAMBDA,)),
+    Case("rwlock-cycle", ("deadlock",), ("t:writer", "t:locker", "a:m0", "a:rw"), ("t:main",), functions=(LAMBDA,)),
+    Case("spinning-holder", ("running", "stalled", "unknown"), ("t:spinner",), ("t:main",), functions=(LAMBDA,)),
+    Case("sleeping-holder", ("stalled", "running", "unknown"), ("t:sleeper",), ("t:main",), functions=(LAMBDA,)),
+    Case("join-cycle", ("deadlock",), ("t:alpha", "t:beta"), ("t:main",), functions=(LAMBDA,)),
+    Case("own-pipe", ("deadlock",), ("t:reader",), functions=(LAMBDA,)),
+    Case(
+        "two-pipes",
+        ("deadlock",),
+        ("t:main", "t:peer"),
+        functions=(
+            "main",
+            LAMBDA,
+        ),
+    ),
+    Case(
+        "full-pipe",
+        ("deadlock",),
+        ("t:main", "t:producer"),
+        functions=(
+            "main",
+            LAMBDA,
+        ),
+    ),
+    Case(
+        "sockets",
+        ("deadlock",),
+        ("t:main", "t:peer"),
+        functions=(
+            "main",
+            LAMBDA,
+        ),
+    ),
+    Case(
+        "tcp",
+        ("deadlock",),
+        ("t:main", "t:client"),
+        functions=(
+            "main",
+            LAMBDA,
+        ),
+    ),
+    Case(
+        "shared-mutexes",
+        ("deadlock",),
+        ("t:main", "t:peer"),
+        functions=(
+            "main",
+            LAMBDA,
+        ),
+    ),
+    Case(
+        "flocks",
+        ("deadlock",),
+        ("t:main", "t:peer"),
+        functions=(
+            "main",
+            LAMBDA,
+        ),
+    ),
+    Case("stopped-child", ("stalled",), ("p:frozen",), functions=("main",)),
+    Case("idle-server", ("running", "unknown"), functions=("main",)),
+    Case("idle-epoll", ("running", "unknown"), functions=("main",)),
+    Case("cron", ("running", "unknown"), functions=("main",)),
     Case("busy", ("unknown",)),  # it computes, or spins: nothing else shows
     Case("busy-locks", ("running",)),
 ]
 PYTHON = [
-    Case("lock-cycle", ("deadlock",), ("t:left", "t:right"), ("t:main",)),
-    Case("rlock-cycle", ("deadlock",), ("t:left", "t:right"), ("t:main",)),
-    Case("join-behind-lock", ("stalled", "unknown", "running"), ("t:holder",)),
-    Case("gil-held", ("stalled",), ("t:hog",)),
-    Case("idle-queue", ("running", "unknown")),
-    Case("pipe-full", ("deadlock",), ("t:main", "t:child")),
-    Case("fork-lock", ("deadlock", "stalled"), ("t:child",), ("t:holder",)),
+    Case(
+        "lock-cycle",
+        ("deadlock",),
+        ("t:left", "t:right"),
+        ("t:main",),
+        functions=("left", "right"),
+        calls=("Lock.acquire",),
+    ),
+    Case(
+        "rlock-cycle",
+        ("deadlock",),
+        ("t:left", "t:right"),
+        ("t:main",),
+        functions=("left", "right"),
+        calls=("RLock.acquire",),
+    ),
+    Case(
+        "join-behind-lock",
+        ("stalled", "unknown", "running"),
+        ("t:holder",),
+        functions=("holder",),
+        calls=("Lock.acquire", "Thread.join"),
+    ),
+    Case("gil-held", ("stalled",), ("t:hog",), functions=("hog",)),
+    Case("idle-queue", ("running", "unknown"), functions=("idle_queue",)),
+    Case("pipe-full", ("deadlock",), ("t:main", "t:child"), functions=("pipe_full",)),
+    Case("fork-lock", ("deadlock", "stalled"), ("t:child",), ("t:holder",), functions=("work",)),
     Case("progress", ("running",)),
 ]
 
@@ -92,7 +174,24 @@ def spell(target: Target, name: str) -> str:
     return f"thread:{HOST}/{known['p'][key]}/{known['p'][key]}"
 
 
-def check(case: Case, target: Target) -> str:
+def place_missing(case: Case, source: Path, sentence: str) -> str:
+    """The function or line of the user's code that a verdict's first sentence does not name, or ""."""
+    first = sentence.partition(". ")[0]
+    if len(first.split()) > 25 or "0x" in first:
+        return f"too long, or an address: {first}"
+    lines = enumerate(source.read_text().splitlines(), 1)
+    numbers = [number for number, line in lines if re.search(rf"@{case.mode}(?: |$)", line)]
+    assert bool(numbers) == bool(case.functions), "a case that names functions has marked lines"
+    for function in case.functions:
+        if re.search(rf"(?<![\w:]){function}(?![\w:])", first) is None:
+            return f"{function} is not in: {first}"
+    for number in numbers:
+        if re.search(rf"(?:{re.escape(source.name)}|[ (]):{number}\b", first) is None:
+            return f"{source.name}:{number} is not in: {first}"
+    return "" if source.name in first or not case.functions else f"{source.name} is not in: {first}"
+
+
+def check(case: Case, target: Target, source: Path) -> str:
     """Why the verdict is not what it should be, or ""."""
     pid = json.loads(target.ready.partition("READY ")[2])["pid"]
     code, said = report(pid)
@@ -109,24 +208,28 @@ def check(case: Case, target: Target) -> str:
     for name in case.bystanders:
         if spell(target, name) in chief["entities"]:
             return f"{name} takes no part, but {chief['entities']} names it"
-    if said["intrusions"] != {"paused_ms": 0.0, "stops": 0, "touches": []}:
+    called = {entity.get("called") for entity in said["entities"].values()}
+    if not called.issuperset(case.calls):
+        return f"{case.calls} is not in what is called: {called}"
+    touched = said["intrusions"]
+    if touched["paused_ms"] or touched["stops"] or {touch["what"] for touch in touched["touches"]} - {"samples"}:
         return f"touched: {said['intrusions']}"
-    return ""
+    return place_missing(case, source, verdict["sentence"])
 
 
-def settle(case: Case, target: Target) -> None:
+def settle(case: Case, target: Target, source: Path) -> None:
     """Look until the verdict is right: the target may take a moment to be stuck."""
     end = time.monotonic() + 120
-    while wrong := check(case, target):
+    while wrong := check(case, target, source):
         assert time.monotonic() < end, wrong
         time.sleep(0.2)
 
 
 @pytest.mark.parametrize("case", NATIVE, ids=lambda case: case.mode)
 def test_native(case: Case, build_target: Callable[..., Path], spawn: Callable[..., Target]) -> None:
-    settle(case, spawn([build_target("hang_cases", "-std=c++17"), case.mode]))
+    settle(case, spawn([build_target("hang_cases", "-std=c++17"), case.mode]), TARGETS / "hang_cases.cpp")
 
 
 @pytest.mark.parametrize("case", PYTHON, ids=lambda case: case.mode)
 def test_python(case: Case, spawn: Callable[..., Target]) -> None:
-    settle(case, spawn([sys.executable, TARGETS / "hang_py.py", case.mode]))
+    settle(case, spawn([sys.executable, TARGETS / "hang_py.py", case.mode]), TARGETS / "hang_py.py")

@@ -26,7 +26,7 @@ _LIMIT_S: Final = 200.0
 _BURNS: Final = ("busy", "long-gil", "slow-holder", "pool-map", "compute")
 """Words in the names of those that use all the CPU time that they can get; `make zoo` has them."""
 
-_NEEDS: Final = {"bash", "gcc", "less", "vi", "gdb"}
+_NEEDS: Final = {"bash", "gcc", "less", "vi", "gdb", "tclsh"}
 HEALTHY: Final = [
     case
     for case in CASES

@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg import linux
+from livedbg.adapters.proc.identity import read_identity
 from livedbg.linux import memory, procfs
 from livedbg.linux.abi import native_abi
 from livedbg.linux.file_locks import blocking_locks, parse_locks
 from livedbg.linux.libc import detect_libc
+from livedbg.linux.live_environment import LiveEnvironment
 from livedbg.linux.maps import find_mapping, parse_maps, parse_maps_text
 from livedbg.linux.procfs import BlockedSyscall, Running, parse_stat, parse_syscall
 from livedbg.linux.sockets import SocketTable, unix_peer
@@ -215,3 +217,17 @@ def test_L1_only_two_modules_act_on_other_processes() -> None:
     assert {name for name, names in used.items() if names & ACTS} == {"family.py", "ptrace.py"}
     assert used["family.py"] & ACTS == {"pidfd_send_signal"} and used["ptrace.py"] & ACTS == {"ptrace"}
     assert {name for name, names in used.items() if names & WRITES} == set()
+
+
+def test_an_environment_that_was_changed_after_exec(monkeypatch: pytest.MonkeyPatch) -> None:
+    mappings = parse_maps(PID)
+    reader = LiveEnvironment(PID, mappings, detect_libc(PID, mappings))
+    before = read_identity(PID).rank
+    for rank in ("3", "4"):
+        monkeypatch.setenv("RANK", rank)
+        assert reader.read()["RANK"] == rank
+    monkeypatch.setenv("LIVEDBG_LONG", "x" * 100_000)
+    assert len(reader.read()["LIVEDBG_LONG"]) < 1_000
+    assert read_identity(PID).rank == before, "/proc does not show it"
+    assert before is not None or read_identity(PID, reader).rank == 4
+    assert LiveEnvironment(PID, (), detect_libc(PID, mappings)).read() == {}

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.logs import skim
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.error_lines import ALARMS, EXPLICIT
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.paths import scan
 from livedbg.logs.records import RecordAssembler
@@ -274,6 +276,61 @@ def test_K2_the_last_beat_of_those_in_a_row_comes_out(lines: list[str], size: in
     assert _last_beats(got) == _last_beats(expected)
     assert _relevant(got) == _relevant(expected)
     assert len({record.offset for record in got}) == len(got)
+
+
+_ERRORS = st.lists(
+    st.one_of(
+        st.sampled_from(["INFO x", "", "E0102 03:04:05.000006 77 a.cc:1] glue", "F1102 03:04:05.000006 77 a.cc:1] x"]),
+        st.sampled_from(
+            ["no EMERGENCY", "2026-11-21 03:11:22,333 ERROR x", "mean error: 0.1", "ValueError: x", "E01 "]
+        ),
+        st.from_regex(EXPLICIT).map(lambda text: "".join(text.split("\r")).replace("\n", " ")),
+        st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=20),
+    ),
+    max_size=40,
+)
+
+
+def _explicit(records: list[LogRecord]) -> list[LogRecord]:
+    return [record for record in records if EXPLICIT.search(record.text.partition("\n")[0])]
+
+
+@given(_ERRORS, st.integers(1, 200))
+@pytest.mark.invariant("skim.K3", "error_lines.L1")
+def test_K3_L1_skimming_finds_every_error_line(lines: list[str], size: int) -> None:
+    data = "\n".join([*lines, ""]).encode()
+    assembler, cutter = RecordAssembler("s", SourceClock(10**18), known_log_formats()), LineCutter()
+    expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
+    again = RecordAssembler("s", SourceClock(10**18), known_log_formats())
+    skimmer = Skimmer(again, TRIGGERS, 0, 1, alarms=ALARMS)
+    got: list[LogRecord] = []
+    for begin in range(0, len(data), size):
+        got += skimmer.feed(data[begin : begin + size])
+    assert _explicit([*got, *skimmer.flush()]) == _explicit(expected)
+    assert not skimmer.unread
+
+
+@given(st.from_regex(EXPLICIT))
+@pytest.mark.invariant("error_lines.L1")
+def test_L1_whatever_calls_itself_an_error_has_an_alarm(text: str) -> None:
+    assert any(alarm in f"\n{text}".encode() for alarm in ALARMS)
+
+
+@pytest.mark.invariant("skim.K3")
+def test_K3_after_too_many_alarms_only_triggers_are_found_and_the_rest_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(skim, "ALARMS_READ", 5)
+    blocks = [b"2026-11-21 03:11:22,333 ERROR x\n" * 4, b"E0102 03:04:05.000006 77 a.cc:1] glue\n" * 3]
+    rest = [b"2026-11-21 03:11:22,333 ERROR x\nTraceback (most recent call last):\n", b"ERROR\n" * 10]
+    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18), known_log_formats()), TRIGGERS, 0, 1, alarms=ALARMS)
+    got = [record for block in blocks for record in skimmer.feed(block)]
+    assert skimmer.unread == 0
+    got += [record for block in rest for record in skimmer.feed(block)]
+    assert skimmer.unread == sum(map(len, rest))
+    texts = [record.text for record in [*got, *skimmer.flush()]]
+    assert (sum("ERROR x" in text for text in texts), sum("glue" in text for text in texts)) == (5, 3)  # one is before
+    assert sum("Traceback" in text for text in texts) == 1
 
 
 def test_skimming_keeps_a_long_traceback_and_lines_of_any_length() -> None:

@@ -21,13 +21,19 @@ _at_work: set[int] = set()
 """The forked processes of this process whose output is being read."""
 
 
-def output(function: Callable[[Callable[[bytes], object]], None], cpu_s: float, wall_s: float) -> Iterator[bytes]:
+def output(
+    function: Callable[[Callable[[bytes], object]], None],
+    cpu_s: float,
+    wall_s: float,
+    octets: int = resource.RLIM_INFINITY,
+) -> Iterator[bytes]:
     """Call `function` in a forked process; give the lines that it says, as it says them.
 
     Args:
         function: is given what to say lines with; each ends with a line feed.
         cpu_s: the process is killed when it has used so much CPU time.
         wall_s: and when it has said nothing for so long.
+        octets: it gets no more memory than this (`MemoryError`).
 
     Raises:
         TimeoutError: it was killed for its limits.
@@ -44,6 +50,7 @@ def output(function: Callable[[Callable[[bytes], object]], None], cpu_s: float, 
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s) + 1, int(cpu_s) + 1))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_AS, (octets, octets))
             function(lambda line: os.write(sink, line))
             status = 0
         except BaseException:

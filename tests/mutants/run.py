@@ -1,7 +1,7 @@
 """Runs the tests of a group against its mutants, each in a process forked from one that has collected the tests.
 
-A mutant costs a fork and the tests that reach its line, fastest first, until one fails. What can't be changed in a
-process that has imported the original (`tests.mutants.swap`) is imported in one that has not.
+A mutant costs a fork and the tests that reach its line, those first that reach most of its file, until one fails. What
+can't be changed in a process that has imported the original (`tests.mutants.swap`) is imported in one that has not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib.machinery
 import json
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -32,8 +33,10 @@ MORE_CPU_S = 10.0
 """CPU time that a mutant may take beyond three times that of its tests: one that loops for ever is killed then."""
 SILENT_S = 120.0
 """A mutant that waits for ever is killed then; its tests use `TESTS_S` of CPU time at most."""
+MEMORY = 4 << 30
+"""Octets that a mutant may take: one that loops for ever may collect things for ever."""
 TESTS_S = 12.0
-"""CPU time of the tests that are run on one mutant: the fastest of those that reach its line."""
+"""CPU time of the tests that are run on one mutant: those of them that reach its line and most of its file."""
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=native")
 _NO_LIMIT_S = 1e7
 _Say = Callable[[bytes], object]
@@ -173,7 +176,8 @@ class _Forks:
         lines, outside = _statements((ROOT / file).read_text()).get(mutant.line, ({mutant.line}, True))
         tests = {name for line in (reached if outside else lines) for name in reached.get(line, ())}
         killers = self._killers.setdefault(file, [])
-        chosen = _cheapest(tests, self._cpu_s, killers)
+        reaches = Counter(name for names in reached.values() for name in names)
+        chosen = _chosen(tests, self._cpu_s, reaches, killers)
         if not chosen:
             end = "not reached"
         elif outside:
@@ -237,7 +241,7 @@ class _Forks:
 
 def _end(test: Callable[[_Say], None]) -> str:
     try:
-        (said,) = output(test, 3 * TESTS_S + MORE_CPU_S, SILENT_S)
+        (said,) = output(test, 3 * TESTS_S + MORE_CPU_S, SILENT_S, MEMORY)
     except TimeoutError:
         return "time limit"
     except (RuntimeError, ValueError):  # it ended, or broke pytest
@@ -287,12 +291,23 @@ class _Failures:
         self.failed = self.failed or report.failed
 
 
-def _cheapest(tests: set[str], cpu_s: Mapping[str, float], killers: Sequence[str]) -> list[str]:
-    """The cheapest tests, in the order in which they are run: those that killed a mutant of the file before, first."""
+def _chosen(
+    tests: set[str], cpu_s: Mapping[str, float], reaches: Mapping[str, int], killers: Sequence[str]
+) -> list[str]:
+    """The tests that are run, in this order: those that killed a mutant of the file before, then by what they reach.
+
+    Args:
+        tests: those that reach the mutant.
+        cpu_s: CPU time of each.
+        reaches: how many lines of the file each reaches: many tests reach a rule, and few what lies deep in it.
+        killers: tests that killed mutants of the file, the last one first.
+    """
     chosen, total = [], 0.0
-    for name in sorted(tests, key=lambda name: (cpu_s[name], name)):
+    for name in sorted(tests, key=lambda name: (-reaches[name], cpu_s[name], name)):
+        if cpu_s[name] > SLOW_S:
+            continue
         total += cpu_s[name]
-        if cpu_s[name] > SLOW_S or total > TESTS_S:
+        if total > TESTS_S:
             break
         chosen.append(name)
     first = [name for name in killers if name in chosen]

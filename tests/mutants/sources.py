@@ -30,7 +30,7 @@ class Group:
     tests: tuple[str, ...]
 
 
-_LARGE = ("tests/analysis/test_graph.py", "tests/analysis/test_large_graph.py")
+_LARGE = ("tests/analysis/test_graph.py", "tests/analysis/test_graph_edges.py", "tests/analysis/test_large_graph.py")
 _LIVE = ("tests/analysis/test_survived.py", "tests/analysis/test_rules_page.py")
 _STATES = tuple(
     str(path.relative_to(ROOT))
@@ -60,37 +60,29 @@ GROUPS = (
         ),
         _STATES,
     ),
-    Group("survived", ("livedbg/analysis/rules/survived.py",), ("tests/analysis/test_survived.py",)),
+    Group(
+        "survived",
+        ("livedbg/analysis/rules/survived.py",),
+        ("tests/analysis/test_survived.py", "tests/analysis/test_survived_edges.py"),
+    ),
     Group(
         "devices",
         ("livedbg/analysis/devices.py", "livedbg/analysis/rules/device.py"),
-        ("tests/adapters/cuda/cudagdb",),
+        ("tests/analysis/test_device_edges.py",),
     ),
     Group("graphs", _GRAPHS, _LARGE),
     Group("futex", ("adapters/proc/futex.py",), ("tests/adapters/proc/test_futex.py",)),
     Group(
         "waits",
         ("adapters/proc/lock_waits.py", "adapters/proc/fd_waits.py"),
-        tuple(
-            f"tests/adapters/proc/test_{name}.py"
-            for name in (
-                "asleep",
-                "fd_wait_edges",
-                "lock_wait_edges",
-                "lock_waits",
-                "recognised_waits",
-                "syscall_waits",
-                "wakers",
-            )
-        ),
+        tuple(f"tests/adapters/proc/test_{name}.py" for name in ("fd_wait_edges", "lock_wait_edges", "wakers")),
     ),
     Group(
         "ascend",
         ("adapters/ascend/stalls.py", "adapters/ascend/rules/stalls.py", "adapters/ascend/diagnostics/stalls.py"),
         tuple(
-            str(path.relative_to(ROOT))
-            for path in sorted((ROOT / "tests/adapters/ascend").glob("test_*.py"))
-            if path.stem not in ("test_command_line", "test_demo", "test_live")  # they start programs
+            f"tests/adapters/ascend/test_{name}.py"
+            for name in ("deferred", "full_heaps", "shapes", "stall_findings", "stall_rounds", "starved")
         ),
     ),
 )

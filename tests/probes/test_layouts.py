@@ -127,3 +127,22 @@ def test_how_a_process_ended(reaped: bool) -> None:
                 pytest.skip("this kernel tells nothing of a process that is reaped (Linux 6.15 does)")
         eventually(lambda: ending.status() == signal.SIGTERM)
         ending.close()
+
+
+@pytest.mark.invariant("layouts.Y3")
+def test_Y3_a_list_that_the_end_of_its_process_has_cut_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(["sleep", "1000"], stdin=quiet, stdout=quiet, stderr=quiet) as child:
+        layouts = Layouts(child.pid)
+        eventually(lambda: len(layouts.read(child.pid)[1]) > 3)
+
+        def cut(pid: int) -> list[Mapping]:
+            """A page of the list; then the process ends, and the kernel says that this was all."""
+            found = parse_maps(pid)[:2]
+            child.kill()
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            return found
+
+        monkeypatch.setattr("livedbg.probes.layouts.parse_maps", cut)
+        with pytest.raises(ProcessLookupError):
+            layouts.read(child.pid)

@@ -33,6 +33,7 @@ SECTIONS = {
     "evidence": doc.EvidenceOut,
     "entity": doc.EntityOut,
     "frame": doc.FrameOut,
+    "stack": doc.StackOut,
     "edge": doc.EdgeOut,
     "exception": doc.ExceptionOut,
     "intrusions": doc.IntrusionsOut,

@@ -41,9 +41,10 @@ def test_threads_and_stacks_stay_after_the_end(tmp_path: Path) -> None:
             target.kill()
             view.stop()
     report = build(update)
-    threads = [known for known in report.entities.values() if known.kind == "thread"]
+    entities = report.entities
+    threads = [known for known in entities.values() if known.kind == "thread"]
     assert len(threads) == 3 and {known.state for known in threads} == {"exited"}
-    assert all(known.stack for known in threads)
+    assert all(entities[known.stack_of].stack if known.stack_of else known.stack for known in threads)
     assert report.verdict.state != "running"
     assert f"box:{target.pid} " in to_text(report)
     assert len(ThreadsPanel().make_rows(DrawContext(update), "", "state").order) == 3

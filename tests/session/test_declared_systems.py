@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from livedbg.session import log_formats, systems
 from livedbg.session.systems import Lazy, System, problems
@@ -69,9 +69,9 @@ def _lazies(value: object) -> Iterator[Lazy[Any]]:
     elif isinstance(value, (tuple, list)):
         for one in value:
             yield from _lazies(one)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from _lazies(getattr(value, field.name))
+    elif isinstance(value, Struct):
+        for field in value.__struct_fields__:
+            yield from _lazies(getattr(value, field))
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

@@ -33,6 +33,7 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValuePreview, ValueRow
 from livedbg.model.launches import Launch, LaunchTrail
+from livedbg.model.profiles import ProfileSlice, SampledStack
 from livedbg.model.snapshot import Activity, Clock, Durations, Touches
 
 HOSTS = ("box", "node-2")
@@ -92,6 +93,16 @@ stacks = st.builds(
     source=st.just("py-spy"),
     layer=st.sampled_from(("python", "native", "merged")),
     partial=st.booleans(),
+)
+slices = st.builds(
+    ProfileSlice,
+    thread=st.sampled_from(THREADS),
+    start_mono_ns=small,
+    end_mono_ns=small,
+    stacks=st.lists(
+        st.builds(SampledStack, frames=st.lists(frames, max_size=3).map(tuple), cpu_ns=small, samples=small), max_size=2
+    ).map(tuple),
+    unknown=small,
 )
 tasks = st.builds(
     lambda entity, **rest: Task(id=entity, system="ascend", name=entity.rpartition("/")[2], **rest),
@@ -206,6 +217,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
     _event(ev.ThreadsExited, ids=_several(st.sampled_from(THREADS))),
     _event(ev.ThreadRolesSeen, roles=st.dictionaries(st.sampled_from(THREADS), words, max_size=3)),
     _event(ev.StacksSeen, stacks=_several(stacks)),
+    _event(ev.SamplesSeen, slices=_several(slices)),
     _event(ev.TasksSeen, tasks=_several(tasks)),
     _event(
         ev.ResourcesSeen,

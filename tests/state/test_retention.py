@@ -22,6 +22,7 @@ from livedbg.model import (
 from livedbg.model import events as ev
 from livedbg.model.ids import process_of
 from livedbg.model.launches import LaunchTrail
+from livedbg.model.profiles import ProfileSlice, SampledStack
 from livedbg.model.snapshot import Touches
 from livedbg.state.retention import EXITED_PROCESSES, KERNEL_OBJECTS, TOUCH_WINDOW
 from livedbg.state.store import Store
@@ -64,6 +65,8 @@ def life_of(pid: int, *, status: int | None = 0, named: bool = False) -> Iterato
     yield ev.ProcessSeen(process=seen, **at(pid))
     yield ev.ThreadsSeen(threads=(Thread(id=thread, process=process, tid=pid),), **at(pid))
     yield ev.StacksSeen(stacks=(Stack(thread=thread, frames=frames, taken_mono_ns=pid, source="no stop"),), **at(pid))
+    slices = (ProfileSlice(thread=thread, start_mono_ns=pid, end_mono_ns=pid, stacks=(SampledStack(frames, 1),)),)
+    yield ev.SamplesSeen(slices=slices, **at(pid))
     yield ev.LaunchesSeen(trails=(LaunchTrail(thread=thread, process=process, count=1, last=()),), **at(pid))
     yield ev.ResourcesSeen(resources=(Resource(id=mutex, kind="mutex", name="m"),), **at(pid))
     yield ev.EdgesReplaced(scope=f"proc/{process}/threads", edges=edges, **at(pid))

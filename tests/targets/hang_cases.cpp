@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
             start(who[i], [i] {
                 pthread_mutex_lock(&m[i]);
                 meet(3);
-                pthread_mutex_lock(&m[(i + 1) % 3]);
+                pthread_mutex_lock(&m[(i + 1) % 3]);  // @lock-cycle
             });
         while (shared->arrived < 3) usleep(1000);
         usleep(50000);
@@ -130,14 +130,13 @@ int main(int argc, char **argv) {
     } else if (mode == "self-deadlock") {
         start("alpha", [] {
             pthread_mutex_lock(&m[0]);
-            pthread_mutex_lock(&m[0]);
+            pthread_mutex_lock(&m[0]);  // @self-deadlock
         });
         ready();
         forever();
     } else if (mode == "dead-owner") {
         std::thread([] { pthread_mutex_lock(&m[0]); }).join();
-        start("alpha", [] { pthread_mutex_lock(&m[0]); });
-        start("beta", [] { pthread_mutex_lock(&m[0]); });
+        for (const char *name : {"alpha", "beta"}) start(name, [] { pthread_mutex_lock(&m[0]); });  // @dead-owner
         ready();
         forever();
     } else if (mode == "rwlock-cycle") {
@@ -145,12 +144,12 @@ int main(int argc, char **argv) {
         start("writer", [] {
             pthread_rwlock_wrlock(&rw);
             meet(2);
-            pthread_mutex_lock(&m[0]);
+            pthread_mutex_lock(&m[0]);  // @rwlock-cycle
         });
         start("locker", [] {
             pthread_mutex_lock(&m[0]);
             meet(2);
-            pthread_rwlock_rdlock(&rw);
+            pthread_rwlock_rdlock(&rw);  // @rwlock-cycle
         });
         ready();
         forever();
@@ -160,13 +159,13 @@ int main(int argc, char **argv) {
             for (volatile unsigned long n = 0;; n++) {}
         });
         usleep(50000);
-        for (const char *name : {"one", "two", "three"}) start(name, [] { pthread_mutex_lock(&m[0]); });
+        for (const char *name : {"one", "two", "three"}) start(name, [] { pthread_mutex_lock(&m[0]); });  // @spinning-holder
         ready();
         forever();
     } else if (mode == "sleeping-holder") {
         start("sleeper", [] {
             pthread_mutex_lock(&m[0]);
-            sleep(3600);
+            sleep(3600);  // @sleeping-holder
         });
         usleep(50000);
         for (const char *name : {"one", "two"}) start(name, [] { pthread_mutex_lock(&m[0]); });
@@ -182,7 +181,7 @@ int main(int argc, char **argv) {
                     shared->tid[me] = gettid_();
                     up++;
                     while (up < 3) usleep(1000);
-                    pthread_join(handles[1 - me], nullptr);
+                    pthread_join(handles[1 - me], nullptr);  // @join-cycle
                     return nullptr;
                 },
                 (void *)(long)i);
@@ -198,7 +197,7 @@ int main(int argc, char **argv) {
         if (pipe(fd)) return 1;
         start("reader", [=] {
             char c;
-            (void)!read(fd[0], &c, 1);
+            (void)!read(fd[0], &c, 1);  // @own-pipe
         });
         ready();
         pthread_exit(nullptr);
@@ -208,35 +207,35 @@ int main(int argc, char **argv) {
         child("peer", [=] {
             char c;
             close(ab[1]), close(ba[0]);
-            (void)!read(ab[0], &c, 1);
+            (void)!read(ab[0], &c, 1);  // @two-pipes
         });
         close(ab[0]), close(ba[1]);
         ready();
         char c;
-        (void)!read(ba[0], &c, 1);
+        (void)!read(ba[0], &c, 1);  // @two-pipes
     } else if (mode == "full-pipe") {  // waits for a child that waits for its output to be read
         int fd[2];
         if (pipe(fd)) return 1;
         int pid = child("producer", [=] {
             close(fd[0]);
             static char block[1 << 20];
-            (void)!write(fd[1], block, sizeof block);
+            (void)!write(fd[1], block, sizeof block);  // @full-pipe
         });
         close(fd[1]);
         ready();
-        waitpid(pid, nullptr, 0);
+        waitpid(pid, nullptr, 0);  // @full-pipe
     } else if (mode == "sockets") {
         int fd[2];
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) return 1;
         child("peer", [=] {
             char c;
             close(fd[0]);
-            (void)!recv(fd[1], &c, 1, 0);
+            (void)!recv(fd[1], &c, 1, 0);  // @sockets
         });
         close(fd[1]);
         ready();
         char c;
-        (void)!recv(fd[0], &c, 1, 0);
+        (void)!recv(fd[0], &c, 1, 0);  // @sockets
     } else if (mode == "tcp") {
         int server = socket(AF_INET, SOCK_STREAM, 0);
         sockaddr_in at{};
@@ -249,13 +248,13 @@ int main(int argc, char **argv) {
             close(server);
             int fd = socket(AF_INET, SOCK_STREAM, 0);
             if (connect(fd, (sockaddr *)&at, sizeof at)) _exit(1);
-            (void)!recv(fd, &c, 1, 0);
+            (void)!recv(fd, &c, 1, 0);  // @tcp
         });
         int fd = accept(server, nullptr, nullptr);
         close(server);
         ready();
         char c;
-        (void)!recv(fd, &c, 1, 0);
+        (void)!recv(fd, &c, 1, 0);  // @tcp
     } else if (mode == "shared-mutexes") {  // two processes, two process-shared mutexes, crosswise
         pthread_mutexattr_t attr;
         pthread_mutexattr_init(&attr);
@@ -264,12 +263,12 @@ int main(int argc, char **argv) {
         child("peer", [] {
             pthread_mutex_lock(&shared->mutex[1]);
             meet(2);
-            pthread_mutex_lock(&shared->mutex[0]);
+            pthread_mutex_lock(&shared->mutex[0]);  // @shared-mutexes
         });
         pthread_mutex_lock(&shared->mutex[0]);
         meet(2);
         ready();
-        pthread_mutex_lock(&shared->mutex[1]);
+        pthread_mutex_lock(&shared->mutex[1]);  // @shared-mutexes
     } else if (mode == "flocks") {
         char names_[2][32] = {"/tmp/livedbg-aXXXXXX", "/tmp/livedbg-bXXXXXX"};
         for (auto &name : names_) close(mkstemp(name));
@@ -277,20 +276,20 @@ int main(int argc, char **argv) {
             int a = open(names_[0], O_RDWR), b = open(names_[1], O_RDWR);
             flock(b, LOCK_EX);
             meet(2);
-            flock(a, LOCK_EX);
+            flock(a, LOCK_EX);  // @flocks
         });
         int a = open(names_[0], O_RDWR), b = open(names_[1], O_RDWR);
         flock(a, LOCK_EX);
         meet(2);
         for (auto &name : names_) unlink(name);
         ready();
-        flock(b, LOCK_EX);
+        flock(b, LOCK_EX);  // @flocks
     } else if (mode == "stopped-child") {
         int pid = child("frozen", [] { forever(); });
         usleep(100000);
         kill(pid, SIGSTOP);
         ready();
-        waitpid(pid, nullptr, 0);
+        waitpid(pid, nullptr, 0);  // @stopped-child
     } else if (mode == "idle-server") {
         int server = socket(AF_INET, SOCK_STREAM, 0);
         sockaddr_in at{};
@@ -303,7 +302,7 @@ int main(int argc, char **argv) {
                 for (;;) pthread_cond_wait(&cv, &m[0]);
             });
         ready();
-        accept(server, nullptr, nullptr);
+        accept(server, nullptr, nullptr);  // @idle-server
     } else if (mode == "idle-epoll") {
         int server = socket(AF_INET, SOCK_STREAM, 0), poller = epoll_create1(0);
         sockaddr_in at{};
@@ -314,10 +313,10 @@ int main(int argc, char **argv) {
         event.events = EPOLLIN;
         epoll_ctl(poller, EPOLL_CTL_ADD, server, &event);
         ready();
-        epoll_wait(poller, &event, 1, -1);
+        epoll_wait(poller, &event, 1, -1);  // @idle-epoll
     } else if (mode == "cron") {
         ready();
-        for (;;) sleep(3600);
+        for (;;) sleep(3600);  // @cron
     } else if (mode == "busy") {
         threads["spinner"] = threads["main"];
         threads.erase("main");

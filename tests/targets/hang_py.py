@@ -50,13 +50,13 @@ def with_cycle(kind: Callable[[], threading.Lock]) -> None:
     def left() -> None:
         with first:
             both.wait()
-            with second:
+            with second:  # @lock-cycle @rlock-cycle
                 pass
 
     def right() -> None:
         with second:
             both.wait()
-            with first:
+            with first:  # @lock-cycle @rlock-cycle
                 pass
 
     start("left", left)
@@ -81,7 +81,7 @@ def join_behind_lock() -> None:
 
     def holder() -> None:
         with lock:
-            time.sleep(3600)
+            time.sleep(3600)  # @join-behind-lock
 
     start("holder", holder)
 
@@ -112,7 +112,7 @@ def start_without_waiting(name: str) -> None:
     def hog() -> None:
         threads[name] = threading.get_native_id()
         print("READY", json.dumps({"pid": os.getpid(), "t": threads, "p": processes, "a": {}}), flush=True)
-        libc.sleep(3600)
+        libc.sleep(3600)  # @gil-held
 
     threading.Thread(target=hog, name=name, daemon=True).start()
 
@@ -123,7 +123,7 @@ def idle_queue() -> None:
     start("consumer", work.get)
     server = socket.create_server(("127.0.0.1", 0))
     ready()
-    server.accept()
+    server.accept()  # @idle-queue
 
 
 def pipe_full() -> None:
@@ -131,7 +131,7 @@ def pipe_full() -> None:
     child = subprocess.Popen([sys.executable, "-c", "print('x' * 1000000)"], stdout=subprocess.PIPE)
     processes["child"] = child.pid
     ready()
-    child.wait()
+    child.wait()  # @pipe-full
 
 
 def fork_lock() -> None:
@@ -148,7 +148,7 @@ def fork_lock() -> None:
     taken.wait()
 
     def work() -> None:
-        with lock:
+        with lock:  # @fork-lock
             pass
 
     child = multiprocessing.get_context("fork").Process(target=work)

@@ -123,6 +123,16 @@ static void *w_condt(void *x) {
   pthread_cond_timedwait(&cv, &m[0], &t);
   return 0;
 }
+static pthread_cond_t *volatile asked;
+static void *w_asks(void *x) {  /* holds a lock, and waits on its own stack for another thread's answer */
+  pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t answer = PTHREAD_COND_INITIALIZER;
+  pthread_mutex_lock(&m[0]);
+  pthread_mutex_lock(&own);
+  asked = &answer;
+  ME;
+  for (;;) pthread_cond_wait(&answer, &own);
+}
 static void *w_sem(void *x) { ME; sem_wait(&sm); return 0; }
 static void *w_pause(void *x) { ME; forever(); return 0; }
 static void *w_join(void *x) { ME; pthread_join(th[0], 0); return 0; }
@@ -193,6 +203,9 @@ static int main_mode(const char *k) {
     start(0, strcmp(k, "cond") ? w_condt : w_cond);
     settle(1);
     say("t0=%d cond=%p", tids[0], &cv);
+  } else if (!strcmp(k, "asks")) {
+    start(0, w_asks); settle(1); start(1, w_lock); settle(2);
+    say("t0=%d t1=%d m0=%p cond=%p", tids[0], tids[1], &m[0], asked);
   } else if (!strcmp(k, "sem")) { sem_init(&sm, 0, 0); start(0, w_sem); settle(1); say("t0=%d sem=%p", tids[0], &sm); }
   else if (!strcmp(k, "join")) { start(0, w_pause); settle(1); start(1, w_join); settle(2); say("t0=%d t1=%d", tids[0], tids[1]); }
   else if (!strcmp(k, "rwlock-writer")) {

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.text import demangling
-from livedbg.text.demangling import demangled_symbol, demangled_type
+from livedbg.text.demangling import demangled_symbol, demangled_type, short_symbol
 from livedbg.text.sanitize import clean_line
 
 _ANY = "_ZN4demo5worldI3fooEEvv"
@@ -181,3 +181,25 @@ def test_threads_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(demangled_symbol, names))
     assert found == [f"demo::f{n}()" for n in range(2_000)]
+
+
+@pytest.mark.parametrize(
+    ("mangled", "readable"),
+    [
+        (f"_ZZN8pybind1112cpp_function10initializeI{'RZN5torch' * 200}", "pybind11::cpp_function::initialize…"),
+        ("_ZNSt6vectorI3", "std::vector…"),
+        ("_ZN12_GLOBAL__N_13runE", "(anonymous namespace)::run…"),
+        ("_ZNK3app6Engine4stepEv", "app::Engine::step…"),
+        ("_Z99run", "_Z99run"),
+        ("_Zxyz", "_Zxyz"),
+        ("run", "run"),
+        ("", ""),
+    ],
+)
+def test_the_readable_part_of_a_name_that_stayed_mangled(mangled: str, readable: str) -> None:
+    assert short_symbol(mangled) == readable
+
+
+@given(st.text("_ZNSt0123456789aIE", max_size=60))
+def test_any_name_has_a_short_one(name: str) -> None:
+    assert len(short_symbol("_Z" + name)) <= len(name) + 40

@@ -52,19 +52,22 @@ ACTIONS: Final = (
         b"READY\n",
     ),
     Action(
-        "stacks --glance", lambda pid, _: [*_LIVEDBG, "stacks", str(pid), "--glance"], ("livedbg", "gdb", "all"), 0.6
+        "stacks --glance",
+        lambda pid, _: [*_LIVEDBG, "stacks", str(pid), "--glance"],
+        ("livedbg", "unwinder", "all"),
+        0.6,
     ),
     Action(
         "catch by probe events",
         lambda pid, thrown: [*_LIVEDBG, "catch", str(pid), thrown, "--count", "9"],
-        ("livedbg", "gdb", "all"),
+        ("livedbg", "unwinder", "all"),
         0.6,
         refused=refused,
     ),
     Action(
         "catch by debug registers",
         lambda pid, thrown: [*_NO_PROBES, *_LIVEDBG, "catch", str(pid), thrown, "--count", "9"],
-        ("livedbg", "gdb", "all"),
+        ("livedbg", "unwinder", "all"),
         0.6,
     ),
     Action(

@@ -138,6 +138,14 @@ _ALL: Final = (
     _shell("tail -f", "touch {tmp}/l; exec tail -f {tmp}/l"),
     _shell("a pipeline without input", "tail -f /dev/null | cat | wc -l"),
     Case("bash at a prompt", ("bash", "--norc", "-i"), _IDLE, ready="", settle_s=2, keys=True),
+    Case(
+        "Tcl waits for ever",
+        ("sh", "-c", "echo 'vwait forever' >{tmp}/w; exec tclsh {tmp}/w"),
+        _IDLE,
+        ("tclsh",),
+        ready="",
+        settle_s=2,
+    ),
     Case("less", ("less", "/etc/services"), _IDLE, ("less",), ready="", settle_s=2, keys=True),
     Case("Python at a prompt", (sys.executable, "-i"), _IDLE, ready="", settle_s=2, keys=True),
     Case("gdb at a prompt", ("gdb", "-nx", "-q"), _IDLE, ("gdb",), ready="", settle_s=3, keys=True),
@@ -159,6 +167,7 @@ _ALL: Final = (
             "child-sleeps",
             "slow-holder",
             "recv-limited-pair",
+            "timed-join",
         ]
     ),
     *(_c(word, _IDLE, "{tmp}/file") for word in ("named-fifo", "named-fifo-open", "other-range")),
@@ -179,6 +188,7 @@ _ALL: Final = (
             "event-sigint",
             "pool-idle",
             "loop-forever",
+            "select-beside-worker",
         ]
     ),
     _cpp("async-compute", _IDLE),
@@ -214,7 +224,7 @@ _ALL: Final = (
     ),
     _postgres(
         "pgbench",
-        "pgbench -qih $PWD -p 55432 -U postgres; exec pgbench -h $PWD -p 55432 -U postgres -T 900",
+        "pgbench -qih $PWD -p 55432 -U postgres postgres; exec pgbench -h $PWD -p 55432 -U postgres -T 900 postgres",
         _IDLE,
         "pgbench -h",
     ),
@@ -235,6 +245,7 @@ _ALL: Final = (
             "lock-cycle-ticker",
             "dead-child-lock",
             "queues-crossed",
+            "timed-join-never",
         ]
     ),
     _c("posix-lock", ("stalled", "deadlock"), "{tmp}/file"),
@@ -255,6 +266,10 @@ _ALL: Final = (
             "mp-queue-never",
             "fork-in-thread",
             "join-self-made",
+            "join-again-and-again",
+            "sleep-beside-hang",
+            "select-beside-hang",
+            "manager-lock",
         ]
     ),
     _java("deadlock", _STUCK),

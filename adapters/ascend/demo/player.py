@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from livedbg.model.errors import UsageError
+from livedbg.text.typed import ready
 
 __all__ = ["LOG_NAME", "Entry", "entries", "main", "play"]
 
@@ -48,7 +49,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def entries() -> Iterator[Entry]:
     """The recording, in order of time."""
-    decoder = msgspec.json.Decoder(Entry)
+    decoder = msgspec.json.Decoder(ready(Entry))
     data = files("livedbg.adapters.ascend.demo").joinpath(_RECORDING).read_bytes()
     for line in data.splitlines():
         yield decoder.decode(line)

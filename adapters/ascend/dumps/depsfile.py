@@ -19,6 +19,7 @@ from livedbg.adapters.ascend.names import by_func_id
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
 from livedbg.text.wording import many
 
 __all__ = ["WHOLE", "kernel_names", "parse_graph", "read_graph"]
@@ -236,7 +237,7 @@ def kernel_names(folder: Path) -> dict[int, str]:
     for path in sorted(folder.glob("name_map*.json")):
         try:
             with path.open("rb") as file:
-                names = msgspec.json.decode(file.read(_NAMES_BYTES), type=_Names).callable_id_to_name
+                names = msgspec.json.decode(file.read(_NAMES_BYTES), type=ready(_Names)).callable_id_to_name
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
             continue  # being written: the ids say as much
         found |= {func: clean_line(name, 200) for func, name in by_func_id(names).items()}

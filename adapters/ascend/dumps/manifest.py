@@ -25,6 +25,7 @@ import msgspec
 
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
 from livedbg.text.wording import many
 from livedbg.values.entries import Entry
 from livedbg.values.payload import go_on, open_regular
@@ -127,7 +128,7 @@ def read_manifest(path: Path) -> Manifest:
 def _begin(head: bytes, array: bytes) -> tuple[Manifest, int | None]:
     manifest = Manifest(layout="args_dump" if array == b"args" else "tensor_dump")
     try:
-        header = msgspec.json.decode(head + b"]}", type=_Header)
+        header = msgspec.json.decode(head + b"]}", type=ready(_Header))
     except (ValueError, RecursionError) as error:  # msgspec's errors are the former, and those of wrong UTF-8
         manifest.problems.append(f"The manifest's head is damaged ({clean_line(str(error), 120)}).")
         header = _Header()
@@ -180,7 +181,7 @@ def _scan(chunks: Iterator[bytes]) -> Iterator[bytes | _Damage]:
 
 
 def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | None) -> None:
-    decoder = msgspec.json.Decoder(_Record)
+    decoder = msgspec.json.Decoder(ready(_Record))
     share: dict[object, object] = {}
     wrong = beyond = 0
     for piece in pieces:

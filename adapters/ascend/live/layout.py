@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.live.fields import FIELDS, ROOT
 from livedbg.gdbmi import GdbCommandError, GdbEngine
@@ -71,8 +72,7 @@ class Place(NamedTuple):
         return address + self.offset + value if self.relative and value else value
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The places of what is read.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text
@@ -23,8 +24,7 @@ _WORD: Final = "aicpu"
 _SIMULATOR: Final = re.compile(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """One copy of the library in a process.
 
     Attributes:
@@ -40,8 +40,7 @@ class Library:
     key: str
 
 
-@dataclass(slots=True)
-class LibraryFinder:
+class LibraryFinder(Struct):
     """Looks through the files that processes have mapped; each file once.
 
     Attributes:

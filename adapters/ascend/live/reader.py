@@ -11,8 +11,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from livedbg.adapters.ascend.live.core_threads import CoreThread
 from livedbg.adapters.ascend.live.cores import deferred_tasks, read_cores, scheduler_threads

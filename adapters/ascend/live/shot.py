@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.rings import Ring, Segment
@@ -16,8 +17,7 @@ __all__ = ["CHUNK", "Holders", "Shot", "chunks", "holders_of"]
 CHUNK: Final = 64  # slots that are compared at once
 
 
-@dataclass(slots=True)
-class Shot:
+class Shot(Struct):
     """The memory read for one sample, before it is known which parts of it did not change meanwhile."""
 
     image: Image

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.model import TaskState
 
@@ -92,8 +93,7 @@ class Errors(NamedTuple):
 NO_ERRORS: Final = Errors()
 
 
-@dataclass(slots=True)
-class Sample:
+class Sample(Struct):
     """One sample.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.kernel_files import name_kernels
@@ -38,8 +39,7 @@ _PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a bus
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
 
 
-@dataclass(slots=True)
-class _Scheduler:
+class _Scheduler(Struct):
     """One scheduler that is read."""
 
     process: Process
@@ -51,8 +51,7 @@ class _Scheduler:
     queued: int | None = None
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """One process that has been looked through.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
@@ -23,8 +24,7 @@ _STAGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CompileRule:
+class CompileRule(Struct, frozen=True):
     """Looks at the compile errors of all logs."""
 
     name: str = "ascend-compile-error"

@@ -28,7 +28,7 @@ __all__ = ["cann", "crash", "run_failed", "slow", "starved"]
 _CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (records the exception and its stack)"
 _CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (records the stack at the signal)"
 
-_TELLS_LOAD: Final = "to measure the load, next time: livedbg record TARGET while it runs, or sar -q of sysstat"
+_TELLS_LOAD: Final = "to measure the load, next time: livedbg record TARGET -o FILE, or sar -q of sysstat"
 
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:

@@ -121,5 +121,5 @@ def _slow_or_stuck(job: JobDiagnostics) -> str:
 def _next(job: JobDiagnostics, state: RuleInput, running: Sequence[Task]) -> Iterator[str]:
     pid = pid_of(job, state.snapshot)
     what = "each AICore thread" if running else "the thread in aicpu_orchestration_entry"
-    yield f"livedbg stacks {pid} --glance   (twice: whether {what} is at the same line)"
+    yield f"livedbg stacks {pid}   (twice: whether {what} is at the same line)"
     yield f"livedbg watch {pid}   (reports when a task completes, or the watchdog's limit passes)"

@@ -56,7 +56,7 @@ def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> F
         entities=(job.orchestrator,),
         evidence=evidence(job.state),
         next=(
-            f"livedbg stacks {pid_of(job, state.snapshot)} --glance   (the thread in aicpu_orchestration_entry)",
+            f"livedbg stacks {pid_of(job, state.snapshot)}   (the thread in aicpu_orchestration_entry)",
             "check whether it waits for a tensor's value (get_tensor_data): no task can have written it yet",
         ),
         inferred=True,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
@@ -51,8 +52,7 @@ _WAITERS_SHOWN: Final = 2
 _COUNTED: Final = 10_000  # of the tasks behind a root
 
 
-@dataclass(frozen=True, slots=True)
-class JobDiagnostics:
+class JobDiagnostics(Struct, frozen=True):
     """One Ascend job: its `run-state` diagnostic and the others of the same scope."""
 
     state: Diagnostic
@@ -230,7 +230,7 @@ def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -
             if waiter != job.orchestrator and any(e is not None and e.state is EdgeState.PENDING for e in found):
                 yield waiter
 
-    direct = {waiter for root in ids for waiter in waiters(root)}
+    direct = {waiter for root in ids for waiter in waiters(root)} - ids  # a root may wait for another one
     seen, todo = set(direct), list(direct)
     while todo and len(seen) < _COUNTED:
         for waiter in waiters(todo.pop()):

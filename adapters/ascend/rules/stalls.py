@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.adapters.ascend.rules.failed_runs import slow
 from livedbg.adapters.ascend.rules.run_progress import building
@@ -38,8 +39,7 @@ __all__ = ["stall", "who_blocks"]
 _ENTITIES: Final = 1_000  # of one finding
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocked:
+class _Blocked(Struct, frozen=True):
     """The reports that a run makes no progress.
 
     Attributes:
@@ -246,7 +246,7 @@ def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ..
         steps.append(f"find what should signal the asynchronous completion that {kernel} registered")
     else:
         steps.append(f"check {kernel} for an endless loop, or a wait for a flag or signal that is never set")
-    steps.append(f"livedbg stacks {pid} --glance   (on the simulator: the stack of the AICore thread shows the line)")
+    steps.append(f"livedbg stacks {pid}   (on the simulator: the stack of the AICore thread shows the line)")
     full = job.first("ring-full")
     if full is not None:
         steps.append(f"do not raise {ring_variable(full)} first: more tasks would only queue behind the stuck one")
@@ -274,7 +274,7 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
     if waiting and (listed or sub_class.startswith("S4")):
         sentence = (
             f"{job.state.attributes.get('waiting', len(waiting))} tasks wait, and none is running or ready: their "
-            f"dependencies can never be met ({names_of(waiting[:8])})."
+            f"dependencies can never be met ({names_of(waiting)})."
         )
         entities = tuple(task.id for task in waiting[:_ENTITIES])
         steps = ("check the orchestration code for a cycle, or for a producer that it never submits",)

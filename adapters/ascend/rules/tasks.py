@@ -8,9 +8,8 @@ carries `resolved=yes` and is ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.rules.compiling import CompileRule
@@ -36,8 +35,7 @@ from livedbg.text.wording import sentence_case
 __all__ = ["AscendRule", "rules"]
 
 
-@dataclass(frozen=True, slots=True)
-class AscendRule:
+class AscendRule(Struct, frozen=True):
     """A rule that checks each Ascend job in turn."""
 
     name: str

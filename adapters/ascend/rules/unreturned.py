@@ -54,7 +54,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         ),
         evidence=evidence(*left, job.first("runtime-failed")),
         next=(
-            f"livedbg stacks {pid_of(job, state.snapshot)} --glance   (the stack of the AICore thread shows the line)",
+            f"livedbg stacks {pid_of(job, state.snapshot)}   (the stack of the AICore thread shows the line)",
             "check the kernel for an endless loop, or a wait for a flag or signal that is never set",
         ),
         since_wall_ns=since_wall_ns(waiter, state.snapshot),

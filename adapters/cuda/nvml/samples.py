@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 __all__ = ["Gpu", "GpuSample", "NvmlTrouble", "Sample"]
 
@@ -23,8 +23,7 @@ class NvmlTrouble(Exception):
         self.remedy = remedy
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """What does not change of a GPU.
 
     Attributes:
@@ -40,8 +39,7 @@ class Gpu:
     driver: str = ""
 
 
-@dataclass(slots=True)
-class GpuSample:
+class GpuSample(Struct):
     """One GPU at one moment.
 
     Attributes:
@@ -60,8 +58,7 @@ class GpuSample:
     lost: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """All GPUs at one moment."""
 
     gpus: tuple[GpuSample, ...]

@@ -6,9 +6,11 @@ All rules read the diagnostics that the CUDA adapter made of logs (docs/systems/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
+from livedbg.adapters.cuda.rules.living import CONTEXT_LOST, unless_alive
 from livedbg.adapters.cuda.rules.recoverable_errors import found_by_sanitizer, out_of_memory, returned, waits, xid
 from livedbg.adapters.cuda.rules.sentences import (
     ASYNCHRONOUS,
@@ -33,30 +35,35 @@ __all__ = ["CudaRule", "rules"]
 _SHOWN: Final = 10  # faults of one context that are findings of their own
 
 
-@dataclass(frozen=True, slots=True)
-class CudaRule:
-    """A rule that asks one question of the errors of each process in turn."""
+class CudaRule(Struct, frozen=True):
+    """A rule that asks one question of the errors of each process in turn.
+
+    Attributes:
+        find: asks it.
+        alive: what is said of a process that outlives it.
+    """
 
     name: str
     doc: str
     find: Callable[[str, CudaContext, RuleInput], Iterable[Finding]]
+    alive: str = "{} still lives."
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
         for context in contexts(state.snapshot):
             for finding in self.find(self.name, context, state):
-                yield unless_survived(finding, state.snapshot)
+                yield unless_alive(unless_survived(finding, state.snapshot), state.snapshot, self.alive)
 
 
-@dataclass(frozen=True, slots=True)
-class XidRule:
+class XidRule(Struct, frozen=True):
     """Xids are the kernel's words about GPUs, whoever's process it was."""
 
     name: str = "cuda-xid"
     doc: str = (
         "The NVIDIA driver wrote an Xid into the kernel's log: a fault of a program on the GPU, of the GPU, its memory "
         "or links, or of the driver; its number in words, with NVIDIA's advice. One that blames the program does not "
-        "count if it names a process outside the target, or if the program's own log reports the fault."
+        "count if it names a process outside the target, or if the program's own log reports the fault. It is a "
+        "crash only if no target lives; the GPU may be one that the target does not use."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -65,7 +72,8 @@ class XidRule:
         before: list[Diagnostic] = []
         for error in state.snapshot.diagnostics.values():
             if error.system == "cuda" and error.code == "xid":
-                yield xid(self.name, error, state, in_program, before)
+                found = xid(self.name, error, state, in_program, before)
+                yield unless_alive(found, state.snapshot, decides=bool(found.entities))
                 before.append(error)
 
 
@@ -210,8 +218,10 @@ def rules() -> Sequence[Rule]:
             "process counts; what the host reports after it is named as its consequence. If only the host reports it, "
             "the finding says that the reporting call is not the one that failed (inferred), and which recipes "
             "find the kernel; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in "
-            "the process's environment, or in PyTorch's message) is exact. A warning if the log goes on after it.",
+            "the process's environment, or in PyTorch's message) is exact. A warning if the log goes on after it; "
+            "`unknown` while its process lives, in which every CUDA call fails from there on.",
             _fault,
+            CONTEXT_LOST,
         ),
         CudaRule(
             "cuda-out-of-memory",
@@ -233,7 +243,8 @@ def rules() -> Sequence[Rule]:
         ),
         CudaRule(
             "cuda-waits",
-            "A program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION).",
+            "A program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION). `unknown` "
+            "while its process lives.",
             waits,
         ),
         XidRule(),

@@ -6,12 +6,15 @@ Utilisation alone is no progress: it is the share of time in which some kernel r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
+from livedbg.adapters.cuda.rules.living import unless_alive
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import EdgeKind, Evidence, Resource, Severity, Thread, ids
 from livedbg.model.snapshot import Counter, CounterKey, Snapshot
@@ -31,8 +34,7 @@ _PYTHON_WAITS: Final = frozenset({"synchronize", "wait", "_local_scalar_dense"})
 _TORCH: Final = ("torch/cuda/", "torch/accelerator/")
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(Struct, frozen=True):
     """A GPU that a process of ours uses, and its thread that waits for it.
 
     Attributes:
@@ -116,11 +118,12 @@ class GpuWaits:
 
     def _idle(self, use: _Use, lasted: int, state: RuleInput) -> Finding:
         who = name_of(use.thread.id, state.snapshot)
+        where = call_at(use.function, use.thread.id, state)
         does = (
             f"has run no kernel of {name_of(use.thread.process, state.snapshot)}" if use.of_process else "has been idle"
         )
         sentence = (
-            f"{use.gpu.name} {does} for {duration(lasted)} while {who} waits for it in {use.function}: what it waits "
+            f"{use.gpu.name} {does} for {duration(lasted)} while {who} waits for it in {where}: what it waits "
             "for is not running there."
         )
         steps = (
@@ -128,7 +131,7 @@ class GpuWaits:
             "function (cudaLaunchHostFunc), or a peer that has not joined a collective",
             f"livedbg stacks {ids.parse(use.thread.process).short} --native",
         )
-        return self._finding(use, lasted, state.snapshot, VerdictState.STALLED, (sentence, steps))
+        return self._finding(use, lasted, state, VerdictState.STALLED, (sentence, steps))
 
     def _busy(self, use: _Use, lasted: int, state: RuleInput) -> Finding:
         snapshot = state.snapshot
@@ -140,25 +143,25 @@ class GpuWaits:
             else "a kernel runs that long, or many do: whether it spins or is slow, utilisation does not say"
         )
         who = name_of(use.thread.id, snapshot)
+        where = call_at(use.function, use.thread.id, state)
         busy = f"busy with {name_of(use.thread.process, snapshot)}" if use.of_process else "busy"
-        sentence = (
-            f"{use.gpu.name} has been {busy} for {duration(lasted)} while {who} waits for it in {use.function}, {what}."
-        )
+        sentence = f"{use.gpu.name} has been {busy} for {duration(lasted)} while {who} waits for it in {where}, {what}."
         steps = (
             f"livedbg device {ids.parse(use.thread.process).short} --dump   (which kernel, and where its warps are)",
             "livedbg launch --recipe cuda-user-coredump -- COMMAND   (what that needs, for the next time)",
         )
         verdict = VerdictState.STALLED if quiet else VerdictState.UNKNOWN
-        return self._finding(use, lasted, snapshot, verdict, (sentence, steps))
+        return self._finding(use, lasted, state, verdict, (sentence, steps))
 
     @staticmethod
     def _since(counter: Counter, snapshot: Snapshot, use: _Use) -> int:
         return snapshot.now(ids.parse(use.gpu.id).parts[0]).mono_ns - counter.changed_mono_ns
 
     def _finding(
-        self, use: _Use, lasted: int, snapshot: Snapshot, verdict: VerdictState, words: tuple[str, tuple[str, ...]]
+        self, use: _Use, lasted: int, state: RuleInput, verdict: VerdictState, words: tuple[str, tuple[str, ...]]
     ) -> Finding:
         sentence, steps = words
+        snapshot = state.snapshot
         kernels, launches = launched_last(use.thread.process, snapshot)
         if kernels:
             sentence += f" Launched last (newest first): {kernels}."
@@ -176,7 +179,7 @@ class GpuWaits:
                     text=f"{use.busy.value:g} % of the time with {whose}, unchanged for {duration(lasted)} at least",
                     at_wall_ns=now or None,
                 ),
-                thread_evidence(use.thread, snapshot),
+                thread_evidence(use.thread, state),
                 Evidence(kind="stack", source=f"stack of {name_of(use.thread.id, snapshot)}", text=use.function),
                 *launches,
             ),
@@ -195,7 +198,8 @@ class GpuTrouble:
     doc = (
         "NVML says that a GPU is lost or must be reset, that it has uncorrected memory errors or rows that wait for a "
         "reset or could not be remapped, or that heat or the power supply hold its clocks down. A lost GPU is a crash "
-        "for the processes that use it; the others decide nothing, and a power cap alone is usual and not reported."
+        "if no process that uses it lives, else `unknown`; the others decide nothing, and a power cap alone is usual "
+        "and not reported."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -213,7 +217,7 @@ class GpuTrouble:
         )
         lost = gpu.attributes.get("lost")
         if lost:
-            yield Finding(
+            found = Finding(
                 rule=self.name,
                 severity=Severity.CRITICAL,
                 sentence=f"{gpu.name} does not answer any more: {lost}.",
@@ -222,6 +226,7 @@ class GpuTrouble:
                 next=("dmesg | grep 'NVRM: Xid'", "reset the GPU (nvidia-smi --gpu-reset) or reboot the node"),
                 state=VerdictState.CRASHED if "NVML says" not in lost else None,
             )
+            yield unless_alive(found, snapshot, decides=bool(users))
         for counter, words, step in _ERRORS:
             seen = snapshot.counters.get(CounterKey(gpu.id, counter))
             if seen is not None and seen.value > 0:

@@ -39,6 +39,6 @@ def next_steps(process: str) -> tuple[str, ...]:
     """Next steps when launches have stopped."""
     pid = ids.parse(process).short
     return (
-        f"livedbg stacks {pid} --glance   (stacks of all threads, also of those that spin)",
+        f"livedbg stacks {pid}   (stacks of all threads, also of those that spin)",
         f"livedbg device {pid} --dump   (which kernel runs, and where its warps are)",
     )

@@ -10,6 +10,7 @@ from livedbg.adapters.cuda.rules.launch_rates import HABIT, next_steps, often, t
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput, Settings
+from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import Evidence, Severity, Thread
 from livedbg.model.snapshot import Snapshot
@@ -69,23 +70,24 @@ class ThreadLaunchesStopped:
         for silent in silent_threads(snapshot, state.settings):
             function = waits_for_gpu_in(silent.thread, snapshot)
             if function and _others_go_on(silent, state):
-                yield self._finding(silent, function, snapshot)
+                yield self._finding(silent, function, state)
 
-    def _finding(self, silent: SilentThread, function: str, snapshot: Snapshot) -> Finding:
-        thread = silent.thread
+    def _finding(self, silent: SilentThread, function: str, state: RuleInput) -> Finding:
+        thread, snapshot = silent.thread, state.snapshot
         kernels, launches = launched_last(thread.process, snapshot, thread=thread.id)
         who = name_of(thread.id, snapshot)
+        where = call_at(function, thread.id, state)
         return Finding(
             rule=self.name,
             severity=Severity.WARNING,
             sentence=(
                 f"{sentence_case(who)} has launched nothing on a GPU for {duration(silent.lasted_ns)} and waits "
-                f"for it in {function}, while other threads of {name_of(thread.process, snapshot)} go on launching; "
+                f"for it in {where}, while other threads of {name_of(thread.process, snapshot)} go on launching; "
                 f"before that it launched {often(silent.per_s)} in the mean. Launched last (newest first): {kernels}."
             ),
             entities=(thread.id, thread.process),
             evidence=(
-                thread_evidence(thread, snapshot),
+                thread_evidence(thread, state),
                 Evidence(kind="stack", source=f"stack of {who}", text=function),
                 *launches,
             ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.adapters.cuda.rules.gpus import waits_for_gpu_in
 from livedbg.adapters.cuda.rules.launch_rates import HABIT, next_steps, often, traced_span
@@ -12,6 +13,7 @@ from livedbg.adapters.cuda.rules.launch_threads import ThreadLaunchesStopped, si
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
+from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Thread, ids
 from livedbg.model.launches import CALLS, LaunchTrail
@@ -23,8 +25,7 @@ __all__ = ["LaunchesStopped", "rules", "stacks_wanted"]
 _SECOND_NS: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Silence:
+class _Silence(Struct, frozen=True):
     """A process that launches nothing.
 
     Attributes:
@@ -61,8 +62,10 @@ class LaunchesStopped:
             waiting = _waiting(threads, silence, state.snapshot)
             if waiting is not None:
                 thread, function = waiting
-                words = f"{name_of(thread.id, state.snapshot)} waits for the GPU in {function}"
-                yield self._finding(silence, thread, words, VerdictState.STALLED, state.snapshot)
+                words = (
+                    f"{name_of(thread.id, state.snapshot)} waits for the GPU in {call_at(function, thread.id, state)}"
+                )
+                yield self._finding(silence, thread, words, VerdictState.STALLED, state)
                 continue
             busy = _busiest(threads, state)
             if busy is not None:
@@ -70,14 +73,15 @@ class LaunchesStopped:
                     f"{name_of(busy.id, state.snapshot)} uses the CPU meanwhile: it computes, or it waits for the GPU "
                     "by spinning"
                 )
-                yield self._finding(silence, busy, words, None, state.snapshot)
+                yield self._finding(silence, busy, words, None, state)
             elif not _idle_by_will(threads, state):
                 words = "no thread was seen to wait for the GPU: it may be done with it, or be held up before a launch"
-                yield self._finding(silence, None, words, VerdictState.UNKNOWN, state.snapshot)
+                yield self._finding(silence, None, words, VerdictState.UNKNOWN, state)
 
     def _finding(
-        self, silence: _Silence, thread: Thread | None, meanwhile: str, verdict: VerdictState | None, snapshot: Snapshot
+        self, silence: _Silence, thread: Thread | None, meanwhile: str, verdict: VerdictState | None, state: RuleInput
     ) -> Finding:
+        snapshot = state.snapshot
         kernels, launches = launched_last(silence.process, snapshot)
         who = name_of(silence.process, snapshot)
         sentence = (
@@ -99,7 +103,7 @@ class LaunchesStopped:
                     text=f"unchanged at {silence.calls.value:,.0f}",
                     at_wall_ns=since,
                 ),
-                *([thread_evidence(thread, snapshot)] if thread is not None else []),
+                *([thread_evidence(thread, state)] if thread is not None else []),
                 *launches,
             ),
             next=next_steps(silence.process),

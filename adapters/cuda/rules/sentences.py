@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.analysis.rules.words import name_of
 from livedbg.model import Diagnostic, Evidence
@@ -43,8 +44,7 @@ PIN_DOWN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CudaContext:
+class CudaContext(Struct, frozen=True):
     """The errors of one process, in the order in which they were logged.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
@@ -43,8 +44,7 @@ _FOREIGN: Final = 200  # lines of others that may come in the middle of an error
 _LONGEST: Final = 50_000  # lines after which an error text without an end is over
 
 
-@dataclass(slots=True)
-class Failure:
+class Failure(Struct):
     """One error.
 
     Attributes:

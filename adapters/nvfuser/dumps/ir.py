@@ -8,9 +8,10 @@ space came after the bracket.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = ["Axis", "Expression", "Tensor", "parse_expression", "parse_tensor", "split_top", "tensors_in"]
 
@@ -26,8 +27,7 @@ _BRACKET_OR_SIGN: Final = re.compile(r"[()\[\]{}]|(?<=\s)=")
 _BRACKET_OR_OPERATOR: Final = re.compile(rf"[()\[\]{{}}]|(?<=\s)(?:{'|'.join(map(re.escape, _INLINE))})(?=\s)")
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """One axis of a tensor.
 
     Attributes:
@@ -45,8 +45,7 @@ class Axis:
     root: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor as printed.
 
     Attributes:
@@ -71,8 +70,7 @@ class Tensor:
         return tuple(axis for axis in self.axes if axis.kind != "r")
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """One expression of a group; it is taken apart when somebody asks.
 
     Attributes:

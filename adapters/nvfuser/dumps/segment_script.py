@@ -321,7 +321,7 @@ def _launched(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:
     for line in said.inputs if said is not None else ():
         match = _SHAPE.search(line)
         if match is not None:
-            size = tuple(int(word) for word in match[1].replace(" ", "").split(",") if word)
+            size = tuple(int(word) for word in match[1].replace(" ", "").split(",") if 0 < len(word) < 19)
             found.append((size, dtype_of_torch(match[2])))
     return found
 

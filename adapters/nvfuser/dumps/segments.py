@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.ir import Expression, Tensor, parse_expression, parse_tensor, tensors_in
 
@@ -29,8 +30,7 @@ _SCALAR: Final = re.compile(r"^  ([a-z]\d{1,18}) (\S+)$")
 _NUMBER: Final = re.compile(r"^\((\d{1,18})\)$")
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """One segment.
 
     Attributes:
@@ -69,8 +69,7 @@ class GroupEdge(NamedTuple):
     tensor: int | None
 
 
-@dataclass(slots=True)
-class SegmentedFusion:
+class SegmentedFusion(Struct):
     """A fusion that was cut into groups.
 
     Attributes:
@@ -198,7 +197,8 @@ _TYPES: Final = ("] float", "] double", "] __half", "] __bfloat", "] bool", "] i
 
 
 def _numbers(text: str) -> frozenset[int]:
-    return frozenset(int(word) for word in text.replace(" ", "").split(",") if word)
+    """Numbers of expressions; one of more than 18 digits is damage."""
+    return frozenset(int(word) for word in text.replace(" ", "").split(",") if 0 < len(word) < 19)
 
 
 def _connect(fusion: SegmentedFusion, lines: list[str]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.dumps.ir import Tensor
@@ -30,16 +31,14 @@ _AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]*(\d{1,18})\{")
 _AXES: Final = 1_000  # of a tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Segmented:
+class Segmented(Struct, frozen=True):
     """A fusion was cut into groups (`NVFUSER_DUMP=segmented_fusion`)."""
 
     fusion: SegmentedFusion
     line: int | None
 
 
-@dataclass(slots=True)
-class Considered:
+class Considered(Struct):
     """The segmenter asked all schedulers about some expressions (`segmenter_logging`).
 
     Attributes:
@@ -54,8 +53,7 @@ class Considered:
     accepted: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A kernel's code is there, and is being compiled.
 
     Attributes:
@@ -73,8 +71,7 @@ class Kernel:
     file: str = ""
 
 
-@dataclass(slots=True)
-class Arguments:
+class Arguments(Struct):
     """A kernel is about to be launched with these (`kernel_args`).
 
     Attributes:
@@ -89,8 +86,7 @@ class Arguments:
     outputs: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """Launch parameters (`launch_param`), printed just before the arguments of the same launch."""
 
     block: tuple[int, ...]
@@ -99,16 +95,14 @@ class Launch:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """An error text."""
 
     failure: Failure
     line: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BadOption:
+class BadOption(Struct, frozen=True):
     """nvFuser doesn't know a word in one of its variables; `variable` is `DUMP`, `ENABLE`, `DISABLE` or `PROF`."""
 
     variable: str
@@ -116,8 +110,7 @@ class BadOption:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A reproduction script.
 
     Attributes:
@@ -135,8 +128,7 @@ class Script:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A Python definition without a script around it: of the fusion (`python_definition`), or of one segment
     (`python_definition_segments`, until February 2026)."""
 
@@ -145,8 +137,7 @@ class Definition:
     line: int | None
 
 
-@dataclass(slots=True)
-class Whole:
+class Whole(Struct):
     """The inputs of the fusion that is being cut, in the order of its arguments.
 
     Attributes:
@@ -157,8 +148,7 @@ class Whole:
     inputs: list[Tensor | str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Domain:
+class Domain(Struct, frozen=True):
     """The axes of a tensor as the whole fusion's transforms print them, each its kind and number (`i3`), in order.
 
     Attributes:
@@ -192,8 +182,7 @@ def _axes(said: str) -> tuple[str, ...]:
     return tuple(kind + number for kind, number in _AXIS.findall(said)[:_AXES])
 
 
-@dataclass(slots=True)
-class Domains:
+class Domains(Struct):
     """The axes of the tensors of the fusion that was cut, by number."""
 
     line: int | None

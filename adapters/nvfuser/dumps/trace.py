@@ -12,8 +12,9 @@ Invariants:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from livedbg.text.sanitize import clean_line
 
@@ -35,8 +36,7 @@ class OpenPass(NamedTuple):
     begun_us: int
 
 
-@dataclass(slots=True)
-class ThreadTrace:
+class ThreadTrace(Struct):
     """One thread of a trace.
 
     Attributes:

@@ -16,8 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import msgspec
+from msgspec import Struct
+
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
+from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.model import Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
@@ -28,8 +32,7 @@ _SECOND_NS = 1_000_000_000
 Worked = TypeVar("Worked")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Thresholds of the rules.
 
     Attributes:
@@ -58,8 +61,7 @@ class Settings:
         return int(self.task_stall_s * _SECOND_NS)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """What the rules of single systems judge, so that the generic rules leave it to them.
 
     Attributes:
@@ -71,7 +73,7 @@ class Judged:
     """
 
     tasks: frozenset[str] = frozenset()
-    diagnostics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    diagnostics: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     explains: tuple[Callable[[ExceptionHit, Snapshot], bool], ...] = ()
 
     def judges(self, diagnostic: Diagnostic) -> bool:
@@ -94,6 +96,7 @@ class RuleInput:
         settings: thresholds.
         index: the tasks by state; made when a rule asks for it, if not given.
         judged: what the rules of single systems judge.
+        code: tells the user's own code in stacks.
         done: what was worked out of the snapshot, for all who ask for it (`once`).
     """
 
@@ -102,6 +105,7 @@ class RuleInput:
     settings: Settings = field(default_factory=Settings)
     index: TaskIndex | None = None
     judged: Judged = field(default_factory=Judged)
+    code: UserCode = field(default=NO_FRAMEWORKS, compare=False, repr=False)
     done: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, work: Callable[[Snapshot], Worked]) -> Worked:

@@ -9,8 +9,9 @@ from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.idle_by_design import may_be_meant
 from livedbg.analysis.liveness import progressing
+from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import blocked_in
+from livedbg.analysis.rules.places import blocked_in, shortest, user_frame
 from livedbg.analysis.rules.words import duration, many, name_of, since_wall_ns, thread_evidence
 from livedbg.model import Evidence, Process, Severity, Thread
 from livedbg.model.snapshot import Snapshot
@@ -44,7 +45,8 @@ class NoWaker:
         "has what they wait for open or in memory. Something wakes a program that is only idle, so it is not reported. "
         "While a child of theirs makes progress it is a note: a parent that waits for Ctrl-C looks the same. It is "
         "`unknown` where the wait may be meant: a Python main thread in `Event.wait`, an event loop that only its own "
-        "program could give something to do, or a parent whose child is not stuck."
+        "program could give something to do (also one of another thread, beside a main thread that waits for no lock), "
+        "or a parent whose child is not stuck."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -73,7 +75,7 @@ class NoWaker:
     def _finding(self, found: ClosedSet, meant: str, state: RuleInput) -> Finding:
         snapshot, child = state.snapshot, _child_at_work(found, state)
         mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]
-        first = mains[0]
+        first = _last_waited_for(mains[0], found, state)
         rest = [thread for thread in found.threads if thread is not first]
         began = [since for thread in found.threads if (since := since_wall_ns(thread, snapshot)) is not None]
         more = (
@@ -82,20 +84,17 @@ class NoWaker:
         return Finding(
             rule=self.name,
             severity=Severity.INFO if child else Severity.WARNING if meant else Severity.ERROR,
-            sentence=(
-                f"{sentence_case(_main(first, snapshot))} is blocked in {blocked_in(first, snapshot)} for "
-                f"{duration(found.waited_ns)} or more; nothing can wake {_whom(found)}{more}."
-            ),
+            sentence=f"{_blocked(first, mains[0], found, state)}{more}.",
             entities=(first.id, *(thread.id for thread in rest)),
             evidence=(
                 *(_checked(process.pid, snapshot) for process in found.processes[:_SHOWN]),
-                *(thread_evidence(thread, snapshot) for thread in [first, *rest][:_SHOWN]),
+                *(thread_evidence(thread, state) for thread in [first, *rest][:_SHOWN]),
             ),
             next=tuple(f"livedbg stacks {process.pid} --native" for process in found.processes[:2]),
             since_wall_ns=max(began, default=None),
             inferred=bool(meant),
             state=None if child else VerdictState.UNKNOWN if meant else VerdictState.STALLED,
-            roots=() if child else tuple(thread.id for thread in mains[:_SHOWN]),
+            roots=() if child else tuple(dict.fromkeys(one.id for one in (first, *mains[1:_SHOWN]))),
         )
 
 
@@ -124,6 +123,27 @@ def _is_main(thread: Thread) -> bool:
 
 def _main(thread: Thread, snapshot: Snapshot) -> str:
     return f"main {name_of(thread.id, snapshot)}" if _is_main(thread) else name_of(thread.id, snapshot)
+
+
+def _last_waited_for(main: Thread, found: ClosedSet, state: RuleInput) -> Thread:
+    """The thread at the end of what a main thread waits for, as of one that joins another; itself where it is none."""
+    members = {thread.id: thread for thread in found.threads}
+    return next((members[name] for name in reversed(state.graph.chain(main.id)) if name in members), main)
+
+
+def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) -> str:
+    """Who is blocked where, with the main thread that waits for it, and that nothing can wake them."""
+    head = (
+        f"{sentence_case(_main(first, state.snapshot))} is blocked in {blocked_in(first, state)} for "
+        f"{duration(found.waited_ns)} or more; "
+    )
+    if first is main:
+        return f"{head}nothing can wake {_whom(found)}"
+    frame = user_frame(main.id, state)
+    line = line_of(frame) if frame is not None else ""
+    tail = f"nothing can wake {_whom(found) if len(found.processes) > 1 else 'them'}"
+    begun = "main thread waits for it"
+    return shortest(*([f"{head}{begun} ({line}); {tail}"] if line else []), f"{head}{begun}; {tail}", f"{head}{tail}")
 
 
 def _whom(found: ClosedSet) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from msgspec import Struct
+
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import places_in, thing_name
+from livedbg.analysis.rules.confirmed import confirmed
+from livedbg.analysis.rules.places import at, places_in, shortest, thing_name
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of, pids_of, since_wall_ns, waited_ns
 from livedbg.model import Evidence, Severity
 from livedbg.model.snapshot import Snapshot
@@ -32,8 +34,7 @@ _EVIDENCE: Final = 200
 """Waits inside a cycle that become evidence; a cycle can have millions."""
 
 
-@dataclass(frozen=True, slots=True)
-class CycleRule:
+class CycleRule(Struct, frozen=True):
     """A kind of cycle."""
 
     name: str
@@ -44,7 +45,7 @@ class CycleRule:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """The cycles of this kind."""
         for cycle in state.graph.cycles:
-            if _rule_of(cycle) is self:
+            if _rule_of(cycle) is self and confirmed(cycle, state):
                 yield self._finding(cycle, state)
 
     def _finding(self, cycle: tuple[str, ...], state: RuleInput) -> Finding:
@@ -56,7 +57,7 @@ class CycleRule:
         bystanders = max(0, state.graph.behind(actors[0]) - len(actors) + 1) if actors else 0
         whom = "them" if len(actors) > 1 else "it"
         more = f"; {bystanders:,} more {'waits' if bystanders == 1 else 'wait'} behind {whom}" if bystanders else ""
-        sentence = f"{_story(cycle, actors, state)}{more}."
+        sentence = shortest(*(f"{story}{more}." for story in _stories(cycle, actors, state)))
         if waits:
             sentence += f" {'Each has' if len(waits) > 1 else 'It has'} waited for {duration(min(waits))} or more."
         evidence = _evidence(cycle, state)
@@ -79,7 +80,7 @@ class CycleRule:
 def _rule_of(cycle: tuple[str, ...]) -> CycleRule:
     """The rule for a cycle."""
     kinds = Counter(entity.partition(":")[0] for entity in cycle)
-    return next(rule for rule in _RULES if rule.fits(frozenset(kinds), kinds["thread"]))
+    return next(rule for rule in _RULES if rule.fits(frozenset(kinds), kinds["thread"] + kinds["task"]))
 
 
 def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
@@ -91,21 +92,49 @@ def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
                 yield entity, blocker
 
 
-def _story(cycle: tuple[str, ...], actors: Sequence[str], state: RuleInput) -> str:
-    """`Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (server.cpp:31, :44, :58)`."""
+def _stories(cycle: tuple[str, ...], actors: Sequence[str], state: RuleInput) -> tuple[str, ...]:
+    """`Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (step server.cpp:31, :44, :58)`.
+
+    With less and less of it, for one of them to be short enough for a first sentence.
+    """
     snapshot = state.snapshot
+    if not actors:  # as a foreign adapter or recording may report: processes, or locks, that wait for each other
+        members = [entity for entity in cycle if entity.startswith("process:")] or list(cycle)
+        more = f", … ({len(members):,} in all)" if len(members) > _SHOWN else ""
+        names = ", ".join(name_of(entity, snapshot) for entity in members[:_SHOWN])
+        return (f"Deadlock: {names}{more} {_each(members)}",)
     if len(actors) == 1:
         things = [thing_name(entity, snapshot) for entity in cycle if not entity.startswith((*_ACTORS, "process:"))]
         what = f"{things[0]} that it holds itself" if things else "its own end"
-        return f"Deadlock: {name_of(actors[0], snapshot)} waits for {what}{places_in(actors, snapshot)}"
+        who = name_of(actors[0], snapshot)
+        return (f"Deadlock: {who} waits{at(actors[0], state)} for {what}", f"Deadlock: {who} waits for {what}")
     noun = "task" if all(actor.startswith("task:") for actor in actors) else "thread"
     ring = _ring(actors, frozenset(cycle), state)
     shown = (ring or list(actors))[:_SHOWN]
-    names = _labels(shown, snapshot)
+    labels = _labels(shown, snapshot)
     rest = ["…"] if len(actors) > _SHOWN else []
-    who = " → ".join([*names, *rest, names[0]]) if ring else ", ".join([*names, *rest])
+    who = " → ".join([*labels, *rest, labels[0]]) if ring else ", ".join([*labels, *rest])
     over = _over(cycle, snapshot)
-    return f"Deadlock of {many(len(actors), noun)}{over}: {who}{places_in(shown, snapshot)}"
+    begin = f"Deadlock of {many(len(actors), noun)}"
+    known = _known_place(shown, labels, state)
+    named, bare = places_in(shown, state) or known, places_in(shown, state, functions=False) or known
+    return (
+        f"{begin}{over}: {who}{named}",
+        f"{begin}: {who}{named}",
+        f"{begin}{over}: {who}{bare}",
+        f"{begin}: {who}{bare}",
+        f"{begin}: {who}",
+    )
+
+
+def _known_place(actors: Sequence[str], labels: Sequence[str], state: RuleInput) -> str:
+    """` (python in main train.py:5)`: the first place that is known, and whose it is, where not all are."""
+    named = ((label, places_in((actor,), state)) for actor, label in zip(actors, labels, strict=True))
+    return next((f" ({label} in {place[2:]}" for label, place in named if place), "")
+
+
+def _each(members: Sequence[str]) -> str:
+    return "wait for each other" if len(members) > 1 else "waits for itself"
 
 
 def _ring(actors: Sequence[str], inside: frozenset[str], state: RuleInput) -> list[str]:
@@ -176,42 +205,43 @@ _RULES: Final = (
     CycleRule(
         "task-cycle",
         "Tasks of a runtime that depend on each other in a cycle: none of them can ever become ready. Rests on the "
-        "graph that the runtime declared.",
-        lambda kinds, threads: "task" in kinds,
-        "correct the declared dependencies: one of these edges has to go",
+        "graph that the runtime declared, or on what each task of an event loop awaits.",
+        lambda kinds, actors: "task" in kinds and "pylock" not in kinds,
+        "correct the dependencies: one of these tasks has to go on without the other",
     ),
     CycleRule(
         "pipe-cycle",
         "Threads, mostly of several processes, each of which reads from or writes to a pipe, socket or eventfd that "
         "only the others can serve (or a process that waits for a child which waits for it to read). Rests on which "
         "processes have the other end open.",
-        lambda kinds, threads: bool(kinds & _CHANNELS),
+        lambda kinds, actors: bool(kinds & _CHANNELS),
         "close the ends that a process doesn't use, read output while waiting, or give the reads a time limit",
     ),
     CycleRule(
         "gil-cycle",
         "A thread holds the GIL of a Python process and waits for a lock, whose holder waits for the GIL.",
-        lambda kinds, threads: "gil" in kinds,
+        lambda kinds, actors: "gil" in kinds,
         "release the GIL (Py_BEGIN_ALLOW_THREADS, py::gil_scoped_release) before taking the lock",
     ),
     CycleRule(
         "self-deadlock",
-        "A thread waits for a lock that it holds itself, and the lock isn't recursive.",
-        lambda kinds, threads: threads == 1 and "process" not in kinds,
+        "A thread, or a task of an event loop, waits for a lock that it holds itself, and the lock isn't recursive.",
+        lambda kinds, actors: actors == 1 and "process" not in kinds,
         "don't take the lock twice, or make it recursive",
     ),
     CycleRule(
         "join-cycle",
         "Threads or processes that wait for each other's end.",
-        lambda kinds, threads: kinds <= {"thread", "process"},
+        lambda kinds, actors: kinds <= {"thread", "process"},
         "let one of them end without waiting",
     ),
     CycleRule(
         "lock-cycle",
-        "Threads (of one or several processes) each of which holds a lock that the next one waits for: mutexes, "
-        "read-write locks, Python locks, file locks. Rests on the owner words in the target's memory and on "
-        "/proc/locks.",
-        lambda kinds, threads: True,
+        "Threads (of one or several processes), or tasks of an event loop, each of which holds a lock that the next "
+        "one waits for: mutexes, read-write locks, Python locks (also those of asyncio and trio), file locks. Rests on "
+        "the owner words in the target's memory, on the `with` and `async with` blocks that Python frames are in, and "
+        "on /proc/locks. A task that a timer may end is in no cycle.",
+        lambda kinds, actors: True,
         "take these locks in the same order everywhere",
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from livedbg.analysis.devices import headline, kernel_sentence
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -15,11 +16,8 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = ["rules"]
 
-_S = 1_000_000_000
 
-
-@dataclass(frozen=True, slots=True)
-class StandsStill:
+class StandsStill(Struct, frozen=True):
     """A kernel that an earlier sample saw at the same place."""
 
     name: str = "device-hang"
@@ -36,8 +34,7 @@ class StandsStill:
                 yield _still(self.name, device, kernel)
 
 
-@dataclass(frozen=True, slots=True)
-class Stands:
+class Stands(Struct, frozen=True):
     """What one sample shows."""
 
     name: str = "device-blocked"

@@ -23,6 +23,7 @@ __all__ = [
     "INTERRUPTED",
     "EndedHang",
     "Interrupted",
+    "ended_on_request",
     "heads",
     "how_ended",
     "is_crash",
@@ -82,6 +83,14 @@ def was_hung(snapshot: Snapshot) -> VerdictState | None:
     if not unfinished or not all(_was_asked(status) or status in killed for status in unfinished):
         return None
     return VerdictState(hang.attributes["state"])
+
+
+def ended_on_request(snapshot: Snapshot) -> bool:
+    """Whether a hang was ended by a known signal or status of those that people send: whatever was logged meanwhile (a
+    part of KeyboardInterrupt's traceback, say) did not end it."""
+    if was_hung(snapshot) is None:
+        return False
+    return all(process.exit_status is not None for process in heads(snapshot))
 
 
 def is_crash(process: Process, state: RuleInput) -> bool:

@@ -51,7 +51,7 @@ class FileLockHeld:
         where = ""
         if first is not None and first.waits_in:
             lasts = duration(waited_ns(first, snapshot) or 0)
-            where = f" Its first thread is blocked in {blocked_in(first, snapshot)} for {lasts} or more."
+            where = f" Its first thread is blocked in {blocked_in(first, state)} for {lasts} or more."
         stuck = all(self._can_not_go_on(process, state) for process in holders)
         others = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
         proofs = (edge_evidence(waiter.id, lock, snapshot), edge_evidence(lock, holder.id, snapshot))
@@ -65,7 +65,7 @@ class FileLockHeld:
             entities=(waiter.id, lock, *(process.id for process in holders)),
             evidence=(
                 *(proof for proof in proofs if proof is not None),
-                *((thread_evidence(first, snapshot),) if first is not None else ()),
+                *((thread_evidence(first, state),) if first is not None else ()),
             ),
             next=(f"livedbg stacks {holder.pid} --native",),
             since_wall_ns=since_wall_ns(waiter, snapshot),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.analysis.burning import burns
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import blocked_in, thing_name, waiting
+from livedbg.analysis.rules.places import at, blocked_in, places_in, thing_name, waiting
 from livedbg.analysis.rules.words import (
     duration,
     edge_evidence,
@@ -49,8 +50,7 @@ def _who_can(others: int) -> str:
     """Which threads of a forked child can release a lock; the child has `others` that don't wait for it."""
     if not others:
         return "no thread of the child can"
-    threads = "other thread" if others == 1 else f"{others:,} other threads"
-    return f"only the {threads} of the child, which did not take it, can"
+    return f"only {'the other thread' if others == 1 else f'{others:,} other threads'} of the child can"
 
 
 def _more(count: int) -> str:
@@ -97,7 +97,7 @@ class DeadOwner:
                 rule=self.name,
                 severity=Severity.CRITICAL,
                 sentence=(
-                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits for "
+                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits{at(waiters[0], state)} for "
                     f"{thing_name(lock, state.snapshot)} whose owner, thread {owner}, has ended: no thread can release "
                     f"it.{_more(state.graph.behind(lock) - 1)}"
                 ),
@@ -170,8 +170,8 @@ class ForkHeldLock:
                 rule=self.name,
                 severity=Severity.CRITICAL,
                 sentence=(
-                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits for "
-                    f"{thing_name(lock, state.snapshot)} that was held when its process was forked: "
+                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits{at(waiters[0], state)} for "
+                    f"{thing_name(lock, state.snapshot)} held at the fork: "
                     f"{_who_can(others)} release it.{_more(state.graph.behind(lock) - 1)} At the fork, {by}."
                 ),
                 entities=(lock, *waiters),
@@ -196,8 +196,8 @@ class ForkHeldLock:
 
     def _lasts(self, waiters: Iterable[str], state: RuleInput) -> bool:
         threads = (state.snapshot.threads[name] for name in waiters if name in state.snapshot.threads)
-        waits = (waited_ns(thread, state.snapshot) or 0 for thread in threads)
-        return max(waits, default=0) >= state.settings.thread_stall_ns
+        waits = (waited_ns(thread, state.snapshot) for thread in threads)
+        return any(waited is not None and waited >= state.settings.thread_stall_ns for waited in waits)
 
 
 class GilHeld:
@@ -224,26 +224,27 @@ class GilHeld:
 
     def _keeps(self, thread: Thread, lock: str, state: RuleInput) -> bool:
         waited, waiters = waited_ns(thread, state.snapshot), state.graph.waiters_of(lock)
-        blocked = thread.state in (ThreadState.WAITING, ThreadState.DISK) and (waited or 0) >= _SURE_NS
-        if not blocked or thread.id in waiters or _in_cycle(thread, state):
+        if waited is None or waited < _SURE_NS or thread.state not in (ThreadState.WAITING, ThreadState.DISK):
+            return False
+        if thread.id in waiters or _in_cycle(thread, state):
             return False
         alone = len(state.snapshot.threads_of(thread.process)) == 1
-        lasting = (waited or 0) >= state.settings.thread_stall_ns and not thread.timed
+        lasting = waited >= state.settings.thread_stall_ns and not thread.timed
         return (lasting or _sleeps_long(thread, state)) and (bool(waiters) or not alone)
 
     def _finding(self, thread: Thread, lock: str, state: RuleInput) -> Finding:
         behind = state.graph.behind(lock)
-        harm = f"{many(behind, 'thread')} can't run Python code" if behind else "no other thread can run Python code"
+        harm = f"{many(behind, 'thread')} can't run Python" if behind else "no other thread can run Python"
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
             sentence=(
                 f"{sentence_case(name_of(thread.id, state.snapshot))} holds the GIL, blocked in "
-                f"{blocked_in(thread, state.snapshot)} for "
+                f"{blocked_in(thread, state)} for "
                 f"{duration(waited_ns(thread, state.snapshot) or 0)} or more; {harm}."
             ),
             entities=(thread.id, lock, *state.graph.waiters_of(lock)),
-            evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+            evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state)),
             next=(
                 *_stacks((thread.id,)),
                 "the C code on its stack should release the GIL around the call (Py_BEGIN_ALLOW_THREADS)",
@@ -261,6 +262,12 @@ def _in_cycle(thread: Thread, state: RuleInput) -> bool:
 def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
     """Whether it sleeps for longer than the threshold, by the time that it asked for."""
     return _sleep_s(thread) >= state.settings.thread_stall_s
+
+
+def _accepts(thread: Thread, state: RuleInput) -> bool:
+    """Whether it waits for connections: of servers with one lock, the holder does."""
+    awaited = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
+    return any(one is not None and one.attributes.get("listening") == "yes" for one in awaited)
 
 
 def _sleeps(thread: Thread) -> bool:
@@ -281,8 +288,8 @@ class HeldAndWaiting:
         "A thread holds a lock that others wait for, and itself sleeps or waits for something of which livedbg can't "
         "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for 10 "
         "minutes and longer. A wait for something else with a time limit is none, of it or of who holds what it "
-        "waits for: that thread may give up and release its lock. Until then it is only reported, with the command "
-        "that shows more."
+        "waits for: that thread may give up and release its lock. Nor is a wait for connections: servers take turns "
+        "with a lock. Until then it is only reported, with the command that shows more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -290,11 +297,12 @@ class HeldAndWaiting:
         seen = set()
         for thread, lock, _ in _held_locks(state):
             waited = waited_ns(thread, state.snapshot)
-            idle = thread.state in (ThreadState.WAITING, ThreadState.DISK) and waited is not None
-            if lock.startswith("gil:") or not idle or thread.id in seen or self._passes_on(thread, state):
+            if waited is None or thread.state not in (ThreadState.WAITING, ThreadState.DISK):
+                continue
+            if lock.startswith("gil:") or thread.id in seen or self._passes_on(thread, state):
                 continue
             seen.add(thread.id)
-            yield self._finding(thread, lock, waited or 0, state)
+            yield self._finding(thread, lock, waited, state)
 
     def _passes_on(self, thread: Thread, state: RuleInput) -> bool:
         """Whether it waits for somebody who can be named: then the root is there."""
@@ -306,7 +314,7 @@ class HeldAndWaiting:
         asleep = _sleep_s(thread)
         behind = (state.snapshot.threads.get(name) for name in (thread.id, *state.graph.chain(thread.id)))
         gives_up = any(one is not None and one.timed and not _sleeps(one) for one in behind)  # and so releases its lock
-        lasting = waited >= state.settings.thread_stall_ns and not gives_up
+        lasting = waited >= state.settings.thread_stall_ns and not gives_up and not _accepts(thread, state)
         sure = waited >= _SURE_NS and (lasting or asleep >= _LONG_SLEEPS * state.settings.thread_stall_s)
         next_steps = _stacks((thread.id,))
         if not sure:
@@ -316,11 +324,11 @@ class HeldAndWaiting:
             severity=Severity.ERROR if sure else Severity.WARNING,
             sentence=(
                 f"{sentence_case(name_of(thread.id, state.snapshot))} holds {thing_name(lock, state.snapshot)}, "
-                f"blocked in {blocked_in(thread, state.snapshot)} for {duration(waited)} or more; "
+                f"blocked in {blocked_in(thread, state)} for {duration(waited)} or more; "
                 f"{waiting(lock, state)} for it."
             ),
             entities=(thread.id, lock, *state.graph.waiters_of(lock)),
-            evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+            evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state)),
             next=next_steps,
             since_wall_ns=since_wall_ns(thread, state.snapshot),
             state=VerdictState.STALLED if sure else VerdictState.UNKNOWN,
@@ -328,8 +336,7 @@ class HeldAndWaiting:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LockConvoy:
+class LockConvoy(Struct, frozen=True):
     """A thread runs and holds what others wait for."""
 
     name: str = "lock-convoy"
@@ -350,10 +357,11 @@ class LockConvoy:
                 severity=Severity.INFO,
                 sentence=(
                     f"{sentence_case(name_of(thread.id, state.snapshot))} holds {thing_name(lock, state.snapshot)} and "
-                    f"is running{' (it computes, or spins)' if blind else ''}; {waiting(lock, state)} for it."
+                    f"is running{' (it computes, or spins)' if blind else ''}; {waiting(lock, state)} for it"
+                    f"{at(waiters[0], state) if len(waiters) == 1 else places_in(sorted(waiters)[:3], state)}."
                 ),
                 entities=(thread.id, lock, *waiters),
-                evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+                evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state)),
                 next=_stacks((thread.id,)),
                 state=VerdictState.UNKNOWN if blind else VerdictState.RUNNING,
                 roots=(thread.id,),

@@ -6,25 +6,18 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from livedbg.analysis.place_names import function_name, line_of, place_text
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.words import many, name_of
-from livedbg.logs.sanitizers import own_frames
+from livedbg.analysis.rules.words import call_of, many, name_of
 from livedbg.model import Frame, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["blocked_in", "place", "places_in", "thing_name", "user_frame", "waiting"]
+__all__ = ["MOST_WORDS", "at", "blocked_in", "call_at", "places_in", "shortest", "thing_name", "user_frame", "waiting"]
 
-_NOT_OWN: Final = re.compile(
-    r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|^<frozen |^/usr/(?:include|lib|src)/|/include/c\+\+/"
-    r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string)/"
-)
-"""Files of Python's library, of installed packages, of system headers, of the C++ library (also of another toolchain),
-and of glibc, whose debug information has paths relative to its source."""
+MOST_WORDS: Final = 25
+"""Words of the first sentence of a verdict."""
 
-_INTERPRETER: Final = re.compile(r"libpython\d|python\d?(?:\.\d+)?[a-z]?$")
-"""Modules of CPython itself, where the functions of a Python program are frames of their own."""
-
-_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*")
+_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
 _KINDS: Final = {
     "mutex": "a mutex",
     "rwlock": "a read-write lock",
@@ -36,38 +29,64 @@ _KINDS: Final = {
 }
 
 
-def user_frame(thread: str, snapshot: Snapshot) -> Frame | None:
-    """The innermost frame of the user's own code with a source line, if a stack of the thread is known."""
-    stack = snapshot.stacks.get(thread)
-    if stack is None:
-        return None
-    own = (frame for frame in own_frames(stack.frames) if frame.file and frame.line)
-    return next((f for f in own if not _NOT_OWN.search(f.file or "") and not _INTERPRETER.match(f.module or "")), None)
+def user_frame(thread: str, state: RuleInput) -> Frame | None:
+    """The frame of the user's own code that a thread is in, if a stack of it is known (livedbg.analysis.user_code)."""
+    return state.code.frame(state.snapshot.stacks.get(thread))
 
 
-def place(frame: Frame) -> str:
-    """`server.cpp:31`; "" where the line is not known."""
-    return f"{(frame.file or '').rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
+def at(thread: str, state: RuleInput) -> str:
+    """` in step (server.cpp:31)`: the user's function and line that a thread is in; "" where it is not known."""
+    frame = user_frame(thread, state)
+    return f" in {place_text(frame)}" if frame is not None else ""
 
 
-def places_in(threads: Iterable[str], snapshot: Snapshot) -> str:
-    """` (server.cpp:31, :44, :58)`: the user's lines of some threads; "" if one of them is not known."""
-    found: list[str] = []
-    last = ""
+def call_at(call: str, thread: str, state: RuleInput) -> str:
+    """`synchronize in step (train.cpp:31)`: a call, and where the user's code makes it, if that is known."""
+    frame = user_frame(thread, state)
+    if frame is None or function_name(frame.function, frame.language) == call:
+        return call
+    return f"{call} in {place_text(frame)}"
+
+
+def places_in(threads: Iterable[str], state: RuleInput, *, functions: bool = True) -> str:
+    """` (step server.cpp:31, launch :44)`: the user's lines of some threads; "" if one of them is not known.
+
+    What equals the one before is left out: a file, a function, and all but one of equal places.
+    """
+    found: list[tuple[str, str, str]] = []
     for thread in threads:
-        frame = user_frame(thread, snapshot)
+        frame = user_frame(thread, state)
         if frame is None:
             return ""
-        file = (frame.file or "").rpartition("/")[2]
-        found.append(f":{frame.line}" if file == last else f"{file}:{frame.line}")
-        last = file
-    return f" ({', '.join(found)})" if found else ""
+        file, _, line = line_of(frame).rpartition(":")
+        module = (frame.module or "").rpartition("/")[2]
+        found.append((function_name(frame.function, frame.language), file or module, line))
+    if len(found) > 1 and len(set(found)) == 1:
+        return f" (all in {_written(found[:1], functions=functions)})"
+    return f" ({_written(found, functions=functions)})" if found else ""
 
 
-def blocked_in(thread: Thread, snapshot: Snapshot) -> str:
-    """What a thread is blocked in and where: `pause() (server.cpp:31)`, `read of socket 3`."""
-    call = thread.waits_in or thread.syscall or "a call"
-    return f"{call}{'()' if _FUNCTION.fullmatch(call) else ''}{places_in((thread.id,), snapshot)}"
+def _written(found: Iterable[tuple[str, str, str]], *, functions: bool) -> str:
+    parts = []
+    last_name = last_file = ""
+    for name, file, line in found:
+        shown = "" if line and file == last_file else file
+        words = [name] if name != last_name and (functions or not line) and name != "<module>" else []
+        where = f"{shown}:{line}" if line else shown
+        parts.append(" ".join([*words, *([where] if where else [])]) or file)
+        last_name, last_file = name, file
+    return ", ".join(parts)
+
+
+def shortest(*sentences: str) -> str:
+    """The first of some wordings, the longest one first, that has no more words than a first sentence may have."""
+    return next((one for one in sentences if len(one.split()) <= MOST_WORDS), sentences[-1])
+
+
+def blocked_in(thread: Thread, state: RuleInput) -> str:
+    """What a thread is blocked in and where: `pause() in serve (server.cpp:31)`, `read of socket 3`."""
+    call = call_of(thread, state) or "a call"
+    return f"{call}{'()' if _FUNCTION.fullmatch(call) else ''}{at(thread.id, state)}"
 
 
 def thing_name(entity: str, snapshot: Snapshot) -> str:

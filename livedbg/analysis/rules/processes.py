@@ -8,8 +8,8 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
-from livedbg.analysis.rules.places import waiting
+from livedbg.analysis.rules.ends import ended_on_request, heads, how_ended, is_crash, is_interrupt
+from livedbg.analysis.rules.places import at, waiting
 from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
@@ -30,13 +30,13 @@ _SURE_NS: Final = 200_000_000
 
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
     behind = state.graph.behind(process.id)
-    waits = f" {waiting(process.id, state)} for it." if behind else ""
     waiters = tuple(w for w in state.graph.waiters_of(process.id) if not w.startswith(f"thread:{process.id[8:]}/"))
     notes = f" ({', '.join(process.notes)})" if process.notes else ""
+    where = at(waiters[0], state) if len(waiters) == 1 else ""
     return Finding(
         rule=name,
         severity=Severity.ERROR,
-        sentence=sentence + waits,
+        sentence=f"{sentence}; {waiting(process.id, state)} for it{where}." if behind else f"{sentence}.",
         entities=(process.id, *waiters),
         evidence=(
             Evidence(
@@ -65,7 +65,7 @@ class StoppedProcess:
         """One finding a process."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.STOPPED and not process.exited:
-                sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)."
+                sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)"
                 yield _process_finding(self.name, process, sentence, (f"kill -CONT {process.pid}",), state)
 
 
@@ -88,7 +88,7 @@ class TracedProcess:
                     "continue it in that debugger, or detach",
                     f"cat /proc/{process.pid}/status | grep TracerPid",
                 )
-                yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by}).", steps, state)
+                yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by})", steps, state)
         yield from self._single_threads(state)
 
     def _single_threads(self, state: RuleInput) -> Iterable[Finding]:
@@ -110,7 +110,7 @@ class TracedProcess:
                     f"more{f'; {waiting(thread.id, state)} for it' if waiters else ''}."
                 ),
                 entities=(thread.id, *waiters),
-                evidence=(thread_evidence(thread, snapshot),),
+                evidence=(thread_evidence(thread, state),),
                 next=("continue it in that debugger, or detach", f"grep TracerPid /proc/{process.pid}/status"),
                 state=VerdictState.STALLED if waiters else None,
                 roots=(thread.id,) if waiters else (),
@@ -155,10 +155,10 @@ class Crash:
             yield finding
         for process in snapshot.processes.values():
             status = process.exit_status
-            if not process.exited or not status or process.id in explained or (status > 0 and explained):
+            if not process.exited or not status or process.id in explained or (explained and not _by_signal(status)):
                 continue
             crashed = is_crash(process, state)
-            if crashed or status < 0:
+            if crashed or _by_signal(status):
                 yield self._ended(process, status, crashed, state)
 
     def _logged(self, hit: ExceptionHit, state: RuleInput) -> Finding:
@@ -169,7 +169,7 @@ class Crash:
         alive = any(not process.exited for process in about)
         went_well = bool(about) and all(process.exited and process.exit_status == 0 for process in about)
         went_on = survived(hit, snapshot) if not (alive or went_well) else ""
-        fatal = kind != WARNED and not (alive or went_well or went_on)
+        fatal = kind != WARNED and not (alive or went_well or went_on or ended_on_request(snapshot))
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         place = place_of(hit.stack) if kind in (ENDED, WARNED) else ""
@@ -210,13 +210,17 @@ class Crash:
             hint = "dmesg | grep -i oom   tells whether the kernel killed it for memory"
         return Finding(
             rule=self.name,
-            severity=Severity.WARNING if not crashed else Severity.CRITICAL if status < 0 else Severity.ERROR,
-            sentence=f"{name} was ended {how}." if status < 0 else f"{name} ended {how}.",
+            severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,
+            sentence=f"{name} was ended {how}." if _by_signal(status) else f"{name} ended {how}.",
             entities=(process.id,),
             evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),),
             next=(hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _by_signal(status: int) -> bool:
+    return status < 0
 
 
 def _may_be_own(kind: str, processes: Iterable[Process]) -> bool:

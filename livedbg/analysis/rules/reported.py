@@ -14,7 +14,8 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import many, name_of
-from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState
+from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState
+from livedbg.text.quantities import byte_size
 from livedbg.text.wording import sentence_case
 
 __all__ = ["ErrorReported", "TaskFailed", "rules"]
@@ -109,10 +110,11 @@ class ErrorLines:
 
     name = "error-lines"
     doc = (
-        "A log has lines of severity ERROR or worse that livedbg does not recognise; the last one is quoted. Where no "
-        "process is alive that could tell more, the verdict is `unknown` and not that nothing is wrong; else they are "
-        "a note, for a living program may collect the lines of others. Of a big log, only lines written since livedbg "
-        "reads it count."
+        "A log has lines of severity ERROR or worse that livedbg does not recognise; how many, where the first is, and "
+        "the last one's text. Where no process is alive that could tell more, the verdict is `unknown` and not that "
+        "nothing is wrong, or that a run completed; else they are a note, for a living program may collect the lines "
+        "of others. A big log is searched for them too; if 20,000 lines of it look like errors, the finding says how "
+        "much of it was not read for them."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -121,21 +123,39 @@ class ErrorLines:
         job = heads(snapshot)
         silent = not any(not process.exited for process in job) and not (job and all(p.exit_status == 0 for p in job))
         for source in snapshot.log_sources.values():
-            if not source.errors:
+            if not source.errors and not source.unread:
                 continue
-            lines = many(source.errors, "error line")
             whose = "" if silent else " (the program's, or those of others that it collects)"
             yield Finding(
                 rule=self.name,
                 severity=Severity.WARNING if silent else Severity.INFO,
-                sentence=(
-                    f"{source.name} has {lines}{whose} that livedbg does not recognise, the last: {source.last_error}"
-                ),
+                sentence=_error_lines(source, whose),
                 entities=(source.process,) if source.process else (),
-                evidence=(Evidence(kind="log", source=source.name, text=source.last_error),),
+                evidence=(Evidence(kind="log", source=_place(source), text=source.last_error),),
                 next=("read these lines: livedbg can't tell whether they end the job",),
                 state=VerdictState.UNKNOWN if silent else None,
+                decides=silent,
             )
+
+
+def _error_lines(source: LogSource, whose: str) -> str:
+    """`a.log has 3 error lines that livedbg does not recognise, the first in line 7,012, the last: …`."""
+    parts = []
+    if source.errors:
+        lines = f"{'at least ' if source.unread else ''}{many(source.errors, 'error line')}"
+        first = f"the first in line {source.first_error_line:,}, " if source.first_error_line is not None else ""
+        last = f"{'one of them' if source.unread else 'the last'}: {source.last_error}"
+        parts.append(f"{source.name} has {lines}{whose} that livedbg does not recognise, {first}{last}")
+    if source.unread:
+        parts.append(
+            f"{byte_size(source.unread)} of {source.name} were not read for errors: too many lines look like one."
+        )
+    return ". ".join(parts)
+
+
+def _place(source: LogSource) -> str:
+    line = source.first_error_line
+    return f"{source.name}:{line}" if line is not None and source.errors == 1 else source.name
 
 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:

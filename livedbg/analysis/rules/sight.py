@@ -39,7 +39,7 @@ class CantSee:
 
     name = CANT_SEE
     doc = (
-        "A source can't be read, or only in part (no permission, gdb missing, an unknown C library): the "
+        "A source can't be read, or only in part (no permission, a missing tool, an unknown C library): the "
         "verdict lacks what it would show. Gives the command that fixes it. A source that failed, and a process that "
         "the user named and that livedbg may not look into, make the verdict `unknown`, unless another source shows a "
         "hang or a crash."

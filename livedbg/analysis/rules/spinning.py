@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from livedbg.analysis.burning import burns_for_ns
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import place, user_frame
+from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import duration, host_of, name_of, pids_of, thread_evidence
-from livedbg.model import Evidence, Frame, Severity, Thread, ThreadState
+from livedbg.model import Evidence, Frame, Severity, Stack, Thread, ThreadState
 from livedbg.state.stacks import waiting_frame
 from livedbg.text.wording import sentence_case
 
@@ -19,62 +20,124 @@ __all__ = ["Spinning", "rules"]
 _SAMPLES: Final = 3
 
 
+class _Stay(NamedTuple):
+    """One place that a thread does not leave.
+
+    Attributes:
+        for_ns: for how long it was seen there.
+        samples: how many stacks show it.
+        waits: its function is named like one that waits.
+        where: the function, and the line.
+        source: how the stacks were taken.
+    """
+
+    for_ns: int
+    samples: int
+    waits: bool
+    where: str
+    source: str
+
+
 class Spinning:
     """A thread that runs and does not leave the function that it waits in."""
 
     name = "spinning"
     doc = (
         "A thread uses CPU time, makes no call, wait or page fault, and all its stacks of the threshold (10 s) and "
-        "longer, at least three, are in the same functions. Where one of these is named like a wait (a spin lock, a "
-        "receive, a barrier, a synchronisation), it spins there: a stall, unless what it waits for comes from outside. "
-        "While another thread gets on or computes, that one may be what it waits for, and this is a note. Else it "
-        "computes or spins there. No stall by itself: a long computation looks the same. Rests on Python "
-        "stacks, and on native ones that were asked for (glance)."
+        "longer, at least three, are in the same function, whatever that calls in between. Where it is named like a "
+        "wait (a spin lock, a receive, a barrier, a synchronisation), the thread spins there: a stall, unless what it "
+        "waits for comes from outside. While another thread gets on or computes, that one may be what it waits for, "
+        "and this is a note. Else it computes or spins there. No stall by itself: a long computation looks the same. "
+        "Rests on samples of running threads, on Python stacks, and on native ones that were asked for (glance)."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a thread."""
         for thread in state.snapshot.threads.values():
-            activity = state.snapshot.activity.get(thread.id)
-            if thread.exited or activity is None or activity.stack_since_mono_ns is None:
+            if thread.exited:
                 continue
             burnt_ns = burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns)
-            if burnt_ns is None or activity.stack_samples < _SAMPLES:
+            if burnt_ns is None:
                 continue
-            now_ns = state.snapshot.now(host_of(thread.id)).mono_ns
-            for_ns = min(burnt_ns, now_ns - activity.stack_since_mono_ns)
+            stay = _stay(thread, state)
+            if stay is None or stay.samples < _SAMPLES:
+                continue
+            for_ns = min(burnt_ns, stay.for_ns)
             if for_ns >= state.settings.thread_stall_ns:
-                yield self._finding(thread, for_ns, activity.stack_samples, state)
+                yield self._finding(thread, stay._replace(for_ns=for_ns), state)
 
-    def _finding(self, thread: Thread, for_ns: int, samples: int, state: RuleInput) -> Finding:
+    def _finding(self, thread: Thread, stay: _Stay, state: RuleInput) -> Finding:
         snapshot = state.snapshot
-        stack = snapshot.stacks.get(thread.id)
-        waits = waiting_frame(stack.frames) if stack is not None else None
-        frame = waits or user_frame(thread.id, snapshot) or (stack.frames[0] if stack and stack.frames else None)
-        does = "spins" if waits is not None else "computes or spins"
+        does = "spins" if stay.waits else "computes or spins"
         alone = not _another_runs(thread, state)
-        rest = ": a stall, unless what it waits for comes from outside" if waits is not None and alone else ""
+        rest = ": a stall, unless what it waits for comes from outside" if stay.waits and alone else ""
         waiters = tuple(state.graph.waiters_of(thread.id))
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if alone else Severity.INFO,
             sentence=(
-                f"{sentence_case(name_of(thread.id, snapshot))} {does} in {_named(frame, thread, state)} for "
-                f"{duration(for_ns)} or more{rest}."
+                f"{sentence_case(name_of(thread.id, snapshot))} {does} in {stay.where} for "
+                f"{duration(stay.for_ns)} or more{rest}."
             ),
             entities=(thread.id, *waiters),
             evidence=(
-                thread_evidence(thread, snapshot),
-                Evidence(
-                    kind="stack", source=stack.source if stack else "stacks", text=f"{samples} stacks in one place"
-                ),
+                thread_evidence(thread, state),
+                Evidence(kind="stack", source=stay.source, text=f"{stay.samples} stacks in one place"),
             ),
-            next=tuple(f"livedbg stacks {pid} --glance" for pid in pids_of((thread.id,))),
+            next=tuple(f"livedbg stacks {pid} --for 10s" for pid in pids_of((thread.id,))),
             inferred=True,
-            since_wall_ns=snapshot.now(host_of(thread.id)).wall_ns - for_ns,
+            since_wall_ns=snapshot.now(host_of(thread.id)).wall_ns - stay.for_ns,
             state=VerdictState.UNKNOWN if alone else None,
             roots=(thread.id,) if alone else (),
         )
+
+
+def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
+    """Where a thread has stayed, as far as its stacks show; None without any."""
+    stack = state.snapshot.stacks.get(thread.id)
+    if stack is not None and any(frame.held_mono_ns is not None for frame in stack.frames):
+        found = _held(stack, state.settings.thread_stall_ns)
+        if found is not None:
+            return found
+    activity = state.snapshot.activity.get(thread.id)
+    if activity is None or activity.stack_since_mono_ns is None:
+        return None
+    now_ns = state.snapshot.now(host_of(thread.id)).mono_ns
+    waits = waiting_frame(stack.frames) if stack is not None else None
+    own = user_frame(thread.id, state)
+    frame = (
+        waits
+        or (own if own is not None and own.line else None)
+        or (stack.frames[0] if stack and stack.frames else None)
+    )
+    return _Stay(
+        now_ns - activity.stack_since_mono_ns,
+        activity.stack_samples,
+        waits is not None,
+        _named(frame, thread, state),
+        stack.source if stack else "stacks",
+    )
+
+
+def _held(stack: Stack, threshold_ns: int) -> _Stay | None:
+    """The innermost frame that was in every sample for the threshold; one that is named like a wait before others.
+
+    What is inside it comes and goes: it is what a loop calls, or the steps of a computation. Up to the last sample
+    only: where samples end, nothing more is known.
+    """
+    held = [
+        (frame, stack.taken_mono_ns - frame.held_mono_ns)
+        for frame in stack.frames
+        if frame.held_mono_ns is not None and frame.held_samples >= _SAMPLES
+    ]
+    long = [(frame, for_ns) for frame, for_ns in held if for_ns >= threshold_ns]
+    if not long:
+        return None
+    waits = waiting_frame([frame for frame, _ in long])
+    frame, for_ns = next(((frame, for_ns) for frame, for_ns in long if frame is waits), long[0])
+    line = line_of(frame)
+    where = f"{frame.function}{f' ({line})' if line else ''}"
+    return _Stay(for_ns, frame.held_samples, waits is not None, where, stack.source)
 
 
 def _another_runs(thread: Thread, state: RuleInput) -> bool:
@@ -94,7 +157,7 @@ def _named(frame: Frame | None, thread: Thread, state: RuleInput) -> str:
     """A function, and the user's line that it is in or was called from."""
     if frame is None:
         return "one place"
-    line = place(user_frame(thread.id, state.snapshot) or frame)
+    line = line_of(user_frame(thread.id, state) or frame)
     return f"{frame.function}{f' ({line})' if line else ''}"
 
 

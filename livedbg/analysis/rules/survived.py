@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -50,8 +50,7 @@ _POST_MORTEM: Final = re.compile(
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
+class _Spot(Struct, frozen=True):
     """Where in a log an error ends.
 
     Attributes:
@@ -65,8 +64,7 @@ class _Spot:
     wall_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """What matters of one record that is known.
 
     Attributes:
@@ -147,10 +145,8 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -
     lines = _KNOWN.of(snapshot, source)
     errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
     first = lines[0].number if lines else source.lines
-    if first is not None and first > spot.line + 1:
-        unseen = _unseen(spot, errors, first, lines, source)
-        if unseen:
-            return unseen
+    if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):
+        return unseen
     return _seen(spot, [error.line for error in errors], lines, own_lines)
 
 
@@ -172,11 +168,11 @@ def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[_Line, ..
     before = [spot, *(error for error in errors if error.line < first)]
     ends = [(error.line, error.wall_ns) for error in before[1:]] + [(first, until_ns)]
     for one, (line, wall_ns) in zip(before, ends, strict=True):
-        many_lines = line - one.line >= _FEW
-        if many_lines and None not in (wall_ns, one.wall_ns) and (wall_ns or 0) - (one.wall_ns or 0) >= _GOES_ON_NS:
-            return f"its log goes on for {duration((wall_ns or 0) - (one.wall_ns or 0))}"
-        if line - one.line >= _LINES:
-            return f"its log goes on for {many(line - one.line, 'line')}"
+        after, passed_ns = line - one.line, _passed_ns(one.wall_ns, wall_ns)
+        if after >= _FEW and passed_ns >= _GOES_ON_NS:
+            return f"its log goes on for {duration(passed_ns)}"
+        if after >= _LINES:
+            return f"its log goes on for {many(after, 'line')}"
     return ""
 
 
@@ -184,7 +180,6 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: r
     """Whether lines that are known show that the log goes on."""
     writer = next((line.writer for line in reversed(lines) if line.number <= spot.line), "")
     count = later = others = 0
-    started_ns = spot.wall_ns
     remaining = iter([*errors, None])
     following = next(remaining)
     for line in lines:
@@ -200,16 +195,22 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: r
             continue
         if not line.ordinary:
             continue
-        long_after = None not in (started_ns, line.wall_ns) and (line.wall_ns or 0) - (started_ns or 0) >= _GOES_ON_NS
+        passed_ns = _passed_ns(spot.wall_ns, line.wall_ns)
+        long_after = passed_ns >= _GOES_ON_NS
         mine = line.writer == writer
         count += mine
         others += long_after and not mine
         later += long_after and mine
         if later >= _ORDINARY_LATER or others >= _ORDINARY:
-            return f"its log goes on for {duration((line.wall_ns or 0) - (started_ns or 0))}"
+            return f"its log goes on for {duration(passed_ns)}"
         if count >= _ORDINARY:
             return "its log goes on with ordinary lines"
     return ""
+
+
+def _passed_ns(begin_ns: int | None, end_ns: int | None) -> int:
+    """The time between two lines; 0 where one of them has none."""
+    return end_ns - begin_ns if begin_ns is not None and end_ns is not None else 0
 
 
 class _Known:

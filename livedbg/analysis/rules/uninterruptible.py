@@ -8,6 +8,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, host_of, name_of, thread_evidence, waited_ns
 from livedbg.model import Severity, Thread, ThreadState, ids
 from livedbg.text.wording import sentence_case
@@ -45,16 +46,17 @@ class Uninterruptible:
         waiters = tuple(state.graph.waiters_of(thread.id))
         matters = pid == thread.tid or bool(waiters)
         channel = f" ({thread.wait_channel})" if thread.wait_channel else ""
+        where = f"{thread.waits_in or thread.syscall or 'the kernel'}{at(thread.id, state)}"
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if matters else Severity.WARNING,
             sentence=(
                 f"{sentence_case(name_of(thread.id, snapshot))} has been in uninterruptible sleep in "
-                f"{thread.waits_in or thread.syscall or 'the kernel'} for {duration(slept)} or more{channel}: what is "
+                f"{where} for {duration(slept)} or more{channel}: what is "
                 "behind it (disk, network file system, driver) does not answer."
             ),
             entities=(thread.id, *waiters),
-            evidence=(thread_evidence(thread, snapshot),),
+            evidence=(thread_evidence(thread, state),),
             next=(
                 f"sudo cat /proc/{pid}/task/{thread.tid}/stack   shows where in the kernel",
                 "sudo dmesg | grep -A 20 'blocked for more than'",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.python_calls import said_call
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import EdgeKey, EdgeKind, Evidence, Thread, ids
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
 __all__ = [
+    "call_of",
     "duration",
     "edge_evidence",
     "host_of",
@@ -83,16 +87,24 @@ def edge_evidence(source: str, target: str, snapshot: Snapshot) -> Evidence | No
     return None
 
 
-def thread_evidence(thread: Thread, snapshot: Snapshot) -> Evidence:
-    """Where a thread is."""
-    host, pid, tid = ids.parse(thread.id).parts
-    del host
-    state = f"{thread.state}"
-    if thread.waits_in or thread.syscall:
-        state += f" in {thread.waits_in or thread.syscall}"
+def call_of(thread: Thread, state: RuleInput) -> str:
+    """What a thread waits in: what the user's Python code called, where that is a lock's inside (`Queue.get` for
+    `sem_wait`), else the call as it is known; "" where it is not."""
+    call = thread.waits_in or thread.syscall or ""
+    return said_call(call, state.code.call(state.snapshot.stacks.get(thread.id)))
+
+
+def thread_evidence(thread: Thread, state: RuleInput) -> Evidence:
+    """Where a thread is: its wait, and the user's line."""
+    snapshot = state.snapshot
+    _, pid, tid = ids.parse(thread.id).parts
+    text = f"{thread.state}"
+    if call := call_of(thread, state):
+        text += f" in {call}"
+    frame = state.code.frame(snapshot.stacks.get(thread.id))
+    if frame is not None:
+        text += f", at {place_text(frame)}"
     activity = snapshot.activity.get(thread.id)
     if activity is not None:
-        state += f", used {activity.cpu_total_ns / 1e9:.2f} s of CPU while it was watched"
-    return Evidence(
-        kind="proc", source=f"/proc/{pid}/task/{tid}", text=state, at_wall_ns=snapshot.now().wall_ns or None
-    )
+        text += f", used {activity.cpu_total_ns / 1e9:.2f} s of CPU while it was watched"
+    return Evidence(kind="proc", source=f"/proc/{pid}/task/{tid}", text=text, at_wall_ns=snapshot.now().wall_ns or None)

@@ -52,3 +52,22 @@ def test_100_mb_of_something_else_say_nothing(tmp_path: Path) -> None:
     said = json.loads(done.out)
     assert done.code == 11
     assert "function k at k.pto:3:1" in said["findings"][0]["sentence"]
+
+
+@pytest.mark.parametrize("bad", [b"", b"2026-01-02 03:04:06 ERROR pool: no glue\n"])
+def test_a_run_that_ended_well_is_no_all_clear_if_an_error_stands_in_the_middle(
+    recorded: Path, tmp_path: Path, bad: bytes
+) -> None:
+    healthy = (recorded / "01_healthy_trb" / "err.txt").read_bytes()
+    log = tmp_path / "err.log"
+    with log.open("wb") as file:
+        for number in range(64):
+            file.write(b"2026-01-02 03:04:05 INFO pool: 7 connections\n" * 3000 + bad * (number == 30))
+        file.write(healthy)
+    done = peak_of(tmp_path, *REPORT, log)
+    log.unlink()
+    verdict = json.loads(done.out)["verdict"]
+    assert (done.code, verdict["state"]) == ((5, "unknown") if bad else (0, "exited"))
+    assert (
+        "err.log has 1 error line that livedbg does not recognise, the first in line 93,001" in verdict["sentence"]
+    ) == bool(bad)

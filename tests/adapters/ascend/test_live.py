@@ -85,7 +85,7 @@ def test_log_of_a_process_is_found_from_its_environment(tmp_path: Path, device_l
     assert (done.returncode, report["verdict"]["state"]) == (10, "stalled"), report["verdict"]
     assert report["verdict"]["roots"] == [T + "r1t2"]
     assert report["targets"][0]["pid"] == pid
-    assert report["intrusions"] == {"paused_ms": 0.0, "stops": 0, "touches": []}
+    assert report["intrusions"]["paused_ms"] == report["intrusions"]["stops"] == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")

@@ -9,7 +9,7 @@ from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.analysis import Finding, VerdictState
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, EdgeKind, Severity, Task, TaskState
+from livedbg.model import Diagnostic, EdgeKind, Evidence, Severity, Task, TaskState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -183,10 +183,22 @@ def test_a_stall_of_several(certain: str, words: str) -> None:
     assert (found.since_wall_ns, found.roots) == (BEGAN + 1, (R4, R1))
     assert found.entities == (R4, R1, "core:ascend/9", "core:ascend/8")
     assert "2 tasks wait behind them" in found.sentence
+    job.edge(EdgeKind.DEPENDS_ON, R4, R1)  # a root that waits for another one is not behind them
+    assert "2 tasks wait behind them" in job.stalled().sentence
     alone = dumped((R4,)).set_task(4, TaskState.RUNNING)
     assert "behind" not in alone.stalled().sentence
     alone.edge(EdgeKind.DEPENDS_ON, R3, R4)
     assert "1 task waits behind it, 1 directly." in alone.stalled().sentence
+
+
+def test_of_two_roots_that_wait_for_each_other_neither_is_behind() -> None:
+    job = dumped((R4, R1)).set_task(4, TaskState.RUNNING)
+    for one, other in ((R1, R4), (R4, R1)):
+        job.edge(EdgeKind.DEPENDS_ON, one, other)
+    assert (
+        "2 tasks wait behind them, 2 directly"
+        in job.say("run-state", "", R4, R1, **job.state, graph="yes").stalled().sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,6 +259,99 @@ def test_tasks_that_all_wait_can_never_go_on() -> None:
     listed.set_task(2, TaskState.SUBMITTED, evidence="err.txt:3")
     assert "can never be met" in listed.stalled().sentence
     assert "does not name the stuck task" in waiting().stalled().sentence  # they may be its future
+
+
+def crowd(tasks: int) -> Finding:
+    """So many tasks that all wait."""
+    job = waiting(sub_class="S4:dependency-deadlock")
+    job.say("run-state", "", **job.state | {"waiting": str(tasks)})
+    for number in range(4, tasks + 2):
+        job.set_task(number, TaskState.SUBMITTED, evidence=f"err.txt:{number}", evidence_text="[STALL] TASK")
+    return job.stalled()
+
+
+def test_of_many_tasks_that_all_wait_the_first_are_named_and_the_others_counted() -> None:
+    found = crowd(20)
+    assert found.sentence.startswith("20 tasks wait, and none is running or ready")
+    assert "(r0t2 (K2), r0t3 (K3), r0t4 (K4), r0t5 (K5), r0t6 (K6), r0t7 (K7) and 14 more)" in found.sentence
+    assert len(found.entities) == 20
+    assert [one.source for one in found.evidence] == [f"err.txt:{number}" for number in range(4, 10)]
+
+
+def test_of_very_many_tasks_that_all_wait_a_thousand_are_listed() -> None:
+    assert [len(crowd(tasks).entities) for tasks in (999, 1_000, 1_001)] == [999, 1_000, 1_000]
+
+
+def test_of_several_roots_the_first_is_that_of_the_next_step() -> None:
+    def steps(*roots: str) -> str:
+        job = dumped(roots).set_task(4, TaskState.READY, buffered="yes")
+        return job.stalled().next[0]
+
+    assert steps(R1, R4).startswith("check K1 for an endless loop")
+    assert steps(R4, R1).startswith("check whether K4 must start on more cores at once")
+    nameless = dumped(("task:ascend/r0t9",))
+    unknown = Task(id="task:ascend/r0t9", system="ascend", name="r0t9", state=TaskState.RUNNING)
+    nameless.store.apply(ev.TasksSeen(tasks=(unknown,), **nameless.stamp()))
+    recipes = [step.split()[3] for step in nameless.stalled().next if "--recipe" in step]
+    assert nameless.stalled().next[0].startswith("check its kernel for an endless loop")
+    assert recipes == ["ascend-log", "ascend-deps=enable-dep-gen"]
+
+
+@pytest.mark.parametrize(("first", "last", "log"), [(R1, R4, False), (R4, R1, True)])
+def test_of_several_roots_the_kernel_of_the_first_is_to_be_known(first: str, last: str, log: bool) -> None:
+    job = dumped((first, last))
+    unknown = Task(id=R4, system="ascend", name="r0t4", state=TaskState.RUNNING)
+    job.store.apply(ev.TasksSeen(tasks=(unknown,), **job.stamp()))
+    assert any("--recipe ascend-log" in step for step in job.stalled().next) == log
+
+
+def test_a_run_whose_orchestration_code_has_not_returned() -> None:
+    def built(**state: str) -> Job:
+        job = Job((), quiet="yes", building="yes", **state)
+        for number in (1, 2, 3):
+            job.set_task(number, TaskState.COMPLETED)
+        job.later(20 * SECOND)
+        return job
+
+    alive = built()
+    alive.process(7)
+    found, open_end = alive.stalled(), built().stalled()
+    assert (found.state, open_end.state) == (VerdictState.STALLED, VerdictState.UNKNOWN)
+    assert found.sentence.startswith("The orchestration code has not returned, and no task has started.")
+    assert open_end.sentence.endswith("It hung, or died: no exit status.")
+    reported = built().say("timeout-exit", "The watchdog ended the run.").stalls()
+    assert len(reported) == 1 and "does not name the stuck task" in reported[0].sentence
+
+
+def test_what_reports_a_stall_is_its_evidence() -> None:
+    def line(source: str) -> Evidence:
+        return Evidence(kind="log", source=source, text=source)
+
+    job = Job()
+    for place, code in enumerate(("stall-summary", "tensor-wait-timeout", "runtime-failed", "cann-code")):
+        said = Diagnostic(
+            id=f"ascend/{code}",
+            system="ascend",
+            code=code,
+            severity=Severity.WARNING,
+            sentence="x",
+            attributes={"scope": "ascend"},
+            evidence=(line(f"err.txt:{place}"),),
+        )
+        job.store.apply(ev.DiagnosticSeen(diagnostic=said, **job.stamp()))
+    assert [one.source for one in job.stalled().evidence] == [f"err.txt:{place}" for place in range(4)]
+
+
+def test_a_deadlock_of_flags_is_said_after_the_task() -> None:
+    plain = dumped().stalled().sentence
+    found = dumped().say("flag-cycle", "Cores 8 and 9 wait for each other's flags.").stalled()
+    assert found.sentence == f"{plain} Cores 8 and 9 wait for each other's flags."
+
+
+def test_an_orchestrator_that_waits_for_a_full_ring_is_not_named_beside_it() -> None:
+    job = dumped().say("ring-full", "Ring 1 is full: 16 of 16.", "ring:ascend/1")
+    job.waits("task:ascend/orchestrator", R1)
+    assert job.stalled().entities == (R1, "core:ascend/8", "ring:ascend/1")
 
 
 def test_an_orchestrator_that_submits_no_more_hangs() -> None:

@@ -13,6 +13,8 @@ from livedbg.adapters.ascend.messages import Fields, classify
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.stalls import Stall, StallReader
+from livedbg.adapters.ascend.timeouts import Limit
+from livedbg.linux.load import Load
 from livedbg.model import Diagnostic, TaskState
 
 BEGAN, NOW = 1_000, 9_000
@@ -344,7 +346,7 @@ def test_a_stall_of_the_resolution_thread_leaves_returned_kernels_deferred() -> 
     rounds = Rounds().dispatch(1, 8).dispatch(2, 9)
     rounds.run.counts.running = 7
     stall = resolved(rounds, "0/3")
-    assert (stall.exit, stall.orchestrator_done, stall.ready) == (True, True, {1, 2})
+    assert (stall.exit, stall.orchestrator_done, stall.ready, stall.idle) == (True, True, {1, 2}, 0)
     assert rounds.states() == {1: TaskState.READY, 2: TaskState.READY}
     assert all(rounds.run.tasks[raw].deferred and not rounds.run.tasks[raw].cores for raw in (1, 2))
     assert {rounds.run.tasks[raw].since_wall_ns for raw in (1, 2)} == {BEGAN}
@@ -372,8 +374,13 @@ def test_what_a_round_says_as_diagnostics() -> None:
     attributes = going_on["stall-summary"].attributes
     assert (attributes["drained"], attributes["sub_class"], attributes["sub_class_by"]) == ("no", "", "")
     assert "orch_done" not in attributes
+    assert attributes["code"] == "code 100, SCHEDULER_TIMEOUT"
     counted = diagnosed(Stall(100, mark(), exit=True), completed=0, total=4, running=1)["timeout-exit"]
     assert counted.sentence.endswith("; 0 of 4 tasks are done.")
+    assert counted.sentence.startswith("The scheduler's watchdog ended the run (S1:running-stalled: ")
+    assert counted.attributes["advice"] and not attributes["advice"]
+    classless = diagnosed(Stall(100, mark(), exit=True))["timeout-exit"]
+    assert classless.sentence == "The scheduler's watchdog ended the run; its line has no counts."
     assert counted.attributes["sub_class_by"] == "counts" and counted.attributes["sub_class"].startswith("S1")
 
 
@@ -392,3 +399,35 @@ def test_each_core_that_was_not_collected_is_named() -> None:
         ("core:ascend/8", "task:ascend/r0t1"),
         ("core:ascend/9", "task:ascend/r0t2"),
     ]
+
+
+def doubted(idle: int, **changes: int) -> dict[str, Diagnostic]:
+    """What is said of a watchdog that fired after 5 s, with core 9 idle."""
+    job = Job(Names())
+    job.timeouts.add("scheduler", mark(), Limit(5.0, "said by the log"))
+    job.run.core(9)
+    if "stuck" in changes:
+        job.run.core(changes["stuck"]).stuck = True
+    job.trouble.unacknowledged = changes.get("unacknowledged", 0)
+    if "load" in changes:
+        job.loads.add(NOW, Load(float(changes["load"]), changes["load"], 16))
+    return {said.code: said for said in stall_diagnostics(job, Stall(idle, mark(), exit=True))}
+
+
+@pytest.mark.parametrize(("idle", "starved"), [(0, False), (1, True), (1_499, True), (1_500, False)])
+def test_a_scheduler_that_turned_its_loop_too_seldom_was_starved(idle: int, starved: bool) -> None:
+    said = doubted(idle)
+    assert ("watchdog-starved" in said) == starved
+    assert not starved or said["watchdog-starved"].attributes["load"] == ""
+
+
+def test_a_core_that_hangs_proves_a_stall_however_starved_the_scheduler_was() -> None:
+    assert list(doubted(10, stuck=8)) == list(doubted(10, unacknowledged=1)) == ["timeout-exit"]
+
+
+def test_how_busy_the_machine_was_is_said_beside_a_time_out() -> None:
+    starved, went = doubted(10, load=40), doubted(5_000, load=40)
+    assert starved["watchdog-starved"].attributes["load"].startswith("load 40.0 on 16 CPUs")
+    assert "machine-busy" not in starved and "watchdog-starved" not in went
+    assert went["machine-busy"].attributes["load"].startswith("load 40.0 on 16 CPUs")
+    assert list(doubted(5_000, load=1)) == ["timeout-exit"] == list(doubted(5_000))

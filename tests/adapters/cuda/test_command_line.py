@@ -57,13 +57,25 @@ def test_a_running_process_s_driver_log_environment_and_standard_error(
         env={**os.environ, "CUDA_LOG_FILE": str(tmp_path / "cuda.log"), "CUDA_LAUNCH_BLOCKING": "1"},
     )
     code, found = report(target.pid)
-    assert code == 11
+    assert (code, found["verdict"]["state"]) == (5, "unknown")
+    said = f"The CUDA context is lost, and process {target.pid} ("
+    assert said in found["verdict"]["sentence"] and "still lives" in found["verdict"]["sentence"]
     (fault,) = (finding for finding in found["findings"] if finding["rule"] == "cuda-fault")
     assert "reported at step (train.py:14)" in fault["sentence"]
     assert "The driver's log has it first from cuStreamSynchronize" in fault["sentence"]
     assert "CUDA_LAUNCH_BLOCKING=1" in fault["sentence"] and not fault["inferred"]
     assert any(entity.endswith(f"/{target.pid}") for entity in fault["entities"])
     assert {proof["source"].partition(":")[0] for proof in fault["evidence"]} == {"err.log", "cuda.log"}
+    told = (tmp_path / "err.log").read_bytes()
+    with (tmp_path / "err.log").open("a") as log:
+        log.writelines(f"epoch {number} of 90, loss 0.7\n" for number in range(10))
+    _, found = report(target.pid)
+    (fault,) = (finding for finding in found["findings"] if finding["rule"] == "cuda-fault")
+    assert "handled or survived" in fault["sentence"] and "still lives" not in fault["sentence"]
+    target.kill()
+    (tmp_path / "err.log").write_bytes(told)
+    code, found = report("--logs", tmp_path / "err.log")  # nobody is alive that could still be in that context
+    assert (code, found["verdict"]["state"]) == (11, "crashed")
 
 
 def test_a_big_log_stays_bounded(tmp_path: Path) -> None:

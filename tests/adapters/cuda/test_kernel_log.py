@@ -13,7 +13,7 @@ from livedbg.adapters.cuda.kernel_log import KernelLog
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from tests.conftest import Target, eventually
+from tests.conftest import Target, eventually, seen_when
 
 
 def record(pid: int, number: int, since_boot_s: float, rest: str = "Ch 00000008") -> str:
@@ -88,12 +88,16 @@ def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], t
             file.write(
                 record(target.pid, 31, now_s, "MMU Fault: faulted @ 0x7f_00000000. Fault is of type FAULT_PDE X_READ")
             )
-        eventually(lambda: bool(view.latest().diagnosis.findings.get("F1")), 100)
-        update = view.latest()
+        update = seen_when(
+            lambda now: "cuda-xid" in {found.rule for found in now.diagnosis.findings.values()}, view.latest, 100
+        )
         chief = update.diagnosis.findings["F1"]
-        assert chief.rule == "cuda-xid" and "Xid 31" in chief.sentence and chief.state == "crashed"
+        assert chief.rule == "cuda-xid" and "Xid 31" in chief.sentence and "still lives" in chief.sentence
+        assert chief.state == "unknown" and chief.decides
         assert chief.entities == (f"process:box/{target.pid}",)
         assert next(log.text for log in update.snapshot.recent_logs).startswith("NVRM: Xid")
         assert len(update.snapshot.diagnostics) == 1
+        target.kill()
+        eventually(lambda: view.latest().diagnosis.verdict.state == "crashed", 100)
     finally:
         view.stop()

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from livedbg.adapters.cuda.device_lines import DeviceStops, device_assert
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.verdict import exit_code
-from livedbg.model import Severity
-from livedbg.model.events import LaunchesSeen
+from livedbg.model import Severity, ThreadState
+from livedbg.model.events import LaunchesSeen, ProcessSeen
 from livedbg.model.launches import Launch, LaunchTrail
 from livedbg.model.snapshot import Snapshot
 from tests.adapters.cuda.fixture_logs import FIXTURES, PID, STAMP, fixture, read, target
@@ -175,7 +176,33 @@ def test_xids_of_other_processes_decide_nothing_but_those_of_the_gpu_do() -> Non
     seen = read(fixture("kernel"), process=target())
     by_number = {f.sentence.split()[1]: f for f in seen.findings if f.rule == "cuda-xid"}
     assert by_number["31"].state is None and "not one of the target's processes" in by_number["31"].sentence
-    assert by_number["79"].state == "crashed"
+    assert by_number["79"].state == "unknown" and not by_number["79"].decides  # it may be a GPU that it does not use
+    assert "still lives" in by_number["79"].sentence
+    over = {f.sentence.split()[1]: f for f in read(fixture("kernel"), process=target(exited=True)).findings}
+    assert over["79"].state == "crashed"
+
+
+@pytest.mark.invariant("living.L1")
+@pytest.mark.parametrize("name", ["illegal", "assert", "memcheck", "coredump", "driver_lost", "waits"])
+def test_L1_a_fault_is_no_crash_while_its_process_lives(name: str) -> None:
+    alive, ended = read(fixture(name), process=target()), read(fixture(name), process=target(exited=True))
+    zombie = read(fixture(name), process=structs.replace(target(), state=ThreadState.ZOMBIE))
+    alone = read(fixture(name))
+    assert [seen.diagnosis.verdict.state for seen in (alive, ended, zombie, alone)] == ["unknown", *["crashed"] * 3]
+    sentence = alive.diagnosis.verdict.sentence
+    lost = "The CUDA context is lost, and process 4711 (train) still lives: every CUDA call in that context fails."
+    assert ("Process 4711 (train) still lives." if name == "waits" else lost) in sentence
+    assert exit_code(alive.diagnosis.verdict, alive.findings) == 5
+    assert "livedbg stacks 4711" in "\n".join(alive.chief.next)
+
+
+@pytest.mark.invariant("living.L1")
+def test_L1_of_a_log_of_nobody_any_target_that_lives_may_be_the_one() -> None:
+    """Logs that were named beside a process: it is not known who wrote them."""
+    others = structs.replace(target(), id="process:box/1", pid=1, target=False)
+    for process, state in ((target(), "unknown"), (target(exited=True), "crashed"), (others, "crashed")):
+        seen = read(fixture("illegal"), before=[ProcessSeen(process=process, **STAMP())])
+        assert seen.diagnosis.verdict.state == state
 
 
 @pytest.mark.invariant("error_diagnostics.B1")

@@ -16,7 +16,10 @@ from livedbg.session.live import LiveView
 from livedbg.touch import attach, inspector
 from tests.conftest import Target, eventually
 
-__all__ = ["Tracing", "functions", "take_time", "tell"]
+__all__ = ["HITS_S", "Tracing", "functions", "take_time", "tell"]
+
+HITS_S = 240.0
+"""How long hits may take on a busy machine: each waits for its stack."""
 
 
 def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +67,7 @@ class Tracing:
 
     def hits_after(self, count: int) -> list[ExceptionHit]:
         """The hits once there are so many calls."""
-        eventually(lambda: sum(hit.count for hit in self.hits) >= count, 240)
+        eventually(lambda: sum(hit.count for hit in self.hits) >= count, HITS_S)
         return self.hits
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""One gdb a process, whoever asks for it."""
+"""One unwinding process a session, or one gdb a process, whoever asks for it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from livedbg.gdbmi import find_gdb
 from livedbg.model.intents import Catch, Glance
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
-from tests.adapters.exceptions.catching import tell
+from livedbg.unwind.unwinder import Unwinder
+from tests.adapters.exceptions.catching import HITS_S, tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
 
-def gdbs() -> set[int]:
-    """The gdbs that we have started and that still run."""
+def running(name: str) -> set[int]:
+    """The processes of a name that we have started and that still run."""
     found = set()
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-            if child.name() == "gdb" and child.status() != psutil.STATUS_ZOMBIE:
+            if child.name() == name and child.status() != psutil.STATUS_ZOMBIE:
                 found.add(child.pid)
     return found
 
@@ -39,15 +41,16 @@ def gdbs() -> set[int]:
 async def test_O1_the_last_one_ends_it() -> None:
     gdb = find_gdb(None)
     assert gdb is not None
-    one, other = UnwinderPool.shared(gdb), UnwinderPool.shared(gdb)
+    one, other = UnwinderPool.shared(gdb, drgn=False), UnwinderPool.shared(gdb, drgn=False)
     assert one is other
     unwinder = await one.of(os.getpid())
+    assert isinstance(unwinder, Unwinder)
     assert await other.of(os.getpid()) is unwinder
     await one.close()
     assert unwinder.alive
     await other.close()
     assert not unwinder.alive
-    fresh = UnwinderPool.shared(gdb)
+    fresh = UnwinderPool.shared(gdb, drgn=False)
     assert fresh is not one
     await fresh.close()
 
@@ -57,9 +60,10 @@ async def test_O2_one_that_is_at_work_is_not_ended(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("livedbg.unwind.pool._MOST", 1)
     gdb = find_gdb(None)
     assert gdb is not None
-    pool = UnwinderPool(gdb)
+    pool = UnwinderPool(gdb, drgn=False)
     try:
         first = await pool.of(os.getpid())
+        assert isinstance(first, Unwinder)
         async with first._one_at_a_time:
             await pool.of(os.getppid())
             assert first.alive
@@ -71,11 +75,16 @@ async def test_O2_one_that_is_at_work_is_not_ended(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
-def test_three_adapters_have_one_gdb(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> None:
+@pytest.mark.parametrize("engine", ["gdb", "livedbg-unwind"])
+def test_three_adapters_have_one_process_that_unwinds(
+    engine: str, build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    if engine != "gdb" and not usable():
+        pytest.skip("drgn is not installed")
     target = spawn([build_target("throws")])
-    request = Request(host="box", processes=(TargetProcess(target.pid),))
+    request = Request(host="box", processes=(TargetProcess(target.pid),), gdb="gdb" if engine == "gdb" else None)
     view = LiveView(request, adapters=[ProcAdapter(), NativeAdapter(), GlanceAdapter(), ExceptionsAdapter()])
-    before = gdbs()
+    before = running(engine)
     view.start()
     try:
         process = f"process:box/{target.pid}"
@@ -85,8 +94,8 @@ def test_three_adapters_have_one_gdb(build_target: Callable[..., Path], spawn: C
         eventually(lambda: any(point.engine for point in view.latest().snapshot.catchpoints.values()))
         eventually(lambda: view.latest().snapshot.catchpoints["C1"].state == "armed")
         tell(target, "runtime said so")
-        eventually(lambda: any(hit.stack for hit in view.latest().snapshot.exceptions.values()))
-        assert len(gdbs() - before) == 1
+        eventually(lambda: any(hit.stack for hit in view.latest().snapshot.exceptions.values()), HITS_S)
+        assert len(running(engine) - before) == 1
     finally:
         view.stop()
-    eventually(lambda: gdbs() <= before)
+    eventually(lambda: running(engine) <= before)

@@ -162,7 +162,7 @@ def test_a_throw_is_seen_with_variables_and_source_and_the_target_goes_on(
     tell(thrower, "runtime again")
     assert answer(thrower) == 2
     session.view.stop()
-    assert set(child_pids(os.getpid())) <= before  # no gdb and no guard
+    eventually(lambda: set(child_pids(os.getpid())) <= before)  # no gdb and no guard
 
 
 def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable[..., Watch], engine: str) -> None:
@@ -199,7 +199,8 @@ def test_J5_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watc
 def test_J5_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     thrower: Target, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopper, "_UNWANTED_MOST", 1)  # two in a second: a busy box has no more
+    monkeypatch.setattr(stopper, "_UNWANTED_MOST", 1)
+    monkeypatch.setattr(stopper, "_UNWANTED_S", 600.0)  # a stop on a busy machine may take more than a second
     monkeypatch.setattr(stopper, "_LEARN", 1000)
     session = watch(thrower.pid)
     session.catch("std::runtime_error")
@@ -310,14 +311,13 @@ def test_J1_what_others_throw_meanwhile_goes_on_and_is_counted(
     tid = int(stopped.rpartition("/")[2])
     assert read_stat(target.pid, tid).state is ThreadState.TRACED
 
-    def others_run() -> bool:
-        return all(
-            read_stat(target.pid, other).state is not ThreadState.TRACED
-            for other in thread_ids(target.pid)
-            if other != tid
-        )
+    others, seen_running = set(thread_ids(target.pid)) - {tid}, set[int]()
 
-    eventually(others_run)
+    def each_other_runs() -> bool:  # at one time or another: each of them stops again at its next throw
+        seen_running.update(o for o in others if read_stat(target.pid, o).state is not ThreadState.TRACED)
+        return seen_running == others
+
+    eventually(each_other_runs)
     session.view.send(Resume(catchpoint=session.point.id))
     eventually(lambda: sum(hit.count for hit in session.hits) >= 2)  # equal ones are one hit with a count
 

@@ -21,7 +21,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 from tests.adapters.glance.conftest import Spinners, goes_on, untouched
-from tests.conftest import Target, eventually
+from tests.conftest import Target, eventually, seen_when
 
 PYTHON = """
 import threading
@@ -51,8 +51,7 @@ class Watch:
         return self.process.replace("process:", "thread:") + f"/{tid}"
 
     def until(self, true: Callable[[Snapshot], bool]) -> Snapshot:
-        eventually(lambda: true(self.view.latest().snapshot), 100)
-        return self.view.latest().snapshot
+        return seen_when(true, lambda: self.view.latest().snapshot, 100)
 
     def glance(self, *tids: int) -> None:
         self.until(lambda s: bool(s.threads))

@@ -25,7 +25,8 @@ from livedbg.model import ThreadState
 from livedbg.session.launch import launch
 from livedbg.touch.glance import Glanced, _Work, glance
 from livedbg.unwind.capture import StackReader
-from livedbg.unwind.unwinder import Unwinder, Unwound
+from livedbg.unwind.unwinder import Unwinder
+from livedbg.unwind.unwound import Unwound
 from tests.adapters.glance.conftest import Spinners, goes_on, look, look_at_all, untouched
 from tests.conftest import Target, eventually
 from tests.touch.health import guards

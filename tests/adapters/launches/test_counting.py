@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 
+from livedbg.adapters.launches import counting
 from livedbg.adapters.launches.counting import _ROUNDS, LaunchCount
 
 
@@ -21,10 +24,14 @@ class FakeTally:
         self.made.append(self)
 
     def total(self) -> int:
-        return len(self.threads)
+        return len(self.threads) + len(LAUNCHED_NS)
 
     def close(self) -> None:
         self.closed = True
+
+
+LAUNCHED_NS: list[int] = []
+"""When somebody has launched something (CLOCK_MONOTONIC)."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +39,24 @@ def tallies(monkeypatch: pytest.MonkeyPatch) -> list[FakeTally]:
     """Those that are made."""
     monkeypatch.setattr("livedbg.adapters.launches.counting.Tally", FakeTally)
     FakeTally.made = []
+    LAUNCHED_NS.clear()
     return FakeTally.made
+
+
+@pytest.mark.invariant("counting.C1")
+def test_C1_who_launches_whenever_this_thread_sleeps_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a busy machine, where a thread that sleeps for a moment gets its CPU back after many launches."""
+
+    def sleep(_seconds: float) -> None:
+        LAUNCHED_NS.append(time.monotonic_ns())
+
+    monkeypatch.setattr(counting, "time", SimpleNamespace(sleep=sleep, monotonic_ns=time.monotonic_ns))
+    count = LaunchCount()
+    count.tally((), lambda: (), sampled=False)
+    for _ in range(5):
+        sleep(0)
+        counted, cut_ns = count._cut()
+        assert counted == sum(launched_ns <= cut_ns for launched_ns in LAUNCHED_NS)
 
 
 @pytest.mark.invariant("counting.C2")

@@ -15,16 +15,23 @@ from unittest.mock import Mock
 
 import pytest
 
+from livedbg.adapters.cuda.commands.launches import _lines
 from livedbg.adapters.cuda.launch_functions import CUDA_LAUNCHES, FUNCTIONS, LOOKUPS
+from livedbg.adapters.launches import LaunchesAdapter
 from livedbg.adapters.launches.budget import Budget, Detail
 from livedbg.adapters.launches.tracer import LaunchTracer, Traced
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.commands.launch_tracing import trace_launches
+from livedbg.commands.sessions import started
 from livedbg.linux import memory
-from livedbg.model import ids
+from livedbg.model import SourceStatus, ids
 from livedbg.model.launches import LaunchTrail
 from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions, all_functions, is_nested
 from livedbg.probes.perf import PerfEvents
 from livedbg.probes.places import Found, find_places
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from livedbg.text.sanitize import clean_line
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
@@ -235,13 +242,23 @@ def test_the_command_ends_after_its_time(launcher: Target) -> None:
 
 
 @needs_probes
-def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target) -> None:
+def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a second try: a thread that gets no CPU meanwhile launches nothing, and each launch is traced again."""
+    monkeypatch.setattr("livedbg.adapters.launches.budget._FIRST_PAUSE_S", 3600.0)
     launcher.stdin.write(b"driver 1000000000000000 0\n")
-    with beside("launches", str(launcher.pid), "--for", "600", "--budget", "0.1") as command:
-        command.until_said("Launches are not traced for now: at ")
-        command.interrupt()
-        printed = command.end(0)
+    request = Request(host="box", processes=(TargetProcess(launcher.pid),), tree=False, stacks="none")
+    with started(LiveView(request, adapters=[ProcAdapter(), LaunchesAdapter()])) as view:
+        trace_launches(view, [f"process:box/{launcher.pid}"], 0.001)
+        eventually(lambda: any(map(is_off, view.latest().snapshot.statuses.values())), LONG_S)
+    snapshot = view.latest().snapshot
+    (trail,) = snapshot.launches.values()
+    printed = "\n".join(_lines(snapshot, trail, 5))
     assert "before there were too many to trace each one" in printed and "recently" not in printed
+
+
+def is_off(status: SourceStatus) -> bool:
+    """Whether it is said that there are too many launches even to count them."""
+    return status.source == "launches" and "Launches are not traced for now: at " in status.sentence
 
 
 def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> None:

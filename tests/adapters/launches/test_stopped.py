@@ -198,7 +198,7 @@ def test_an_asynchronous_error_names_what_was_launched_last(started: Target, tmp
         fault.sentence.partition("first): ")[2].split(". ")[0].split(", ")
     )
     assert {"cudaLaunchKernel", "cudaLaunchKernelExC"} & {proof.source.partition(" ")[0] for proof in fault.evidence}
-    assert found.verdict.state is VerdictState.CRASHED and fault.inferred
+    assert found.verdict.state is VerdictState.UNKNOWN and fault.inferred  # the process lives
 
 
 def kernels(view: LiveView) -> set[str | None]:

@@ -18,6 +18,7 @@ import pytest
 from livedbg.adapters.logfiles import LogAdapter, feed
 from livedbg.adapters.logfiles import adapter as adapter_module
 from livedbg.adapters.logfiles.catalogue import Catalogue
+from livedbg.logs import skim
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, SourceHealth
 from livedbg.model.events import CounterSeen, Event, Stamp
@@ -231,6 +232,44 @@ async def test_G1_G2_a_big_log_is_decoded_in_order_and_only_its_end_shown(
     assert len(set(watched.texts)) == len(watched.texts)
     (source,) = watched.state.log_sources.values()
     assert source.format == "simpler-device"
+
+
+ERRORS = ("[ERROR] f: no glue", "E0102 03:04:05.000006 77 a.cc:1] no glue either", "needle ERROR: understood")
+
+
+@pytest.mark.invariant("logfiles_feed.G3")
+@pytest.mark.parametrize("packed", [False, True])
+async def test_G3_error_lines_in_the_middle_of_a_big_log_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    monkeypatch.setattr(adapter_module, "_WHOLE_LIMIT", 0)
+    lines = [f"[INFO] f: noise {number}, 0 {'ERRORS' if number % 9 == 0 else 'errors'}" for number in range(40_000)]
+    for number, line in enumerate(ERRORS):
+        lines[20_000 + 1000 * number] = line
+    data = "\n".join([*lines, ""]).encode()
+    (tmp_path / f"a.log{'.gz' if packed else ''}").write_bytes(gzip.compress(data) if packed else data)
+    (tmp_path / "good.log").write_text("\n".join(line for line in lines if line not in ERRORS))
+    async with watching(tmp_path, once=True) as watched:
+        pass
+    found = {source.name.partition(".")[0]: source for source in watched.state.log_sources.values()}
+    bad, good = found["a"], found["good"]
+    assert (bad.errors, bad.first_error_line, bad.last_error, bad.unread) == (2, 20_001, ERRORS[1], 0)
+    assert (good.errors, good.first_error_line, good.unread) == (0, None, 0)
+
+
+@pytest.mark.invariant("logfiles_feed.G3")
+async def test_G3_how_much_of_a_log_full_of_error_lines_was_not_read_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter_module, "_WHOLE_LIMIT", 0)
+    monkeypatch.setattr(skim, "ALARMS_READ", 100)
+    data = b"[ERROR] f: no glue\n" * 100_000
+    (tmp_path / "a.log").write_bytes(data)
+    async with watching(tmp_path, once=True) as watched:
+        pass
+    (source,) = watched.state.log_sources.values()
+    assert 100 <= source.errors < 100_000 and source.first_error_line == 1
+    assert 0 < source.unread < len(data)
 
 
 async def test_a_file_is_read_once_under_all_its_names(tmp_path: Path) -> None:

@@ -30,8 +30,11 @@ from livedbg.session.pacing import Limit
 from livedbg.unwind import symbols
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.core import write_core
-from livedbg.unwind.unwinder import Unwinder, Unwound
-from tests.conftest import TARGETS, Target, eventually, settled
+from livedbg.unwind.helper_process import usable
+from livedbg.unwind.pool import UnwinderPool
+from livedbg.unwind.unwinder import Unwinder
+from livedbg.unwind.unwound import Unwound
+from tests.conftest import TARGETS, Target, eventually, seen_when, settled
 
 GDB = find_gdb() or ""
 BUILDS = {"O0": ("-O0",), "O2": ("-O2",), "O2-no-frame-pointer-stripped": ("-O2", "-s", "-rdynamic")}
@@ -66,6 +69,11 @@ async def unwind(pid: int) -> tuple[dict[int, Unwound], Unwinder]:
         await unwinder.close()
 
 
+def short(name: str) -> str:
+    """A function without its scope and arguments."""
+    return re.sub(r"<.*>", "", bare(name)).partition("(")[0].rpartition("::")[2]
+
+
 @pytest.mark.parametrize("build", BUILDS)
 async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
     build: str, build_target: Callable[..., Path], spawn: Callable[..., Target]
@@ -75,6 +83,8 @@ async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
     ours, unwinder = await unwind(target.pid)
     theirs = by_attaching(target.pid)
     assert set(ours) == set(theirs) and len(ours) == 65
+    if usable():
+        await by_drgn(target.pid, theirs, stripped="stripped" in build)
     for tid, unwound in ours.items():
         assert unwound.whole, (tid, unwound)
         assert [bare(frame.function) for frame in unwound.frames if not frame.function.startswith("0x")] == [
@@ -86,6 +96,33 @@ async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
         assert {"take_gate", "wait_for_credit", "wait_for_events", "demo::Queue<long>::pop", "descend"} <= first
         assert all(frame.line for u in ours.values() for frame in u.frames if frame.function.startswith("descend"))
     assert unwinder.loaded
+
+
+OWN = {"take_gate", "wait_for_credit", "wait_for_events", "pop", "dispatch", "descend", "main"}
+
+
+async def by_drgn(pid: int, theirs: dict[int, list[str]], *, stripped: bool) -> None:
+    """Assert that drgn gives the same functions of the program, with columns and the names that .dynsym has.
+
+    Of the C library gdb invents frames for calls that replaced their caller.
+    """
+    pool = UnwinderPool(None)
+    try:
+        ours = await (await pool.of(pid)).unwind(capture(pid, procfs.thread_ids(pid)), 100)
+    finally:
+        await pool.close()
+    assert set(ours) == set(theirs)
+    for tid, unwound in ours.items():
+        assert unwound.whole, (tid, unwound)
+        named = [short(frame.function) for frame in unwound.frames if not frame.inlined]
+        assert [name for name in named if name in OWN] == [short(n) for n in theirs[tid] if short(n) in OWN]
+        assert all(frame.module for frame in unwound.frames)
+    frames = [frame for unwound in ours.values() for frame in unwound.frames]
+    first = {frame.function.partition("(")[0] for frame in frames if not frame.inlined}
+    assert {"take_gate", "wait_for_credit", "wait_for_events", "demo::Queue<long>::pop", "descend"} <= first
+    if not stripped:
+        assert "demo::Queue<long>::pop" in {frame.function for frame in frames}
+        assert all(frame.line and frame.column for frame in frames if frame.function == "descend")
 
 
 @pytest.fixture
@@ -233,8 +270,7 @@ def watching(pid: int, *, gdb: str | None = None) -> Iterator[LiveView]:
 
 
 def until(view: LiveView, true: Callable[[Snapshot], bool]) -> Snapshot:
-    eventually(lambda: true(view.latest().snapshot), 100)
-    return view.latest().snapshot
+    return seen_when(true, lambda: view.latest().snapshot, 200)
 
 
 def functions(stack: Stack) -> list[str]:
@@ -286,7 +322,7 @@ def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: py
     unwind = Unwinder.unwind
     limits: list[float] = []
 
-    async def first_too_late(self: Unwinder, copied: Capture, limit_s: float) -> dict[int, Unwound]:
+    async def first_too_late(self: Unwinder, copied: Capture, limit_s: float, **_: bool) -> dict[int, Unwound]:
         limits.append(limit_s)
         if len(limits) == 1:
             raise GdbTimeout("gdb did not answer.", "", "gdb-timeout")
@@ -297,7 +333,7 @@ def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: py
         return len(snapshot.stacks) == 9 and said == [SourceHealth.OK]
 
     monkeypatch.setattr(Unwinder, "unwind", first_too_late)
-    with watching(waiting.pid) as view:
+    with watching(waiting.pid, gdb=GDB) as view:
         until(view, done)
     assert len(limits) == 2
 
@@ -319,7 +355,7 @@ def test_a_gdb_that_lets_us_wait_is_named(waiting: Target, monkeypatch: pytest.M
     monkeypatch.setattr(adapter, "_SILENT_S", 0.05)
     named = threading.Event()
 
-    async def silent(self: Unwinder, copied: Capture, limit_s: float) -> dict[int, Unwound]:
+    async def silent(self: Unwinder, copied: Capture, limit_s: float, **_: bool) -> dict[int, Unwound]:
         await asyncio.to_thread(named.wait, 100)
         return {}
 
@@ -327,7 +363,7 @@ def test_a_gdb_that_lets_us_wait_is_named(waiting: Target, monkeypatch: pytest.M
         return {t.health for t in snapshot.statuses.values() if t.code == "gdb-slow" and GDB in t.sentence}
 
     monkeypatch.setattr(Unwinder, "unwind", silent)
-    with watching(waiting.pid) as view:
+    with watching(waiting.pid, gdb=GDB) as view:
         until(view, lambda s: SourceHealth.DEGRADED in said(s))
         named.set()
         until(view, lambda s: {t.health for t in s.statuses.values() if t.code == "gdb-slow"} == {SourceHealth.OK})

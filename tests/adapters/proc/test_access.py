@@ -15,7 +15,7 @@ import pytest
 from livedbg.linux import access
 from livedbg.linux.access import Problem
 from livedbg.linux.procfs import process_ids, read_stat, status_fields
-from livedbg.model import SourceHealth, ThreadState
+from livedbg.model import UNSEEN_RUNTIME, SourceHealth, ThreadState
 from livedbg.model.errors import TargetDenied, TargetError, TargetGone, TargetUnsuitable
 from livedbg.session import hostinfo
 from tests.adapters.proc.conftest import at_rest
@@ -193,6 +193,21 @@ def test_unknown_libc_is_marked(build_target: Callable[..., Path], spawn: Callab
     (resource,) = snapshot.resources.values()
     assert resource.kind == "futex"
     assert "layouts not known" in resource.attributes["libc"]
+
+
+def test_a_runtime_says_more_than_an_unknown_libc(
+    build_target: Callable[..., Path], spawn: Callable[..., Any], observe: Any, tmp_path: Path
+) -> None:
+    """A Go program is static, and has no C library: what can't be seen are its goroutines."""
+    options = ("-static", "-nostdlib", "-nostartfiles", "-ffreestanding", "-fno-stack-protector")
+    program = tmp_path / "gopher"
+    program.write_bytes(build_target("nolibc", *options).read_bytes() + b"\xff Go buildinf:")
+    program.chmod(0o755)
+    target = spawn([program])
+    at_rest(target.pid)
+    (status,) = observe(target.pid).statuses.values()
+    assert status.code == UNSEEN_RUNTIME
+    assert "runs in the Go runtime" in status.sentence
 
 
 def test_foreign_machine_has_a_code(monkeypatch: pytest.MonkeyPatch) -> None:

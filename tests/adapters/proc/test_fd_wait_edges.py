@@ -403,6 +403,19 @@ def test_descriptors_are_named_by_their_kind_or_path(monkeypatch: pytest.MonkeyP
     assert waits.name(20) == "/dev/pts/0"
 
 
+@pytest.mark.parametrize(("length", "shown"), [(200, "/" + 199 * "x"), (201, "/" + 198 * "x" + "…")])
+def test_a_long_path_is_cut(length: int, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/" + (length - 1) * "x"
+    machine = Machine({4: Descriptor(4, "tty", path, "", 9), 3: FIFO._replace(link=path)})
+    waits = machine.waits(monkeypatch)
+    assert waits.name(4) == shown
+    tty, pipe = waits.waited(4, "r", polled=False)[0], waits.waited(3, "r", polled=False)[0]
+    assert (tty.wakers.outside, attributes(tty)["path"]) == (f"a key of {shown}", shown)
+    assert pipe.resource is not None and pipe.resource.name == shown
+    address = Machine({5: SOCKET}, sockets={50: TCP._replace(local=path)}).waits(monkeypatch)
+    assert address.socket_address(5) == shown
+
+
 def test_only_a_socket_has_an_address_and_a_time_limit_is_of_the_socket_that_was_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

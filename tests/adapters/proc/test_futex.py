@@ -128,11 +128,12 @@ def test_a_mutex_says_its_kind_its_count_and_whether_it_is_locked() -> None:
     assert found({0: 0}).state == "unlocked"
     assert (found({}).waits_in, found({}, 1).waits_in) == ("pthread_mutex_lock", "pthread_mutex_timedlock")
     assert found({}).evidence == "mutex 0x5000 owner word = 77, lock word = 2"
+    assert not found({}).inferred  # the owner is a living thread
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "found"),
-    [(64, 0x80002, "mutex"), (64, 0x80001, "futex"), (0, 0x80002, "futex"), (64, 2, "mutex")],
+    [(64, 0x80002, "mutex"), (64, 0x80001, "futex"), (64, 0x80003, "futex"), (0, 0x80002, "futex"), (64, 2, "mutex")],
 )
 def test_a_mutex_with_a_priority_ceiling_has_it_in_its_upper_bits(kind: int, value: int, found: str) -> None:
     assert kind_of(WAIT | PRIVATE, value, MUTEX | {0: value, 16: kind}) == found
@@ -153,6 +154,7 @@ def test_a_bitset_wait_on_the_word_of_a_mutex_needs_a_living_owner() -> None:
         (0x0000004D, 0x8000004D, 0, "futex"),
         (0x80000063, 0x80000063, 0, "futex"),  # 99 is no thread
         (0x80000063, 0x80000063, 16, "mutex"),  # but of a robust mutex
+        (0x80000063, 0x80000063, 1023, "mutex"),
         (0x80000063, 0x80000063, 1024 + 16, "futex"),
         (0x80000000, 0x80000000, 0, "futex"),
         (0x80000000 | PID_MAX, 0x80000000 | PID_MAX, 16, "futex"),
@@ -193,21 +195,30 @@ def test_a_join_waits_on_the_shared_tid_word_of_a_living_thread(
 
 
 @pytest.mark.parametrize(
-    ("above", "operation", "timed", "parked"),
+    ("above", "operation", "timed", "words", "parked"),
     [
-        (0, WAIT_BITSET, False, True),
-        (511, WAIT_BITSET, False, True),
-        (512, WAIT_BITSET, False, False),
-        (-1, WAIT_BITSET, False, False),
-        (16, WAIT, False, False),
-        (16, WAIT_BITSET, True, False),
+        (0, WAIT_BITSET, False, (0, 0), True),
+        (511, WAIT_BITSET, False, (0, 0), True),
+        (512, WAIT_BITSET, False, (0, 0), False),
+        (-1, WAIT_BITSET, False, (0, 0), False),
+        (16, WAIT, False, (0, 0), False),
+        (16, WAIT_BITSET, True, (0, 0), False),
+        (16, WAIT_BITSET, False, (1, 0), False),  # glibc parks on a word that stays 0
+        (16, WAIT_BITSET, False, (0, 1), False),
     ],
 )
 def test_a_parked_thread_waits_on_a_word_of_its_own_stack(
-    above: int, operation: int, timed: bool, parked: bool
+    above: int, operation: int, timed: bool, words: tuple[int, int], parked: bool
 ) -> None:
-    found = classify(call(0x7000 + above, operation | PRIVATE, 0, int(timed)), around(0, {0: 5}), live)
+    found = classify(call(0x7000 + above, operation | PRIVATE, words[0], int(timed)), around(0, {0: words[1]}), live)
     assert (found.kind == "parked") == parked
+    assert found.inferred or not parked
+
+
+def test_a_thread_that_is_not_parked_may_wait_for_a_condition_variable_on_its_stack() -> None:
+    memory = around(40, {0: 2, 16: 2, 36: 8})
+    assert classify(call(0x7028, WAIT_BITSET | PRIVATE, 0), memory, live).kind == "parked"
+    assert classify(call(0x7028, WAIT_BITSET | PRIVATE, 0), memory, live, parks=False).kind == "cond"
 
 
 RWLOCK = {0: 0, 4: 1, 8: 3, 12: 3, 16: 0, 20: 0, 24: 77, 28: 0}
@@ -224,10 +235,14 @@ RWLOCK = {0: 0, 4: 1, 8: 3, 12: 3, 16: 0, 20: 0, 24: 77, 28: 0}
         ({28: 2}, 8, 3, "nothing"),
         ({16: 1}, 8, 3, "nothing"),
         ({20: 1}, 8, 3, "nothing"),
+        ({16: 1 << 24}, 8, 3, "nothing"),
+        ({20: 1 << 24}, 8, 3, "nothing"),
         ({24: 99}, 8, 3, "nothing"),
         ({24: 0, 0: 16}, 8, 3, "pthread_rwlock_rdlock of None"),
         ({24: 0, 0: 0, 4: 0}, 8, 3, "nothing"),
         ({8: 4}, 8, 3, "nothing"),
+        ({8: 1}, 8, 3, "pthread_rwlock_rdlock of 77"),
+        ({8: 2}, 8, 3, "pthread_rwlock_rdlock of 77"),
         ({8: 0}, 8, 3, "pthread_rwlock_rdlock of 77"),
         ({}, 8, 1, "nothing"),
         ({}, 8, 4, "nothing"),
@@ -348,6 +363,8 @@ def test_memory_that_is_too_short_is_not_looked_at() -> None:
         ({0: 4, 8: 5}, "cond"),
         ({0: 4, 8: 6}, "futex"),
         ({0: 4, 12: 1}, "futex"),
+        ({0: 0xFFFFFFFE, 12: 1}, "futex"),
+        ({4: 1, 8: 0xFFFFFFFE}, "cond"),
         ({0: 0, 4: 1, 8: 6}, "cond"),
         ({0: 0, 4: 1, 12: 1, 8: 2}, "futex"),
         ({0: 0, 4: 2, 12: 1}, "cond"),

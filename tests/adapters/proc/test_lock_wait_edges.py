@@ -10,14 +10,16 @@ import pytest
 from livedbg.adapters.proc import lock_waits
 from livedbg.adapters.proc.futex import AROUND
 from livedbg.adapters.proc.lock_waits import LockWaits
-from livedbg.adapters.proc.pi_cycles import PARKED
+from livedbg.adapters.proc.pi_cycles import PARKED, resolve_parked
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers
 from livedbg.adapters.proc.view import ProcessView
-from livedbg.adapters.proc.waits import Wait, Wakers
+from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
+from livedbg.linux import maps
 from livedbg.linux.abi import Abi
 from livedbg.linux.libc import Libc
 from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import Resource
 from tests.adapters.proc.test_futex import LOCK_PI, PRIVATE, WAIT, WAIT_BITSET, around
 
 PID, OTHER = 7, 8
@@ -181,7 +183,7 @@ def parked(
     )
     monkeypatch.setattr(lock_waits, "memory", memory)
     call = blocked(STACK + 16, WAIT_BITSET | PRIVATE, 0)
-    return memory, waits().describe(call, around(0, {0: 5}), 71)
+    return memory, waits().describe(call, around(0, {}), 71)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +199,12 @@ def parked(
         ({16: 31}, ""),
         ({16: 33}, "thread:box/7/77"),
         ({16: 1023 & ~128}, "thread:box/7/77"),
+        ({16: 1023}, "thread:box/7/77"),
         ({16: 1024 + 32}, ""),
         ({0: 71, 8: 71}, ""),  # its own
         ({0: 99, 8: 99}, ""),  # no thread
         ({0: 90, 8: 90}, ""),
+        ({0: 90, 8: 90, 16: 32 + 1}, ""),  # of its own process only
         ({0: 90, 8: 90, 16: 32 + 128}, "thread:box/8/90"),
     ],
 )
@@ -210,15 +214,17 @@ def test_a_parked_thread_wants_a_pi_mutex_that_another_thread_holds(
     _, wait = parked([0, 0x6000], {0x6000: PI | change}, monkeypatch)
     assert (wait.waits_in, wait.timed) == (PARKED, False)
     assert [h.entity for waited in wait.waited for h in waited.holders] == ([holder] if holder else [])
+    assert len(wait.waited) == bool(holder)
     assert all(waited.inferred and all(h.inferred for h in waited.holders) for waited in wait.waited)
 
 
 def test_only_words_of_the_stack_that_can_be_addresses_are_followed_and_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = [4096, 4104, 0x6000, 0x6004, 0x6000, 0xBAD000, 0x6100]
-    memory, wait = parked(words, {0x6000: PI | {16: 32 + 1}, 0x6100: PI | {16: 32 + 128}, 4104: PI}, monkeypatch)
-    assert memory.asked == [(STACK, 512), *((at, 24) for at in (4104, 0x6000, 0xBAD000, 0x6100))]
+    words = [4096, 0x6200, 4104, 0x6000, 0x6004, 0x6000, 0xBAD000, 0x6100]
+    objects = {0x6200: PI | {16: 0}, 0x6000: PI | {16: 32 + 1}, 0x6100: PI | {16: 32 + 128}, 4104: PI}
+    memory, wait = parked(words, objects, monkeypatch)
+    assert memory.asked[1:] == [(STACK, 512), *((at, 24) for at in (0x6200, 4104, 0x6000, 0xBAD000, 0x6100))]
     assert [waited.target for waited in wait.waited] == [
         "mutex:box/7/0x1008",
         "mutex:box/7/0x6000",
@@ -230,8 +236,51 @@ def test_only_words_of_the_stack_that_can_be_addresses_are_followed_and_each_onc
 
 
 def test_a_parked_thread_whose_stack_can_t_be_read_wants_nothing_that_is_known() -> None:
-    wait = waits().describe(blocked(STACK + 16, WAIT_BITSET | PRIVATE, 0), around(0, {0: 5}), 71)
+    wait = waits().describe(blocked(STACK + 16, WAIT_BITSET | PRIVATE, 0), around(0, {}), 71)
     assert (wait.waits_in, wait.waited) == (PARKED, ())
+
+
+def behind(tid: int, kind: str, owner: int) -> Wait:
+    """The wait of a thread for a lock of a kind that another thread holds."""
+    lock = f"mutex:box/7/{owner:#x}"
+    resource = Resource(id=lock, kind="mutex", name="mutex", attributes={"kind": kind})
+    return Wait("pthread_mutex_lock", False, (Waited(lock, "", resource, (Holding(f"thread:box/7/{owner}", ""),)),))
+
+
+@pytest.mark.invariant("pi_cycles.P1")
+@pytest.mark.parametrize(("kind", "wanted"), [("PI", ["thread:box/7/77"]), ("normal", [])])
+def test_only_who_waits_for_a_pi_mutex_waits_behind_a_parked_thread(
+    kind: str, wanted: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, wait = parked([], {}, monkeypatch)
+    found = {71: wait, 77: behind(77, kind, 71)}
+    resolve_parked("box", PID, found)
+    assert [waited.target for waited in found[71].waited] == wanted
+
+
+LIBC_CODE = maps.Mapping(0x1000, 0x2000, "r-xp", 0, "fe:00", 1, "/lib/libc.so.6", False)
+USERS_CODE = maps.Mapping(0x9000, 0xA000, "r-xp", 0, "fe:00", 2, "/app/engine", False)
+
+
+@pytest.mark.parametrize(
+    ("word", "static", "waits_in"),
+    [
+        (0x1234, False, PARKED),
+        (0x9234, False, "futex wait"),  # the object is in a frame of the engine, which called the library
+        (0xB234, False, PARKED),
+        (0x1234, True, "futex wait"),
+    ],
+)
+def test_an_object_in_a_frame_of_the_users_code_is_no_parked_thread(
+    word: int, static: bool, waits_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = USERS_CODE._replace(start=0xB000, end=0xC000, permissions="rw-p")
+    monkeypatch.setattr(lock_waits, "memory", Memory((STACK, struct.pack("<64Q", 0, word, *[0] * 62))))
+    view = ProcessView(Shared("box"), PID, ABI, Libc("glibc", (2, 36), static=static), Numbers(), [])
+    monkeypatch.setattr(ProcessView, "mappings_with", lambda *_: [LIBC_CODE, USERS_CODE, data])
+    wait = LockWaits(view).describe(blocked(STACK + 16, WAIT_BITSET | PRIVATE, 0), around(0, {}), 71)
+    assert wait.waits_in == waits_in
+    assert all(waited.wakers == Wakers(frozenset({PID})) for waited in wait.waited)
 
 
 STREAM = {0: 2, 4: 1}

@@ -83,6 +83,13 @@ def test_condition_variable(sample: Looker, mode: str, timed: bool) -> None:
     assert seen.holders(cond) == {}
 
 
+def test_condition_variable_on_the_stack_of_who_holds_a_lock(sample: Looker) -> None:
+    """It is answered by another thread; a thread that glibc parks in a cycle of PI mutexes waits on its stack, too."""
+    seen = sample("asks")
+    assert set(seen.waits(seen.thread_id("t0"))) == {seen.lock_id("cond", "cond")}
+    assert set(seen.waits(seen.thread_id("t1"))) == {seen.lock_id("mutex", "m0")}
+
+
 def test_semaphore(sample: Looker) -> None:
     seen = sample("sem")
     assert set(seen.waits(seen.thread_id("t0"))) == {seen.lock_id("sem", "sem")}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
+from tests.zoo.cases import CASES
+from tests.zoo.start import build, started
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,18 @@ def test_a_loop_that_only_computes_is_told_from_a_program_that_reads_and_writes(
                 break
             assert time.monotonic() < deadline, found
         process.kill()
+
+
+def test_a_main_thread_that_joins_again_and_again_is_no_progress_of_a_thread_that_hangs(
+    tmp_path: Path, observe: Callable[..., Snapshot]
+) -> None:
+    case = next(case for case in CASES if case.name == "C: timed-join-never")
+    build(case, tmp_path)
+    with started(case, tmp_path, tmp_path, settle=False) as pid:
+        deadline = time.monotonic() + 120
+        while True:  # it may get little CPU time on a busy machine
+            found = diagnose(observe(pid)).verdict
+            if " wakes " in found.sentence and " and waits again" in found.sentence:
+                break
+            assert time.monotonic() < deadline, found
+    assert found.state is VerdictState.UNKNOWN

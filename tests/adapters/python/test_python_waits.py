@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
@@ -216,7 +216,7 @@ def test_W1_a_thread_that_left_its_call_meanwhile_has_no_wait(python: str, spawn
     settled(facts.pid)
     left, right = (facts.said["t"][name] for name in ("left", "right"))
     process, read = python_process(facts.pid), 0
-    calls = process._calls
+    calls = process.calls
 
     def moved() -> dict[int, SyscallSeen]:
         nonlocal read
@@ -224,8 +224,30 @@ def test_W1_a_thread_that_left_its_call_meanwhile_has_no_wait(python: str, spawn
         return {**calls(), **({right: Running()} if read % 2 == 0 else {})}
 
     assert {wait.tid for wait in process.sample().lock_waits} == {left, right}
-    process._calls = moved  # type: ignore[method-assign]
+    process.calls = moved  # type: ignore[method-assign]
     assert {wait.tid for wait in process.sample().lock_waits} == {left}
+
+
+@known
+@pytest.mark.invariant("waits.W1")
+def test_W1_a_thread_that_ran_and_waits_in_the_same_call_again_has_no_wait(
+    python: str, spawn: Callable[..., Target]
+) -> None:
+    """It may have held its lock meanwhile, and given it back."""
+    facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))
+    settled(facts.pid)
+    left, right = (facts.said["t"][name] for name in ("left", "right"))
+    process, ran = python_process(facts.pid), itertools.count()
+    runs = process._runs
+
+    def ran_meanwhile(tids: Iterable[int]) -> dict[int, bytes]:
+        return {**runs(tids), right: b"%d 0 0" % next(ran)}
+
+    assert {wait.tid for wait in process.sample().lock_waits} == {left, right}
+    process._runs = ran_meanwhile  # type: ignore[method-assign]
+    assert {wait.tid for wait in process.sample().lock_waits} == {left}
+    process._runs = lambda tids: {}  # type: ignore[method-assign]  # a kernel that does not count
+    assert {wait.tid for wait in process.sample().lock_waits} == {left, right}
 
 
 @known
@@ -233,7 +255,7 @@ def test_W1_a_thread_that_left_its_call_meanwhile_has_no_wait(python: str, spawn
 def test_W2_a_gil_that_went_through_other_hands_has_no_known_holder(python: str, spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([python, PROGRAM, "gil"]))
     process = python_process(facts.pid)
-    reader = process._reader
+    reader = process.reader
     assert reader is not None
     until_s = time.monotonic() + 60
     while not (holders := process.sample().holders):

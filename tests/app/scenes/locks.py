@@ -44,6 +44,19 @@ def deadlock() -> FakeView:
             *lock,
             ("Account::credit(long)", "bank.cpp", 31),
             ("transfer(Account&, Account&, long)", "bank.cpp", 48),
+            source=(
+                2,
+                28,
+                (
+                    "",
+                    "void Account::credit(long cents) {",
+                    "    ++calls_;",
+                    "    std::lock_guard held(mutex_);",
+                    "    balance_ += cents;",
+                    "}",
+                    "",
+                ),
+            ),
         ),
         stack(
             4713,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict
 from livedbg.model import Frame, Process, SourceHealth, SourceStatus, Stack, Thread, ThreadState
 from livedbg.model import events as ev
@@ -96,13 +98,20 @@ def healthy(*more: SourceStatus) -> list[ev.Event]:
     return [ev.StatusSeen(**stamp(1), status=status) for status in seen]
 
 
-def stack(number: int, *frames: tuple[str, str, int], python: Sequence[str] = (), **more: bool) -> Stack:
+def stack(
+    number: int, *frames: tuple[str, str, int], source: tuple[int, int, Sequence[str]] | None = None, **more: bool
+) -> Stack:
+    """A stack; `source`: number of a frame, number of its first source line, lines."""
+    made = [
+        Frame(f, file=file, line=line, language="python" if file.endswith(".py") else "native")
+        for f, file, line in frames
+    ]
+    if source is not None:
+        place, first, lines = source
+        made[place] = msgspec.structs.replace(made[place], source=tuple(lines), source_from=first)
     return Stack(
         thread=tid(number),
-        frames=tuple(
-            Frame(f, file=file, line=line, language="python" if file.endswith(".py") else "native")
-            for f, file, line in frames
-        ),
+        frames=tuple(made),
         taken_mono_ns=T0_MONO + 41 * S,
         source="no stop+py-spy" if any(f[1].endswith(".py") for f in frames) else "no stop",
         layer="merged",

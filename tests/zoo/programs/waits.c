@@ -51,6 +51,15 @@ static void *takes_two(void *arg) {
     pthread_mutex_lock(&two); usleep(200000); pthread_mutex_lock(&one);
     return 0;
 }
+static void *in_sem(void *arg) { (void)arg; sem_wait(&sem); return 0; }
+static void *asleep(void *arg) { (void)arg; for (;;) sleep(30); }
+static void joins_again_and_again(pthread_t thread) {
+    for (struct timespec end; ; ) {
+        clock_gettime(CLOCK_REALTIME, &end);
+        if ((end.tv_nsec += 50000000) >= 1000000000) { end.tv_sec++; end.tv_nsec -= 1000000000; }
+        if (pthread_timedjoin_np(thread, 0, &end) != ETIMEDOUT) return;
+    }
+}
 static void *signaled(void *arg) {
     sigset_t *set = arg;
     for (int sig;;) if (sigwait(set, &sig) == 0) wake(sig);
@@ -121,6 +130,10 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 2; i++) setsockopt(pair[i], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         int child = fork() == 0; close(pair[!child]); if (!child) ready();
         for (;;) if (recv(pair[child], &c, 1, 0) >= 0) return 1;
+    } else if (!strcmp(what, "timed-join")) {
+        pthread_create(&thread, 0, asleep, 0); ready(); joins_again_and_again(thread);
+    } else if (!strcmp(what, "timed-join-never")) {
+        sem_init(&sem, 0, 0); pthread_create(&thread, 0, in_sem, 0); ready(); joins_again_and_again(thread);
     } else if (!strcmp(what, "queues-crossed")) {  // each of two processes waits for a message of the other one
         struct mq_attr size = {.mq_maxmsg = 2, .mq_msgsize = 8}; mqd_t queues[2]; char name[64], text[8];
         for (int i = 0; i < 2; i++) {

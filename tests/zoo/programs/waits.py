@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import queue
+import select
 import selectors
 import signal
 import socket
@@ -251,6 +252,49 @@ def join_self_made() -> None:
     thread.start()
     ready()
     thread.join()
+
+
+def join_again_and_again() -> None:
+    """It looks after a thread that hangs."""
+    thread = threading.Thread(target=threading.Semaphore(0).acquire)
+    thread.start()
+    ready()
+    while thread.is_alive():
+        thread.join(1)
+
+
+def sleep_beside_hang() -> None:
+    thread = threading.Thread(target=threading.Semaphore(0).acquire)
+    thread.start()
+    ready()
+    while thread.is_alive():
+        time.sleep(1)
+
+
+def select_beside_hang() -> None:
+    ours, _theirs = socket.socketpair()
+    threading.Thread(target=threading.Semaphore(0).acquire).start()
+    ready()
+    while True:
+        select.select([ours], [], [], 1)
+
+
+def manager_lock() -> None:
+    """The manager's process looks once a second whether to stop, while a lock in it is never released."""
+    lock = multiprocessing.Manager().Lock()
+    lock.acquire()
+    ready()
+    lock.acquire()
+
+
+def select_beside_worker() -> None:
+    """An event loop with a time limit, beside a thread that has no job."""
+    ours, _theirs = socket.socketpair()
+    jobs: queue.Queue[int] = queue.Queue()
+    threading.Thread(target=lambda: [jobs.get() for _ in iter(int, 1)], daemon=True).start()
+    ready()
+    while True:
+        select.select([ours], [], [], 1)
 
 
 globals()[sys.argv[1].replace("-", "_")]()

@@ -154,7 +154,7 @@ def test_lost_gpus_through_the_command_line(library: Path, tmp_path: Path, targe
         check=False,
     )
     found = json.loads(done.stdout)
-    assert done.returncode == 11 and found["verdict"]["state"] == "crashed"
+    assert done.returncode == 5 and found["verdict"]["state"] == "unknown"  # the process lives
     said = "does not answer any more: the GPU is lost"
     lost = {finding["entities"][0]: finding for finding in found["findings"] if said in finding["sentence"]}
     one, two = sorted(lost)

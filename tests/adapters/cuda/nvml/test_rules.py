@@ -8,6 +8,7 @@ from livedbg.model.events import (
     CounterSeen,
     EdgesReplaced,
     LaunchesSeen,
+    ProcessExited,
     ProcessSeen,
     ResourcesSeen,
     StacksSeen,
@@ -163,13 +164,16 @@ def test_a_lost_gpu_and_failing_memory() -> None:
     box.resource(lost="the GPU is lost", held_down="power cap, heat (hardware)")
     box.counts(uncorrected_ecc_errors=2, remapping_pending=1, remapping_failed=0)
     told = [(finding.state, finding.sentence) for finding in box.findings("gpu-trouble")]
-    assert told[0] == ("crashed", "GPU 0 (H100) does not answer any more: the GPU is lost.")
+    lost = "GPU 0 (H100) does not answer any more: the GPU is lost."
+    assert told[0] == ("unknown", f"{lost} Process 7 still lives.")  # whether it still needs the GPU is not known
     assert [sentence for _, sentence in told[1:]] == [
         "GPU 0 (H100) has 2 uncorrected memory errors since the driver was loaded.",
         "GPU 0 (H100) has memory rows that wait for a reset to be remapped.",
         "The clocks of GPU 0 (H100) are held down: heat (hardware).",
     ]
     assert all(state is None for state, _ in told[1:])
+    box.store.apply(ProcessExited(id=PROCESS, **box.stamp()))
+    assert next((one.state, one.sentence) for one in box.findings("gpu-trouble")) == ("crashed", lost)
 
 
 def test_a_power_cap_alone_is_usual() -> None:

@@ -1,0 +1,234 @@
+"""Puts the event loops of one Python process on the stream: tasks, their stacks, edges and resources, as they change.
+
+Invariants:
+    loop_watch.T1. Of tasks that come and go, only those are published that were there in the first sample, or stayed at
+        the same place from one sample to the next; of one process MOST_PUBLISHED at most.
+    loop_watch.T2. What runs, or is about to, may cancel any task of its loop. Meanwhile a task is `timed` unless it has
+        not gone on since it was found to be free of timers while nothing ran (loops.L3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from msgspec import structs
+from msgspec.structs import replace
+
+from livedbg.adapters.python.loop_sample import LoopSample
+from livedbg.adapters.python.loop_state import LoopState, TaskNames
+from livedbg.adapters.python.loops import sample_loops
+from livedbg.adapters.python.peers import Peers
+from livedbg.adapters.python.processes import PythonProcess
+from livedbg.adapters.python.status import Statuses
+from livedbg.adapters.python.trio_loops import is_trio_step
+from livedbg.cpython.event_loops import MOST_TASKS, LoopTask
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.loop_modules import LoopModules
+from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import Edge, EdgeKey, Resource, SourceHealth, Task, TaskState, ids
+from livedbg.model.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen, TasksSeen
+from livedbg.session.adapter import Context
+
+__all__ = ["MOST_PUBLISHED", "LoopReading", "LoopWatch"]
+
+MOST_PUBLISHED: Final = 10_000
+"""Tasks of one process that the state gets to know; it keeps them after their end."""
+
+_RUN_ONCE: Final = "BaseEventLoop._run_once"
+_UNSEEN: Final = (
+    "{label}: {what} runs, but its tasks can't be read in this version; only the threads are seen. "
+    "A deadlock between tasks is not."
+)
+_OTHERS: Final = (
+    "{what} is loaded: livedbg doesn't read its tasks, so a deadlock between them is not seen. "
+    "A task dump of the program's own would tell ({dump})."
+)
+_DUMPS: Final = {"trio": "trio's instruments", "gevent": "gevent.util.print_run_info", "curio": "curio's monitor"}
+_CUT: Final = f"More than {MOST_TASKS:,} asyncio tasks: the others are not seen."
+_FULL: Final = f"More than {MOST_PUBLISHED:,} asyncio tasks have come and gone: new ones are not shown any more."
+_UNREADABLE: Final = "asyncio's tasks can't be read, because they change while they are read."
+
+
+class LoopReading(NamedTuple):
+    """A sample, which loops' threads were blocked in a callback all the while, and which sockets tasks wait for."""
+
+    sample: LoopSample
+    blocked: frozenset[int]
+    peers: Mapping[int, str] = MappingProxyType({})
+
+
+class LoopWatch:
+    """The event loops of one process.
+
+    Args:
+        process: the process.
+        context: of the adapter.
+        statuses: says what can't be seen.
+    """
+
+    def __init__(self, process: PythonProcess, context: Context, statuses: Statuses) -> None:
+        self._process = process
+        self._context = context
+        self._statuses = statuses
+        self._scope = f"python/{ids.process(context.request.host, process.pid)}/tasks"
+        self._names = TaskNames(context.request.host, process.pid)
+        reader = process.reader
+        layout = process.interpreter.layout
+        self._heap = HeapReader(reader.objects) if reader is not None and layout is not None and layout.tasks else None
+        self._modules = LoopModules(self._heap) if self._heap is not None else None
+        self._peers = Peers(process.pid)
+        self._places: dict[str, object] = {}
+        self._tasks: dict[str, Task] = {}
+        self._edges: tuple[Edge, ...] = ()
+        self._resources: tuple[Resource, ...] = ()
+        self._since: dict[object, int] = {}
+        self._published: set[str] = set()
+        self._untimed: set[object] = set()
+        self._first = True
+
+    def sample(self) -> LoopReading | None:
+        """Sample the loops; None where they can't be read in this version. To be called in a worker thread.
+
+        Raises:
+            OSError: gone, or it changes too fast.
+        """
+        reader = self._process.reader
+        if self._heap is None or self._modules is None or reader is None:
+            return None
+        before = self._process.calls()
+        sample = self._settled(sample_loops(reader, self._heap, self._modules))
+        after = self._process.calls()
+        blocked = set()
+        for loop in sample.callbacks:
+            tid = self._process.tid_of(sample.loops.loops[loop].thread or 0)
+            call = before.get(tid) if tid is not None else None
+            if tid is not None and isinstance(call, BlockedSyscall) and call == after.get(tid):
+                blocked.add(loop)
+        peers = self._peers.of({what.fd for what in sample.awaits.values() if what.fd >= 0})
+        return LoopReading(sample, frozenset(blocked), peers)
+
+    def _settled(self, sample: LoopSample) -> LoopSample:
+        """The sample with the tasks `timed` that something may cancel that runs just now (T2)."""
+        restless = {loop.address for loop in sample.loops.loops.values() if loop.current or loop.ready}
+        places = {task.address: (task.address, _place(task)) for task in sample.loops.tasks}
+        unsure = {task.address for task in sample.loops.tasks if task.loop in restless or not task.steady}
+        timed = sample.timed | {address for address in unsure if places[address] not in self._untimed}
+        self._untimed = {place for address, place in places.items() if address not in timed}
+        return replace(sample, timed=frozenset(timed))
+
+    def emit(self, reading: LoopReading | None) -> None:
+        """Put on the stream what has changed."""
+        if reading is None:
+            self._unseen()
+            return
+        self._describe(reading.sample)
+        state = LoopState(
+            self._context.request.host,
+            self._process.pid,
+            self._names,
+            self._process.tid_of,
+            reading.blocked,
+            peers=reading.peers,
+        )
+        state.add(reading.sample)
+        self._names.keep(state.read)
+        shown = self._shown(state)
+        stamp = self._context.stamp()
+        now = stamp["mono_ns"]
+        self._since = {
+            key: self._since.get(key, now)
+            for key in (*state.edges, *((own, task.state, self._places[own]) for own, task in state.tasks.items()))
+        }
+        tasks = {own: self._dated(state.tasks[own]) for own in shown}
+        edges = tuple(
+            structs.replace(edge, since_mono_ns=self._since[key])
+            for key, edge in state.edges.items()
+            if _ends_in(key, shown)
+        )
+        ends = {edge.target for edge in edges}
+        resources = tuple(resource for resource in state.resources.values() if resource.id in ends)
+        gone = [self._ended(task, now) for own, task in self._tasks.items() if own not in tasks]
+        changed = [task for own, task in tasks.items() if self._tasks.get(own) != task]
+        fresh = {task.id for task in changed}
+        stacks = tuple(stack for stack in state.stacks(now) if stack.thread in fresh)
+        events: list[Event] = []
+        if changed or gone:
+            events.append(TasksSeen(tasks=(*changed, *gone), **stamp))
+        if stacks:
+            events.append(StacksSeen(stacks=stacks, **stamp))
+        if resources and resources != self._resources:
+            events.append(ResourcesSeen(resources=resources, **stamp))
+        if edges != self._edges:
+            events.append(EdgesReplaced(scope=self._scope, edges=edges, **stamp))
+        self._tasks, self._edges, self._resources, self._first = tasks, edges, resources, False
+        self._context.emit(*events)
+
+    def unreadable(self) -> None:
+        """Report that the tasks could not be read, and take back what was said of their waits."""
+        if self._tasks:
+            pid = self._process.pid
+            self._statuses.report(pid, SourceHealth.DEGRADED, "tasks-unreadable", _UNREADABLE)
+            self.forget()
+
+    def forget(self) -> None:
+        """Take the edges off the graph."""
+        if self._edges:
+            self._context.emit(EdgesReplaced(scope=self._scope, edges=(), **self._context.stamp()))
+        self._edges = ()
+
+    def _shown(self, state: LoopState) -> set[str]:
+        """The tasks that are published (T1)."""
+        places: dict[str, object] = {own: _place(task) for own, task in state.read.items()}
+        stayed = {own for own, place in places.items() if self._first or self._places.get(own) == place}
+        self._places = places
+        shown = {own for own in state.tasks if own in self._published or own in stayed}
+        new = sorted(shown - self._published)
+        room = MOST_PUBLISHED - len(self._published)
+        if len(new) > room:
+            shown -= set(new[max(0, room) :])
+            self._statuses.report(self._process.pid, SourceHealth.DEGRADED, "tasks-full", _FULL)
+        self._published |= shown
+        return shown
+
+    def _dated(self, task: Task) -> Task:
+        if task.state is TaskState.RUNNING:
+            return task
+        return structs.replace(task, since_mono_ns=self._since[task.id, task.state, self._places[task.id]])
+
+    def _ended(self, task: Task, now: int) -> Task:
+        return structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=now, where=(), attributes={})
+
+    def _unseen(self) -> None:
+        """Say which loops are there whose tasks can't be read."""
+        frames = [frame for thread in self._process.last.threads.values() for frame in thread.frames]
+        found = {
+            "asyncio": any(frame.code.name == _RUN_ONCE for frame in frames),
+            "trio": any(is_trio_step(frame) for frame in frames),
+        }
+        what = " and ".join(name for name, runs in found.items() if runs)
+        if what:
+            sentence = _UNSEEN.format(label=self._process.interpreter.label, what=what)
+            self._statuses.report(self._process.pid, SourceHealth.DEGRADED, "tasks-unseen", sentence)
+
+    def _describe(self, sample: LoopSample) -> None:
+        pid = self._process.pid
+        health = SourceHealth.DEGRADED if sample.loops.cut else SourceHealth.OK
+        if sample.loops.cut or self._statuses.has(pid, "tasks-cut"):
+            self._statuses.report(pid, health, "tasks-cut", _CUT if sample.loops.cut else "")
+        if self._statuses.has(pid, "tasks-unreadable"):
+            self._statuses.report(pid, SourceHealth.OK, "tasks-unreadable")
+        for other in sorted(sample.others):
+            sentence = _OTHERS.format(what=other, dump=_DUMPS[other])
+            self._statuses.report(pid, SourceHealth.DEGRADED, f"{other}-unseen", sentence)
+
+
+def _place(task: LoopTask) -> object:
+    """Changes when a task goes on."""
+    return task.waiter, task.pending, task.chain.stamp
+
+
+def _ends_in(key: EdgeKey, shown: set[str]) -> bool:
+    """Whether all tasks of an edge are published."""
+    return all(end in shown for end in (key.source, key.target) if end.startswith("task:"))

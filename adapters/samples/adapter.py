@@ -1,0 +1,225 @@
+"""The adapter: which threads are sampled and how often, and what becomes of the samples on the stream.
+
+Invariants:
+    samples_adapter.S1. No thread is stopped, signalled or traced by ptrace, and one that is blocked has no event left
+        after the next turn.
+    samples_adapter.S2. Every sample taken is in the ledger, also those of a session that ends in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any, ClassVar, Final
+
+from livedbg.adapters.samples.account import SampleAccount
+from livedbg.adapters.samples.faster import Faster
+from livedbg.adapters.samples.pace import Pace
+from livedbg.adapters.samples.profiling import profile_targets
+from livedbg.adapters.samples.running import running, share_of
+from livedbg.adapters.samples.shown import Shown
+from livedbg.adapters.samples.troubles import Troubles
+from livedbg.model import Thread
+from livedbg.model.errors import LivedbgError
+from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, Intent, SampleFaster, WantStacks
+from livedbg.probes.clock_samples import ClockSamples
+from livedbg.probes.perf_event import NoPerf, supported
+from livedbg.probes.perf_records import Sample
+from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.pacing import Cost, Limit
+from livedbg.session.unwinders import no_unwinder, shared_unwinders
+from livedbg.unwind.pool import UnwinderPool
+
+__all__ = ["SamplesAdapter"]
+
+_MS: Final = 1_000_000
+_QUIET_NS: Final = 1000 * _MS  # between two samples of a thread when nobody asks
+_ASKED_NS: Final = 20 * _MS  # the same while somebody does
+_SOON_NS: Final = 5 * _MS  # the same for the first stack
+_SOON_S: Final = 0.3  # how long the first stacks are waited for
+_POLL_S: Final = 0.02
+_LIMIT: Final = Limit(cpu=0.005, wall=0.2, least_s=1.0, most_s=30.0)  # of a turn without the unwinding
+_FIRST_S: Final = 0.05
+_RATE_HZ: Final = 99  # samples a second of a profile: not in step with what a program does 100 times a second
+_PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
+_PROFILE_HZ: Final = 1000  # samples a second of a profile, of all threads together
+
+
+class SamplesAdapter(Adapter):
+    """Samples the threads that run."""
+
+    name: ClassVar[str] = "samples"
+    sees: ClassVar[str] = "native stacks of running threads"
+    cost: ClassVar[str] = (
+        "no stop; an interrupt of some microseconds in a running thread, once for each second of its CPU time "
+        "(up to 50 on request)"
+    )
+    handles: ClassVar[tuple[type[Intent], ...]] = (WantStacks, SampleFaster)
+
+    def __init__(self) -> None:
+        self._pool: UnwinderPool | None = None
+        self._account = SampleAccount()
+        self._troubles = Troubles(self.name)
+        self._faster = Faster()
+        self._shown: Shown | None = None
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Whether native stacks are wanted of a process, and samples not switched off."""
+        return bool(request.processes) and request.stacks == "native" and request.options.get(SAMPLES) != "no"
+
+    async def run(self, context: Context) -> None:
+        """See Adapter."""
+        if no_unwinder(context.request) is not None or not supported():  # the native adapter reports it
+            context.settled()
+            return
+        self._pool = shared_unwinders(context.request)
+        self._shown = Shown(self._pool, self._account, self._troubles, self._faster.covers)
+        try:
+            await self._first_threads(context)
+            if SAMPLES_FOR in context.request.options:
+                await self._profile(context)
+                return
+            await self._soon(context, running(context.snapshot()))
+            context.settled()
+            if not context.request.once:
+                often = asyncio.ensure_future(self._often(context))
+                try:
+                    await self._watch(context)
+                finally:
+                    often.cancel()
+                    await asyncio.wait([often])
+        finally:
+            self._account.close(context)
+            await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        """Sample the running threads of a process now, or often for a while, because somebody asks.
+
+        Raises:
+            LivedbgError: the samples can't be unwound.
+        """
+        if isinstance(intent, SampleFaster):
+            self._faster.want(intent)
+            return
+        assert isinstance(intent, WantStacks)
+        if not intent.native or self._pool is None:
+            return
+        threads = [
+            thread
+            for thread in running(context.snapshot())
+            if thread.process == intent.process and (not intent.threads or thread.id in intent.threads)
+        ]
+        await self._soon(context, threads, _ASKED_NS)
+
+    async def _profile(self, context: Context) -> None:
+        """Sample all threads for as long as was asked for."""
+        options = context.request.options
+        seconds, rate_hz = float(options[SAMPLES_FOR]), float(options.get(SAMPLES_RATE, _RATE_HZ))
+        assert self._pool is not None
+        try:
+            await profile_targets(context, self._pool, self._account, seconds=seconds, pace=Pace(rate_hz, _PROFILE_HZ))
+        except NoPerf as error:
+            self._troubles.deny(context, error)
+        except LivedbgError as error:
+            self._troubles.report(context, "", error)
+        context.settled()
+
+    async def _often(self, context: Context) -> None:
+        """Sample often whenever somebody looks."""
+        assert self._pool is not None
+        while True:
+            await self._faster.wait()
+            try:
+                await self._faster.sample(context, self._pool, self._account)
+            except NoPerf as error:
+                self._troubles.deny(context, error)
+            except LivedbgError as error:
+                self._troubles.report(context, "", error)
+
+    async def _first_threads(self, context: Context) -> None:
+        for _ in range(_PATIENCE):
+            if context.snapshot().threads or targets_ended(context):
+                return
+            await context.sleep(_FIRST_S)
+
+    async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
+        """A stack of each of these threads, as soon as it has run for a moment."""
+        if not threads:
+            return
+        ids = {thread.tid: thread for thread in threads}
+        newest: dict[int, Sample] = {}
+        end = time.monotonic() + _SOON_S
+        try:
+            with ClockSamples() as clocks:
+                clocks.follow(dict.fromkeys(ids, period_ns))
+                self._troubles.allowed(context)
+                while clocks.threads - newest.keys() and time.monotonic() < end:
+                    await asyncio.sleep(_POLL_S)
+                    newest |= self._read(clocks, ids)
+        except NoPerf as error:
+            self._troubles.deny(context, error)
+        if self._shown is not None:
+            await self._shown.emit(context, ids, newest.values())
+
+    async def _watch(self, context: Context) -> None:
+        """Sample what runs, now and then, until the targets have ended."""
+        pause_s = _LIMIT.least_s
+        with ClockSamples() as clocks:
+            while not targets_ended(context):
+                snapshot = context.snapshot()
+                ids = {thread.tid: thread for thread in running(snapshot)}
+                periods = {tid: _period_ns(share_of(thread.id, snapshot)) for tid, thread in ids.items()}
+                try:
+                    cost = await self._turn(context, clocks, ids, periods)
+                except NoPerf as error:
+                    self._troubles.deny(context, error)
+                    cost = Cost(wall_s=_LIMIT.most_s)  # it may be allowed later
+                pause_s = _LIMIT.rest_s(cost)
+                await context.sleep(pause_s)
+
+    async def _turn(
+        self, context: Context, clocks: ClockSamples, ids: dict[int, Thread], periods: dict[int, int]
+    ) -> Cost:
+        """The newest sample of each thread that was followed, and which threads are followed from now on.
+
+        Returns:
+            What it cost, without the unwinding.
+
+        Raises:
+            NoPerf: not allowed.
+        """
+        watch_s, own_s = time.monotonic(), time.thread_time()
+        assert self._shown is not None
+        newest = self._read(clocks, ids) | self._shown.waiting(ids)
+        own_ns = {tid: clocks.period_ns(tid) or _QUIET_NS for tid in newest}
+        clocks.follow(periods)
+        if ids:
+            self._troubles.allowed(context)
+        self._shown.keep(ids)
+        cost = Cost(time.thread_time() - own_s, time.monotonic() - watch_s)
+        await self._shown.emit(context, ids, newest.values(), own_ns)
+        return cost
+
+    def _read(self, clocks: ClockSamples, ids: dict[int, Thread]) -> dict[int, Sample]:
+        """The newest sample of each thread; all of them are counted (S2)."""
+        newest: dict[int, Sample] = {}
+        for sample in clocks.read():
+            if (thread := ids.get(sample.tid)) is not None:
+                self._account.add(thread.process, thread.id)
+                newest[sample.tid] = sample
+        return newest
+
+
+def _period_ns(share: float) -> int:
+    """CPU time between two samples of a thread that uses such a share of a core, so that they are as far apart in time
+    as they are to be: on a full machine a thread gets little."""
+    return max(_ASKED_NS, int(share * _QUIET_NS))
+
+
+async def _whatever_comes(work: asyncio.Future[Any]) -> None:
+    """Wait for the end of some work, also when we are cancelled meanwhile: no gdb may outlive the loop."""
+    while not work.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(work)

@@ -1,0 +1,182 @@
+"""A profile: all threads of the targets sampled at a steady rate for some time, each sample with its stack.
+
+Invariants:
+    samples_profiling.R1. What is not unwound yet is bounded (`_WAITING`): a sample beyond that counts as one without
+        a stack.
+    samples_profiling.R2. Every sample that was taken is in the profile and in the ledger; what the kernel dropped of a
+        thread that has other samples is in the profile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Final
+
+from livedbg.adapters.samples.account import SampleAccount
+from livedbg.adapters.samples.pace import Pace
+from livedbg.adapters.samples.python_frames import with_python
+from livedbg.adapters.samples.running import share_of
+from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
+from livedbg.adapters.samples.tally import Tally
+from livedbg.adapters.samples.unwinding import SampledStacks
+from livedbg.linux import procfs
+from livedbg.model import ids
+from livedbg.model.events import SamplesSeen
+from livedbg.session.adapter import Context, targets_ended
+from livedbg.unwind.pool import UnwinderPool
+
+__all__ = ["profile_targets"]
+
+_THREADS_S: Final = 0.25  # between two looks for new threads
+_EMIT_S: Final = 0.5  # between two slices of a thread: a minute of them is kept (state.merging.PROFILE_SLICES)
+_WAITING: Final = 2048  # samples
+_UNWIND_S: Final = 60.0
+
+
+async def profile_targets(
+    context: Context,
+    pool: UnwinderPool,
+    account: SampleAccount,
+    *,
+    seconds: float,
+    pace: Pace,
+    wanted: Callable[[str], bool] = lambda _thread: True,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
+    """Sample the threads of all targets, and put what they do on the stream.
+
+    Args:
+        context: of the session.
+        pool: of unwinders.
+        account: for the ledger.
+        seconds: how long; less where all targets end.
+        pace: how often.
+        wanted: whether a thread (its identifier) is to be sampled.
+        goes_on: whether to go on; asked every `_THREADS_S`.
+
+    Raises:
+        NoPerf: not allowed.
+        LivedbgError: samples can't be unwound.
+    """
+    profile = _Profile(context, pool, account)
+    loop = asyncio.get_running_loop()
+    sampling = Sampling(_threads(context, pace, wanted), lambda batch: loop.call_soon_threadsafe(profile.take, batch))
+    try:
+        work = asyncio.ensure_future(asyncio.to_thread(sampling.run, seconds))
+        try:
+            while not work.done():
+                await asyncio.wait([work], timeout=_THREADS_S)
+                pace.cost(sampling.cpu_s + profile.cpu_s, profile.samples)
+                sampling.threads = _threads(context, pace, wanted)
+                profile.flush()
+                if targets_ended(context) or profile.failed or not goes_on():
+                    break
+        finally:
+            sampling.stop()
+            await asyncio.wait([work])
+        work.result()
+        await profile.finish()
+    finally:
+        profile.cancel()
+
+
+class _Profile:
+    """Samples that wait to be unwound, and what is counted of those that were."""
+
+    def __init__(self, context: Context, pool: UnwinderPool, account: SampleAccount) -> None:
+        self._context = context
+        self._pool = pool
+        self._account = account
+        self._tally = Tally()
+        self._waiting: list[Taken] = []
+        self._stacks: dict[int, SampledStacks] = {}
+        self._work: asyncio.Task[None] | None = None
+        self._flushed_s = 0.0
+        self._pool_s = 0.0
+        self.samples = 0
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time that unwinding has taken."""
+        return self._pool_s + sum(stacks.cpu_s for stacks in self._stacks.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more can be unwound; `finish` says why."""
+        work = self._work
+        return work is not None and work.done() and not work.cancelled() and work.exception() is not None
+
+    def take(self, batch: Batch) -> None:
+        """Have samples unwound, in the background."""
+        for thread, count in batch.lost.items():
+            self._tally.lose(thread, count)
+        self.samples += len(batch.taken)
+        for one in batch.taken:
+            self._account.add(ids.process_of(one.thread) or "", one.thread)
+            if len(self._waiting) < _WAITING:
+                self._waiting.append(one)
+            else:  # R1
+                self._tally.add(one.thread, one.sample, one.period_ns, ())
+        if self._waiting and (self._work is None or (self._work.done() and self._work.exception() is None)):
+            self._work = asyncio.ensure_future(self._unwind())
+
+    async def finish(self) -> None:
+        """Unwind the rest.
+
+        Raises:
+            LivedbgError: it can't be done.
+        """
+        if self._work is not None:
+            await self._work
+        await self._unwind()
+        self.flush(now=True)
+
+    def flush(self, *, now: bool = False) -> None:
+        """Put what is counted on the stream, if that is due."""
+        if now or time.monotonic() >= self._flushed_s + _EMIT_S:
+            self._flushed_s = time.monotonic()
+            if slices := self._tally.take():
+                self._context.emit(SamplesSeen(slices=slices, **self._context.stamp()))
+            self._account.report(self._context)
+
+    def cancel(self) -> None:
+        """Leave the rest."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def _unwind(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        by_process: dict[int, list[Taken]] = {}
+        for one in waiting:
+            by_process.setdefault(one.sample.pid, []).append(one)
+        for pid, some in by_process.items():
+            known = self._stacks.get(pid) or self._stacks.setdefault(pid, SampledStacks(pid, self._pool))
+            before_s = self._pool.cpu_s(pid)
+            try:
+                unwound = await known.unwind([one.sample for one in some], _UNWIND_S)
+            except OSError:  # it has ended
+                unwound = [None] * len(some)
+            self._pool_s += max(0.0, self._pool.cpu_s(pid) - before_s)
+            for one, native in zip(some, unwound, strict=True):
+                frames = with_python(native, one.python)
+                self._tally.add(one.thread, one.sample, one.period_ns, frames, native is not None and native.whole)
+        self.flush()
+
+
+def _threads(context: Context, pace: Pace, wanted: Callable[[str], bool]) -> Followed:
+    """The threads of the targets, those that use the most CPU time first, and how often each is sampled."""
+    snapshot, host = context.snapshot(), context.request.host
+    pids = {process.pid: process.id for process in snapshot.processes.values() if process.target and not process.exited}
+    pids |= {target.pid: ids.process(host, target.pid) for target in context.request.processes}
+    found: list[tuple[float, int, str, int]] = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for tid in procfs.thread_ids(pid):
+                thread = ids.thread(host, pid, tid)
+                if wanted(thread):
+                    found.append((-share_of(thread, snapshot), tid, thread, pid))
+    cores = -sum(one[0] for one in found)
+    return Followed({tid: (pid, thread) for _, tid, thread, pid in sorted(found)}, pace.period_ns(cores))

@@ -1,0 +1,89 @@
+"""Python frames of running threads, read from the interpreter's memory as soon as a sample has come.
+
+Invariants:
+    samples_python.Y1. Python frames go with a sample only if its thread has run for `NEAR_NS` at most since: later ones
+        are of other functions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.cpython.call_frames import CallFrames, PyFrames, PyPlace
+from livedbg.cpython.interpreter import find_interpreter
+from livedbg.cpython.objects import ObjectReader
+from livedbg.cpython.probe_arguments import own_tid
+from livedbg.cpython.threads import ThreadReader
+from livedbg.model import Frame
+from livedbg.state.stacks import interpreters_own, merge_frames, runs_python
+from livedbg.unwind.unwound import Unwound
+
+__all__ = ["NEAR_NS", "PYTHON", "UNREAD", "PythonFrames", "with_python"]
+
+NEAR_NS: Final = 500_000
+"""CPU time of a thread between its sample and the read of its frames, at most."""
+
+UNREAD: Final = Frame("(Python, not read in time)", language="python")
+"""The frame that is shown for Python frames of a sample that were read too late."""
+
+PYTHON: Final = Frame("(Python)", language="python")
+"""The frame that is shown for Python frames that nobody read."""
+
+
+class PythonFrames:
+    """Reads the frames of the threads of some processes. For one thread of ours only."""
+
+    def __init__(self) -> None:
+        self._readers: dict[int, tuple[ThreadReader, CallFrames] | None] = {}
+        self._states: dict[int, dict[int, int]] = {}
+
+    def refresh(self, pids: set[int]) -> None:
+        """Find the interpreters of processes, and their threads."""
+        for pid in self._readers.keys() - pids:
+            del self._readers[pid]
+        for pid in pids:
+            self._states.pop(pid, None)
+            try:
+                reader = self._readers.get(pid) or self._found(pid)
+                self._readers[pid] = reader
+                if reader is not None:
+                    self._states[pid] = reader[0].states()
+            except OSError:  # it has ended, or may not be read
+                self._readers[pid] = None
+
+    def places(self, pid: int, tid: int) -> tuple[PyPlace, ...]:
+        """Where the frames of a thread are now; none of one that runs no Python."""
+        reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
+        return reader[1].places(state) if reader is not None and state is not None else ()
+
+    def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
+        """The frames of places that were read lately; None where one of them was no frame."""
+        reader = self._readers.get(pid)
+        found = reader[1].named(places) if reader is not None else None
+        return found if found is not None and found.whole else None
+
+    @staticmethod
+    def _found(pid: int) -> tuple[ThreadReader, CallFrames] | None:
+        interpreter = find_interpreter(pid)
+        if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
+            return None
+        reader = ThreadReader(pid, interpreter)
+        return reader, CallFrames(ObjectReader(pid, interpreter.layout))
+
+
+def with_python(native: Unwound | None, python: PyFrames | None, unread: Frame = UNREAD) -> tuple[Frame, ...]:
+    """One stack of a sample: Python functions take the place of the interpreter's own.
+
+    Args:
+        native: its native stack; None where it could not be unwound.
+        python: its Python frames; None where it has none, or they were read too late.
+        unread: the frame that is shown for Python frames that are not known.
+    """
+    if native is None:
+        return python.frames if python is not None else ()
+    if not runs_python(native.frames):
+        if python is None or native.whole:  # a thread that has left Python
+            return native.frames
+        return merge_frames(python.frames, interpreters_own(native.frames), python.runs)
+    meant = python if python is not None else PyFrames((unread,), whole=False)
+    return merge_frames(meant.frames, interpreters_own(native.frames), meant.runs)

@@ -1,0 +1,32 @@
+"""Which threads run, and how much."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.model import Thread, ThreadState
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["running", "share_of"]
+
+_BUSY: Final = 0.2  # share of a core from which a thread is sampled though it was blocked when it was read
+
+
+def running(snapshot: Snapshot) -> list[Thread]:
+    """The threads that run, or use much CPU time, those that use the most of it first."""
+    found: list[tuple[float, Thread]] = []
+    for thread in snapshot.threads.values():
+        process = snapshot.processes.get(thread.process)
+        if thread.exited or (process is not None and (process.exited or not process.target)):
+            continue
+        share = share_of(thread.id, snapshot)
+        if thread.state is ThreadState.RUNNING or share >= _BUSY:
+            found.append((share, thread))
+    found.sort(key=lambda one: -one[0])
+    return [thread for _, thread in found]
+
+
+def share_of(thread: str, snapshot: Snapshot) -> float:
+    """The share of a core that a thread used lately."""
+    activity = snapshot.activity.get(thread)
+    return min(1.0, activity.cpu_ns / activity.window_ns) if activity is not None and activity.window_ns else 0.0

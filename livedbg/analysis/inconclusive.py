@@ -1,0 +1,121 @@
+"""What is said where nothing can be concluded: where the thread is that most likely matters, and what would tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.analysis.closed import closed_sets
+from livedbg.analysis.liveness import (
+    cpu_share,
+    held_up,
+    last_waited_for,
+    long_waits,
+    main_threads,
+    ticking,
+)
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.places import at
+from livedbg.analysis.rules.words import call_of, duration, host_of, many, name_of, pids_of, waited_ns
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Thread, ThreadState
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
+
+__all__ = ["burns_said", "has_waited", "idle_said", "polls_said", "used", "watched"]
+
+
+def watched(snapshot: Snapshot) -> list[Thread]:
+    """The threads that have not ended, but for those of processes that are no target."""
+    others = {process.id for process in snapshot.processes.values() if not process.target}
+    return [thread for thread in snapshot.threads.values() if not thread.exited and thread.process not in others]
+
+
+def used(thread: Thread, snapshot: Snapshot) -> str:
+    """How much of a core a thread used, in brackets; "" for next to nothing."""
+    share = cpu_share(thread, snapshot)
+    return f" ({share:.0%} of a core)" if share >= 0.005 else ""
+
+
+def has_waited(thread: Thread, waited_ns: int, state: RuleInput) -> str:
+    where = f"{call_of(thread, state) or 'a system call'}{at(thread.id, state)}"
+    main = "main " if main_threads((thread,), state.snapshot) else ""
+    return f"{main}{name_of(thread.id, state.snapshot)} has been in {where} for {duration(waited_ns)} or more"
+
+
+def burns_said(burnt: Sequence[Thread], state: RuleInput) -> str:
+    """What is said of threads that only use CPU time."""
+    snapshot = state.snapshot
+    first = max(burnt, key=lambda thread: cpu_share(thread, snapshot))
+    more = f" and {many(len(burnt) - 1, 'other')}" if len(burnt) > 1 else ""
+    [pid] = pids_of((first.id,))
+    return (
+        f"Inconclusive: {name_of(first.id, snapshot)}{more} {'compute' if more else 'computes'}, or "
+        f"{'spin' if more else 'spins'}{at(first.id, state)}{used(first, snapshot)}: no wait, read, write or page "
+        f"fault was seen. `livedbg stacks {pid} --for 10s` would tell."
+    )
+
+
+def polls_said(thread: Thread, state: RuleInput) -> str:
+    """What is said of a thread that wakes for moments only."""
+    snapshot = state.snapshot
+    activity = snapshot.activity[thread.id]
+    span_s = max(snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns, 1) / 1e9
+    [pid] = pids_of((thread.id,))
+    rate = activity.runs / span_s
+    often = f"about {rate:.0f} times a second" if rate >= 1.5 else f"{many(activity.runs, 'time')} in {span_s:.0f} s"
+    again = "sleeps" if (thread.waits_in or "").startswith("sleep") else "waits"
+    stuck = held_up(watched(snapshot), state) or next(long_waits(watched(snapshot), state), None)
+    longest = f" {sentence_case(has_waited(*stuck, state))}." if stuck is not None else ""
+    return (
+        f"Inconclusive: {name_of(thread.id, snapshot)} wakes {often} and {again} again{at(thread.id, state)}: "
+        f"it polls for something, or works in small steps.{longest} "
+        f"`livedbg stacks {pid}`, some seconds apart, would tell."
+    )
+
+
+def idle_said(threads: Sequence[Thread], state: RuleInput) -> str:
+    snapshot = state.snapshot
+    counts: dict[str, int] = {}
+    for thread in threads:
+        place = call_of(thread, state) or str(thread.state)
+        counts[place] = counts.get(place, 0) + 1
+    places = sorted(counts.items(), key=lambda item: -item[1])[:3]
+    shown = ", ".join(f"{count} in {place}" for place, count in places)
+    now_ns = snapshot.now().mono_ns
+    first_ns = min(
+        (snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity), default=now_ns
+    )
+    watch = f" in {duration(now_ns - first_ns)} of watching" if first_ns < now_ns else ""
+    ticks = ticking(threads, state)
+    unseen = next((s for s in snapshot.statuses.values() if s.code in (POLLS, UNSEEN_RUNTIME)), None)
+    if unseen is not None:
+        command, _, effect = unseen.remedy.partition("   ")
+        warned = f"`{command}` ({effect})" if effect else f"`{command}`"  # it may end the program
+        return f"Inconclusive: idle, working or stuck. {unseen.sentence} {warned} would tell."
+    if ticks:
+        first = max(ticks, key=lambda thread: cpu_share(thread, snapshot))
+        what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
+    elif moments := [thread for thread in threads if cpu_share(thread, snapshot)]:
+        names = name_of(moments[0].id, snapshot)
+        what = f"Only threads that wake for a moment used CPU time{watch} ({names})"
+    else:
+        what = f"No thread used CPU time{watch}"
+    because = next(iter(state.once(closed_sets).open_because.values()), "")
+    woken = f" {sentence_case(because)}." if because else ""
+    stuck = next(long_waits(threads, state), None) or held_up(threads, state)
+    return (
+        f"Inconclusive: {_where(stuck, threads, state)}idle or stuck. {what}, and none waits for another that is "
+        f"blocked ({shown}).{woken} `livedbg watch` for a longer time, or the stacks, would tell."
+    )
+
+
+def _where(stuck: tuple[Thread, int] | None, threads: Sequence[Thread], state: RuleInput) -> str:
+    """Where the thread is that most likely matters: one that has waited for long, else the main thread."""
+    if stuck is not None:
+        last = last_waited_for(stuck[0], state)
+        waited = waited_ns(last, state.snapshot)
+        return f"{has_waited(last, stuck[1] if waited is None else waited, state)}: "
+    mains = [thread for thread in main_threads(threads, state.snapshot) if thread.state is ThreadState.WAITING]
+    if len(mains) != 1:
+        return ""
+    call = call_of(mains[0], state) or "a call"
+    return f"main {name_of(mains[0].id, state.snapshot)} is in {call}{at(mains[0].id, state)}: "

@@ -1,0 +1,148 @@
+"""Short names of places in code: `Engine::step (server.cpp:31)`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, Protocol
+
+from livedbg.text.demangling import short_symbol
+from livedbg.text.rust_paths import plain_path
+
+__all__ = ["Placed", "function_name", "line_of", "place_text", "plain_name", "rust_name"]
+
+_LAMBDA: Final = re.compile(r"\{lambda\([^{}]*\)#\d+\}|<lambda\([^<>]*\)>|\{lambda#\d+\}")
+_TAIL: Final = re.compile(r"(?: const| volatile| &{1,2}| noexcept| ?\[clone [^\]]*\]|\[abi:\w+\]| \(\.\w[\w.]*\))+$")
+_SUFFIX: Final = re.compile(r"\.(?:constprop|isra|part|cold|lto_priv)\.?\d*")
+_OPERATOR: Final = re.compile(r"(?<![\w])operator(\(\)|\[\]|[-+*/%^&|~!=<>,]{1,3})")
+_CALL: Final = "::operator()"
+_MARKED: Final = {ord(letter): 0xE000 + place for place, letter in enumerate("()[]<>*& ")}
+_UNMARKED: Final = {mark: letter for letter, mark in _MARKED.items()}
+_INNER: Final = re.compile(r"(?:\.<locals>)?\.<(?:list|set|dict)comp>|(?:\.<locals>)?\.<genexpr>")
+_BASE_62: Final = re.compile(r"[0-9A-Za-z]{0,11}_")
+_LENGTH: Final = re.compile(r"([1-9]\d{0,3})_?")
+_LONGEST: Final = 40
+_SHORT: Final = 24
+_MOST: Final = 2000
+"""Characters of a mangled name's text that are read."""
+
+
+class Placed(Protocol):
+    """A frame."""
+
+    @property
+    def function(self) -> str:
+        """Its function."""
+        ...
+
+    @property
+    def file(self) -> str | None:
+        """Its source file."""
+        ...
+
+    @property
+    def line(self) -> int | None:
+        """Its line there."""
+        ...
+
+    @property
+    def module(self) -> str | None:
+        """Its ELF file, or Python module."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """`python` or `native`."""
+        ...
+
+
+@lru_cache(maxsize=8192)
+def function_name(function: str, language: str = "native") -> str:
+    """The name of a function as people say it: `holder`, `Engine::step`, `main::lambda`; one word."""
+    name = _python(function) if language == "python" else _native(function)
+    name = name.replace(" ", "")
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def line_of(frame: Placed) -> str:
+    """`server.cpp:31`; "" where the line is not known."""
+    return f"{(frame.file or '').rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
+
+
+def place_text(frame: Placed) -> str:
+    """`step (server.cpp:31)`, `engine_step (libengine.so)`; the line alone for the code of a Python module."""
+    where = line_of(frame) or (frame.module or frame.file or "").rpartition("/")[2]
+    name = function_name(frame.function, frame.language)
+    if frame.language == "python" and frame.function == "<module>" and where:
+        return where
+    return f"{name} ({where})" if where else name
+
+
+@lru_cache(maxsize=8192)
+def plain_name(function: str) -> str:
+    """The qualified name of a native function, without what it takes and returns: `app::Engine::run`."""
+    name = function[:_MOST].replace("(anonymous namespace)::", "").replace("{anonymous}::", "")
+    name = _LAMBDA.sub("lambda", plain_path(name))
+    name = name.replace(f"::lambda{_CALL}", "::lambda").replace("::lambda::_FUN", "::lambda")
+    name = re.sub(r"^lambda(?:::operator\(\)|::_FUN)", "lambda", name)
+    name = _OPERATOR.sub(_marked, name)
+    plain = _without_arguments(name)
+    plain = _TAIL.sub("", plain.strip())
+    plain = _SUFFIX.sub("", plain).rpartition(" ")[2].lstrip("*&")
+    return plain.translate(_UNMARKED)
+
+
+def rust_name(function: str) -> str:
+    """The path in a name that Rust's compiler mangled (its v0 form); the name itself for others.
+
+    What generic functions were made for is not read.
+    """
+    if not function.startswith("_R") or function.startswith("_RI"):
+        return function
+    parts, at = [], 2
+    while at < min(len(function), _MOST):
+        letter = function[at]
+        if letter in "Bs" and (tail := _BASE_62.match(function, at + 1)):  # a back reference, or a number of equals
+            at = tail.end()
+        elif found := _LENGTH.match(function, at):
+            end = found.end() + int(found[1])
+            parts.append(function[found.end() : end])
+            at = end
+        elif letter == "I":
+            break
+        else:
+            at += 1
+    return "::".join(part for part in parts if part) or function
+
+
+def _python(function: str) -> str:
+    """A comprehension is said by the function that it is in."""
+    return _INNER.sub("", function).rpartition("<locals>.")[2]
+
+
+def _native(function: str) -> str:
+    plain = plain_name(short_symbol(rust_name(function)))
+    parts = [part for part in plain.split("::") if part]
+    short = "::".join(parts[-2:]) if len(plain) > _SHORT else "::".join(parts)
+    return short or function
+
+
+def _marked(found: re.Match[str]) -> str:
+    """The name of an operator with other letters, which are no brackets."""
+    return f"operator{found[1].translate(_MARKED)}"
+
+
+def _without_arguments(name: str) -> str:
+    """A name without what is in parentheses and angle brackets; the name itself where they don't match."""
+    kept: list[str] = []
+    depth = 0
+    for letter in name:
+        if letter in "(<":
+            depth += 1
+        elif letter in ")>":
+            depth -= 1
+        elif not depth:
+            kept.append(letter)
+        if depth < 0:
+            return name.partition("(")[0]
+    return "".join(kept) if not depth else name.partition("(")[0]

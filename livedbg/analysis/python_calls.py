@@ -1,0 +1,85 @@
+"""What Python code called when its thread blocked, in the user's words: `Queue.get`, `Thread.join`, `Lock.acquire`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+from livedbg.analysis.place_names import Placed
+
+__all__ = ["full_call", "python_call", "said_call"]
+
+_C_FUNCTIONS: Final = {
+    "lock_PyThread_acquire_lock": "Lock.acquire",
+    "lock_acquire": "Lock.acquire",
+    "rlock_acquire": "RLock.acquire",
+    "_thread_RLock_acquire": "RLock.acquire",
+    "_queue_SimpleQueue_get_impl": "SimpleQueue.get",
+    "_queue_SimpleQueue_get": "SimpleQueue.get",
+    "_multiprocessing_SemLock_acquire_impl": "SemLock.acquire",
+    "_multiprocessing_SemLock_acquire": "SemLock.acquire",
+}
+"""Functions of CPython's own modules that wait (Modules/_threadmodule.c, _queuemodule.c, _multiprocessing)."""
+
+_LOCK_CALLS: Final = re.compile(r"sem_\w+|pthread_(?:cond|mutex|rwlock|join|barrier)\w*|futex(?:_\w+| wait)?")
+
+_WRAPPER: Final = re.compile(r"<locals>\.[^.]+$|^_?(?:wrapper|wrapped|inner|decorated|decorate_context|_fn)$")
+"""Functions that a decorator put around the one that was called: closures, and their usual names before Python 3.11."""
+
+_PACKAGE: Final = re.compile(r"/(?:site|dist)-packages/([^/]+?)(?:/.*)?\.py$")
+_MODULE: Final = re.compile(r"/lib(?:64)?/python\d[^/]*/(.+)\.py$")
+"""An installed package, and a module of the standard library, in the path of a file."""
+
+
+def said_call(call: str, called: str) -> str:
+    """The words for a wait: what the user's code called, where the call is the inside of a lock, join or barrier.
+
+    Args:
+        call: what the thread is blocked in, e.g. `sem_wait`, `recv on socket 5`.
+        called: see `python_call` and `livedbg.analysis.native_calls`.
+    """
+    return called if called and _LOCK_CALLS.fullmatch(call) else call
+
+
+def python_call(frames: Sequence[Placed], user: int) -> str:
+    """The function that a Python frame called.
+
+    Args:
+        frames: of a stack, innermost first.
+        user: the place of the caller among them.
+
+    Returns:
+        The qualified name of the Python function that it called, without the functions that it was defined in, or the
+        method of CPython's own that waits; "" if the caller isn't Python, or what it called is not known.
+    """
+    if not user or frames[user].language != "python":
+        return ""
+    called = _called(frames, user)
+    if called is not None:
+        name = called.function.rpartition("<locals>.")[2]
+        return name if name.replace(".", "").replace("_", "a").isalnum() else ""
+    inner = (_C_FUNCTIONS.get(frame.function.partition(".")[0], "") for frame in frames[:user][::-1])
+    return next((name for name in inner if name), "")
+
+
+def full_call(frames: Sequence[Placed], user: int) -> str:
+    """The same with its module, where it is a function of a library: `subprocess.run`, `requests.get`, `Queue.get`.
+
+    The module is that of its file, and of a package that was installed only the package.
+    """
+    name = python_call(frames, user)
+    called = _called(frames, user) if name and "." not in name else None
+    file = (called.file or "") if called is not None else ""
+    found = _PACKAGE.search(file) or _MODULE.search(file)
+    parts = found[1].removesuffix("/__init__").split("/") if found is not None else []
+    return ".".join([*parts, name]) if all(part.isidentifier() for part in parts) else name
+
+
+def _called(frames: Sequence[Placed], user: int) -> Placed | None:
+    """The frame of the Python function that a Python frame called, without those of decorators."""
+    if not user or frames[user].language != "python":
+        return None
+    inner = list(takewhile(lambda frame: frame.language == "python", reversed(frames[:user])))
+    return next((frame for frame in inner if not _WRAPPER.search(frame.function)), inner[0] if inner else None)

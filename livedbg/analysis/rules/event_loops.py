@@ -1,0 +1,176 @@
+"""Event loops that a call of one task blocks while other tasks could run, and futures that nobody completes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import at, blocked_in, shortest
+from livedbg.analysis.rules.words import (
+    duration,
+    edge_evidence,
+    host_of,
+    name_of,
+    pids_of,
+    since_wall_ns,
+    thread_evidence,
+    waited_ns,
+)
+from livedbg.model import IDLE, LOST, EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState
+from livedbg.text.wording import many, sentence_case
+
+__all__ = ["BlockedLoop", "LostFuture", "rules"]
+
+_SHOWN: Final = 16
+_BLOCKED: Final = (ThreadState.WAITING, ThreadState.DISK)
+
+
+class BlockedLoop:
+    """The thread of an event loop is blocked in a call, and tasks that could run can't."""
+
+    name = "loop-blocked"
+    doc = (
+        "The thread of an event loop has been blocked in one call of a callback, or of a task's own code, for longer "
+        "than the threshold (10 s), while other tasks of the loop are ready to run: none of them can. Rests on the "
+        "call, which was the same before and after the loop was read, on the thread's frames, and on what the loop "
+        "has in its queues. A call with a time limit that is no sleep, and one that waits for somebody who can be "
+        "named, are `unknown`; a wait for a key or for connections is only reported. A loop that waits for something "
+        "to do is not blocked, nor "
+        "is one whose other tasks have nothing to do."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a thread."""
+        waiting = _waiting(state)
+        for name, tasks in waiting.items():
+            thread = state.snapshot.threads.get(name)
+            waited = waited_ns(thread, state.snapshot) if thread is not None else None
+            if thread is None or waited is None or thread.state not in _BLOCKED:
+                continue
+            ready = [task for task in tasks if state.snapshot.tasks[task].state is TaskState.READY]
+            if ready and waited >= state.settings.thread_stall_ns:
+                yield self._finding(thread, waited, tasks, ready, state)
+
+    def _finding(
+        self, thread: Thread, waited: int, tasks: Sequence[str], ready: Sequence[str], state: RuleInput
+    ) -> Finding:
+        snapshot = state.snapshot
+        place = at(thread.id, state)
+        called = state.code.call(snapshot.stacks.get(thread.id), full=True)
+        where = f" in {called}{place}" if called and place else f" in {blocked_in(thread, state)}"
+        said = (
+            f"The event loop of {name_of(thread.id, snapshot)} is blocked{where} for {duration(waited)} or more; "
+            f"{many(len(tasks), 'task waits', 'tasks wait')}, {len(ready)} ready"
+        )
+        proofs = [edge_evidence(task, thread.id, snapshot) for task in ready[:_SHOWN]]
+        ends, idle = _goes_on(thread, state), _idle(thread, state)
+        sure = not ends and not idle
+        current = tuple(_running_on(thread, state))
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if sure else Severity.WARNING,
+            sentence=shortest(f"{said} to run.", f"{said}."),
+            entities=(thread.id, *current, *ready[:_SHOWN]),
+            evidence=(thread_evidence(thread, state), *[proof for proof in proofs if proof is not None]),
+            next=(
+                f"livedbg stacks {pids_of((thread.id,))[0]}",
+                "call it in an executor or a thread (asyncio.to_thread), or use a library that awaits",
+            ),
+            since_wall_ns=since_wall_ns(thread, snapshot),
+            state=VerdictState.STALLED if sure else VerdictState.UNKNOWN if not idle else None,
+            roots=(thread.id,),
+        )
+
+
+class LostFuture:
+    """Tasks that await something that nobody is left to complete."""
+
+    name = "lost-future"
+    doc = (
+        "A task of an event loop has awaited, for longer than the threshold (10 s), a future to which nothing but the "
+        "tasks that wait for it refers. Rests on the future's count of references, all of which were found in these "
+        "tasks. It is `unknown`: a program that is meant to run until a signal ends it waits like that too."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a future."""
+        snapshot = state.snapshot
+        for resource in snapshot.resources.values():
+            if LOST not in resource.attributes:
+                continue
+            tasks = [task for task in state.graph.waiters_of(resource.id) if task in snapshot.tasks]
+            waited = min((_awaited_ns(task, resource.id, state) for task in tasks), default=0)
+            if tasks and waited >= state.settings.thread_stall_ns:
+                yield self._finding(resource.id, tasks, waited, state)
+
+    def _finding(self, future: str, tasks: Sequence[str], waited: int, state: RuleInput) -> Finding:
+        snapshot = state.snapshot
+        first = tasks[0]
+        more = f" (and {len(tasks) - 1} more)" if len(tasks) > 1 else ""
+        proofs = [edge_evidence(task, future, snapshot) for task in tasks[:_SHOWN]]
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=(
+                f"{sentence_case(name_of(first, snapshot))}{more} awaits a future{at(first, state)} for "
+                f"{duration(waited)} or more that nothing else refers to: nobody can complete it."
+            ),
+            entities=(*tasks[:_SHOWN], future),
+            evidence=tuple(proof for proof in proofs if proof is not None),
+            next=(
+                "keep the future where its producer finds it, and complete it on errors too",
+                "nothing to do if this is how the program waits for a signal to end it",
+            ),
+            inferred=True,
+            state=VerdictState.UNKNOWN,
+            roots=(first,),
+        )
+
+
+def _awaited_ns(task: str, future: str, state: RuleInput) -> int:
+    """How long a task has waited for a future, in ns: since it was seen to, or its loop's thread last ran."""
+    snapshot = state.snapshot
+    edge = snapshot.edges.get(EdgeKey(EdgeKind.WAITS_FOR, task, future))
+    since = edge.since_mono_ns if edge is not None else None
+    seen = snapshot.now(host_of(future)).mono_ns - since if since is not None else 0
+    threads = (snapshot.threads.get(name) for name in snapshot.tasks[task].where)
+    return max([seen, *(waited_ns(thread, snapshot) or 0 for thread in threads if thread is not None)])
+
+
+def _waiting(state: RuleInput) -> dict[str, list[str]]:
+    """Threads -> the tasks that wait for them."""
+    found: dict[str, list[str]] = {}
+    for edge in state.snapshot.waits.values():
+        tasks = state.snapshot.tasks
+        if edge.kind is EdgeKind.WAITS_FOR and edge.target.startswith("thread:") and edge.source in tasks:
+            found.setdefault(edge.target, []).append(edge.source)
+    return found
+
+
+def _goes_on(thread: Thread, state: RuleInput) -> bool:
+    """Whether its call has a time limit, or waits for a known thread, process or task."""
+    if thread.timed and not (thread.waits_in or "").startswith("sleep"):
+        return True
+    chain = state.graph.chain(thread.id)
+    return any(one != thread.id and one.startswith(("thread:", "process:", "task:")) for one in chain)
+
+
+def _idle(thread: Thread, state: RuleInput) -> bool:
+    """Whether its call is a wait of an idle program."""
+    blockers = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
+    return any(
+        one is not None and (IDLE in one.attributes or one.attributes.get("listening") == "yes") for one in blockers
+    )
+
+
+def _running_on(thread: Thread, state: RuleInput) -> Iterator[str]:
+    for task in state.tasks_in(TaskState.RUNNING):
+        if EdgeKey(EdgeKind.RUNS_ON, task.id, thread.id) in state.snapshot.edges:
+            yield task.id
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (BlockedLoop(), LostFuture())

@@ -1,0 +1,235 @@
+"""The line of the user's own code in a stack.
+
+A frame is the user's unless it is inside libc, the C++ library, a language's runtime (CPython and its standard library
+included), a lock or a framework: told by its ELF file, its source file and its function's name. Systems name their
+frameworks (`System.framework`).
+
+Invariants:
+    user_code.U1. The place of a stack depends on that stack only: equal stacks have the same place, whenever they were
+        taken and whatever was asked before.
+    user_code.U2. A frame of the user's with a source line is preferred; else a function of a program without debug
+        information; else the innermost frame of a package, of a framework, of the standard library, in this order. A
+        frame of libc, of the C++ library, of an interpreter, or without a name, is never the place.
+    user_code.U3. In a thread that runs Python, a native frame is preferred only if its source line is known and the
+        user's: else it is inside an extension that the user's Python code called.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.analysis.native_calls import native_call
+from livedbg.analysis.place_names import Placed, plain_name
+from livedbg.analysis.python_calls import full_call, python_call
+from livedbg.model import Frame, Stack
+
+__all__ = ["NO_FRAMEWORKS", "Framework", "Inside", "UserCode"]
+
+
+class Framework(Struct, frozen=True, kw_only=True):
+    """How a frame of a framework shows. All are regular expressions.
+
+    Attributes:
+        modules: at the beginning of the base name of its ELF files.
+        files: anywhere in the path of its sources.
+        functions: at the beginning of the names of its functions, without what they return.
+    """
+
+    modules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+
+class Inside(IntEnum):
+    """What a frame is inside of, the user's own code first."""
+
+    USER = 0
+    UNLINED = 1
+    PACKAGE = 2
+    FRAMEWORK = 3
+    LIBRARY = 4
+    NEVER = 5
+
+
+_NAMES: Final = "|".join(sorted(sys.stdlib_module_names))
+_MODULES: Final = (
+    (
+        Inside.NEVER,
+        re.compile(
+            r"(?:lib(?:c|m|rt|dl|pthread|util|resolv|nsl|anl|musl-\w+|stdc\+\+|c\+\+(?:abi)?|supc\+\+|gcc_s|unwind|ffi|atomic"
+            r"|(?:a|t|l|m|ub|hwa)san|clang_rt\.[\w-]+)|ld(?:-linux[\w-]*|-musl[\w-]*|-[\d.]+)?|libc-[\d.]+"
+            r"|libpthread-[\d.]+|linux-vdso|linux-gate)(?:[.-]so\b|[.-]\d|$)|\[vdso\]|linux-vdso|ld-linux"
+            r"|libpython\d|python\d?(?:\.\d+)?[a-z]?$"
+        ),
+    ),
+    (Inside.LIBRARY, re.compile(rf"(?:{_NAMES})\.(?:cpython-|abi3\.|so$)")),
+    (
+        Inside.LIBRARY,
+        re.compile(
+            r"lib(?:gomp|omp|iomp5|mpi\w*|open-(?:pal|rte)|pmix|prrte|uc[mpst]|fabric|ibverbs|rdmacm|mlx\d|numa|hwloc|event\w*"
+            r"|uv|ev|zmq|ssl|crypto|curl|z|zstd|lz4|glib-2|gio-2|gobject-2|tbb\w*|stdbuf|jemalloc|tcmalloc\w*|mimalloc"
+            r"|boost_\w+|absl_\w+|grpc\w*|protobuf)[.-]"
+        ),
+    ),
+)
+_FILES: Final = (
+    (Inside.PACKAGE, re.compile(r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/")),
+    (
+        Inside.LIBRARY,
+        re.compile(
+            r"/lib(?:64)?/(?:python|pypy)\d[^/]*/|/python\d+\.zip/|/cpython[^/]*/Lib/"
+            r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
+            r"|/rustc/[^/]+/library/|^library/(?:std|core|alloc|test|panic_\w+)/src/|/rustlib/src/"
+            r"|/go(?:-[\d.]+)?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"
+        ),
+    ),
+    (
+        Inside.NEVER,
+        re.compile(
+            r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/gcc/|^/usr/src/(?:debug|gdb-python|python\d?|glibc|gcc)[^/]*/"
+            r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string|time|signal|elf)/"
+            r"|/glibc-[\d.]+[^/]*/|/libstdc\+\+-v3/|(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps|csu)/"
+            r"|^(?:\./)?(?:Modules|Python|Objects|Parser|Programs)/[\w/]+\.[ch]$"
+        ),
+    ),
+)
+_INTERPRETERS: Final = re.compile(
+    r"(?:lib)?(?:perl|ruby|lua|luajit|tcl|tclsh|php|bash|dash|zsh|ksh|busybox|R|julia)(?:-?[\d.]+)*(?:\.so[\d.]*)?$"
+)
+"""Programs and libraries that run scripts; a function is the user's only where its source line is known."""
+
+_SCRIPT: Final = re.compile(r"^/.*/bin/[^/.]+$")
+"""The program of a package: a file of a few lines that its installer wrote."""
+
+_FUNCTIONS: Final = re.compile(
+    r"__interceptor_|___interceptor_|__(?:a|t|m|l|ub)san|__sanitizer|__libc_start|_start$|_dl_|clone3?$|start_thread$"
+    r"|(?:std|__gnu_cxx|__sanitizer|absl|boost|folly|tbb)::|<null>$|__restore_rt$|_?_?pthread_\w+$"
+    r"|_{1,3}(?:GI_+)?(?:lll|futex|pthread|libc|nptl)_|__GI_"
+    r"|_?Py(?:Eval|Object|Thread|Run|Function)_\w+$"
+)
+_OPERATORS: Final = re.compile(r"operator (?:new|delete)\b")
+_LIBC: Final = re.compile(
+    r"_*(?:lll_lock_wait(?:_private)?|(?:clock_)?nanosleep|syscall|p?poll|epoll_p?wait2?|p?select|p?read(?:64|v)?|p?write(?:64|v)?"
+    r"|recv(?:from|msg)?|send(?:to|msg)?|wait(?:pid|4|id)?|accept4?|connect|ioctl|pause|u?sleep|sem_(?:timed)?wait|flock"
+    r"|malloc|calloc|realloc|free|posix_memalign|aligned_alloc|abort|raise|futex_\w+"
+    r"|(?:mem|str|wcs|wmem)(?:n?(?:cpy|cat|cmp|len|dup)|move|set|r?chr|str|casecmp|tol))$"
+)
+"""Functions of a libc that is linked into the program; the user's where they have a source line of the user's."""
+
+_ADDRESS: Final = re.compile(r"0x[0-9a-f]+$|\?+$|$")
+_MOST: Final = 65_536
+"""Frames and stacks that are remembered."""
+
+_Key = tuple[str, str | None, str | None, str, bool]
+
+
+class UserCode:
+    """Finds the user's line in stacks; what it found is remembered by stack and by frame.
+
+    Args:
+        frameworks: what the systems know of theirs.
+    """
+
+    def __init__(self, frameworks: Iterable[Framework] = ()) -> None:
+        known = tuple(frameworks)
+        self._modules = _any(r"\A(?:{})", (one for framework in known for one in framework.modules))
+        self._files = _any("{}", (one for framework in known for one in framework.files))
+        self._functions = _any(r"\A(?:{})", (one for framework in known for one in framework.functions))
+        self._frames: dict[_Key, Inside] = {}
+        self._stacks: dict[str, tuple[Stack, Frame | None]] = {}
+
+    def frame(self, stack: Stack | None) -> Frame | None:
+        """The frame to name for a stack (U2), None where there is none."""
+        if stack is None:
+            return None
+        known = self._stacks.get(stack.thread)
+        if known is not None and known[0] is stack:
+            return known[1]
+        found = self.frame_of(stack.frames)
+        if len(self._stacks) >= _MOST:
+            self._stacks.clear()
+        self._stacks[stack.thread] = (stack, found)
+        return found
+
+    def call(self, stack: Stack | None, *, full: bool = False) -> str:
+        """What the user's code called in the frame that is named for a stack: `Queue.get`; "" if not known.
+
+        Args:
+            full: a Python function with its module: `subprocess.run`.
+        """
+        place = self.frame(stack)
+        if stack is None or place is None or self.inside(place) is not Inside.USER:
+            return ""
+        at = next(at for at, frame in enumerate(stack.frames) if frame is place)
+        if place.language != "python":
+            return native_call(stack.frames, at)
+        return (full_call if full else python_call)(stack.frames, at)
+
+    def frame_of(self, frames: Sequence[Frame]) -> Frame | None:
+        """The same for frames, innermost first."""
+        runs_python = any(frame.language == "python" for frame in frames)
+        best, least = None, Inside.NEVER
+        for frame in frames:
+            inside = self.inside(frame)
+            if inside is Inside.UNLINED and runs_python:
+                inside = Inside.PACKAGE  # U3
+            if inside < least:
+                best, least = frame, inside
+                if inside is Inside.USER:
+                    break
+        return best
+
+    def inside(self, frame: Placed) -> Inside:
+        """What a frame is inside of."""
+        lined = frame.line is not None and frame.file is not None
+        key = (frame.function, frame.file, frame.module, frame.language, lined)
+        found = self._frames.get(key)
+        if found is None:
+            if len(self._frames) >= _MOST:
+                self._frames.clear()
+            found = self._frames[key] = self._python(frame) if frame.language == "python" else self._native(frame)
+        return found
+
+    def _python(self, frame: Placed) -> Inside:
+        file = frame.file or ""
+        if not file:
+            return Inside.LIBRARY
+        if _found(self._files, file):
+            return Inside.FRAMEWORK
+        found = next((inside for inside, files in _FILES if inside is not Inside.NEVER and files.search(file)), None)
+        return found or (Inside.PACKAGE if _SCRIPT.match(file) else Inside.USER)
+
+    def _native(self, frame: Placed) -> Inside:
+        function, module, file = frame.function, frame.module or "", frame.file or ""
+        named = next((inside for inside, modules in _MODULES if modules.match(module)), None)
+        if named is not None:
+            return Inside.NEVER if _ADDRESS.match(function) else named
+        sourced = next((inside for inside, files in _FILES if files.search(file)), None) if file else None
+        plain = plain_name(function)
+        runtime = _FUNCTIONS.match(plain) or _OPERATORS.match(function) or (not file and _LIBC.match(plain))
+        if sourced is Inside.NEVER or _ADDRESS.match(function) or runtime:
+            return Inside.NEVER
+        if _found(self._modules, module) or _found(self._files, file) or _found(self._functions, plain):
+            return Inside.FRAMEWORK
+        if sourced is None and not (file and frame.line):
+            return Inside.NEVER if _INTERPRETERS.match(module) else Inside.UNLINED
+        return sourced or Inside.USER
+
+
+def _any(form: str, expressions: Iterable[str]) -> re.Pattern[str] | None:
+    found = "|".join(f"(?:{one})" for one in expressions)
+    return re.compile(form.format(found)) if found else None
+
+
+def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
+    return pattern is not None and pattern.search(text) is not None
+
+
+NO_FRAMEWORKS: Final = UserCode()
+"""Where no system has said anything."""

@@ -1,0 +1,219 @@
+"""Writes to the terminal only the cells that differ from what it shows.
+
+Textual writes a changed region of a line from the beginning of its widget, and each segment with all of its attributes
+and a reset behind it. Over a slow line that is most of what is written. `ShownCells` keeps what the terminal shows and
+writes the cells that differ, with the attributes that change.
+
+Invariants:
+    cell_updates.E1. After an update the terminal shows what Textual's own output would have shown.
+    cell_updates.E2. An update of the whole screen (another screen, a resize, the return to the foreground) is written
+        whole, so that a terminal that something else wrote to is right again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.cells import get_character_cell_size
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS
+from rich.style import Style
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.app import App
+from textual.strip import Strip
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from textual.screen import Screen
+
+__all__ = ["CellUpdatesApp", "ShownCells"]
+
+_GAP: Final = 6
+"""Equal cells between two changed ones that are written again, because to skip them takes as many bytes."""
+
+_NO_STYLE: Final = Style()
+_Cell = tuple[str, Style]
+"""The text of one cell, with what combines with it, and its style. The second cell of a wide character has no text."""
+
+
+class ShownCells:
+    """What the terminal shows, by line and column."""
+
+    def __init__(self) -> None:
+        self._size = (0, 0)
+        self._lines: dict[int, dict[int, _Cell]] = {}
+
+    def update(self, update: CompositorUpdate, size: tuple[int, int]) -> CompositorUpdate:
+        """What to write instead of one of Textual's updates.
+
+        Args:
+            update: what Textual would write.
+            size: columns and lines of the terminal.
+
+        Returns:
+            An update that writes less, or the same one if it is of another kind.
+        """
+        if size != self._size:
+            self._size = size
+            self._lines.clear()
+        return _Narrow(self, update) if isinstance(update, LayoutUpdate | ChopsUpdate) else update
+
+    def written(self, update: CompositorUpdate, colours: ColorSystem) -> str:
+        """The text that brings the terminal to an update; it counts as written."""
+        pen = _Pen(colours)
+        if isinstance(update, LayoutUpdate):
+            for y, strips in enumerate(update.strips, update.region.y):
+                self._write_all(pen, y, _cells(strips, update.region.x))
+        elif isinstance(update, ChopsUpdate):
+            for y, begin, end in update.spans:
+                row = ((x, strip) for x, strip in update.chops[y].items() if strip is not None)
+                for x, strip in row:
+                    if x < end and x + strip.cell_length > begin:
+                        cells = _cells([strip], x)
+                        self._write_changed(pen, y, {at: cell for at, cell in cells.items() if begin <= at < end})
+        return pen.text()
+
+    def _write_all(self, pen: _Pen, y: int, cells: dict[int, _Cell]) -> None:
+        self._lines.setdefault(y, {}).update(cells)
+        for at, (text, style) in cells.items():
+            pen.put(at, y, text, style)
+
+    def _write_changed(self, pen: _Pen, y: int, cells: dict[int, _Cell]) -> None:
+        shown = self._lines.setdefault(y, {})
+        changed = [at for at, cell in cells.items() if shown.get(at) != cell]
+        shown.update(cells)
+        for begin, end in _runs(changed):
+            while not cells.get(begin, (" ",))[0] and begin - 1 in cells:
+                begin -= 1  # noqa: PLW2901 (the first cell of a wide character)
+            for at in range(begin, end):
+                if at in cells:
+                    pen.put(at, y, *cells[at])
+
+
+class CellUpdatesApp(App[int]):
+    """An app that writes only the cells that differ."""
+
+    _shown_cells: ShownCells | None = None
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        """Textual's own method, through which all that is painted goes to the terminal."""
+        if isinstance(renderable, CompositorUpdate) and not self.is_inline:
+            if self._shown_cells is None:
+                self._shown_cells = ShownCells()
+            renderable = self._shown_cells.update(renderable, self.size)
+        super()._display(screen, renderable)
+
+
+class _Narrow(CompositorUpdate):
+    """An update that is compared with the screen when it is written, and only then."""
+
+    def __init__(self, shown: ShownCells, update: CompositorUpdate) -> None:
+        self._shown = shown
+        self._update = update
+
+    def render_segments(self, console: Console) -> str:
+        """See CompositorUpdate."""
+        return self._shown.written(self._update, COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR))
+
+
+class _Pen:
+    """Where the terminal writes next, and with which attributes.
+
+    Args:
+        colours: how many the terminal has.
+    """
+
+    def __init__(self, colours: ColorSystem) -> None:
+        self._colours = colours
+        self._out: list[str] = []
+        self._at: tuple[int, int] | None = None
+        self._codes: tuple[str, str, str] = ("", "", "")
+
+    def put(self, x: int, y: int, text: str, style: Style) -> None:
+        """Write one cell; an empty text is the second cell of the one before."""
+        if not text:
+            return
+        if self._at != (x, y):
+            self._out.append(f"\x1b[{y + 1};{x + 1}H")
+        codes = _codes(style, self._colours)
+        if codes != self._codes:
+            self._out.append(_change(self._codes, codes))
+            self._codes = codes
+        self._out.append(text)
+        narrow = text.isascii() or (len(text) == 1 and get_character_cell_size(text) == 1)
+        self._at = (x + 1, y) if narrow else None  # terminals don't agree how wide the others are
+
+    def text(self) -> str:
+        """All that was written, with the attributes reset."""
+        if self._codes != ("", "", ""):
+            self._out.append("\x1b[0m")
+            self._codes = ("", "", "")
+        return "".join(self._out)
+
+
+def _cells(strips: Iterable[Strip], x: int) -> dict[int, _Cell]:
+    """The cells of strips that begin at a column."""
+    cells: dict[int, _Cell] = {}
+    for strip in strips:
+        for text, style, control in strip:
+            if control:
+                continue
+            style = style or _NO_STYLE  # noqa: PLW2901
+            if text.isascii():
+                for sign in text:
+                    cells[x] = (sign, style)
+                    x += 1
+                continue
+            for sign in text:
+                width = get_character_cell_size(sign)
+                if not width:
+                    before = x - 1 if cells.get(x - 1, ("",))[0] else x - 2
+                    if before in cells:
+                        cells[before] = (cells[before][0] + sign, cells[before][1])
+                    continue
+                cells[x] = (sign, style)
+                if width == 2:
+                    cells[x + 1] = ("", style)
+                x += width
+    return cells
+
+
+def _runs(changed: list[int]) -> Iterator[tuple[int, int]]:
+    """First column of each run of changed cells, and the one behind its last."""
+    begin = end = -1
+    for at in changed:
+        if end < 0:
+            begin = at
+        elif at - end > _GAP:
+            yield begin, end
+            begin = at
+        end = at + 1
+    if end >= 0:
+        yield begin, end
+
+
+@lru_cache(4096)
+def _codes(style: Style, colours: ColorSystem) -> tuple[str, str, str]:
+    """Attributes, foreground and background of a style as parameters of SGR (ECMA-48, 8.3.117)."""
+    attributes = (
+        (style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"), (style.blink, "5"),
+        (style.blink2, "6"), (style.reverse, "7"), (style.conceal, "8"), (style.strike, "9"),
+        (style.underline2, "21"), (style.frame, "51"), (style.encircle, "52"), (style.overline, "53"),
+    )  # fmt: skip
+    front, back = (
+        ";".join(colour.downgrade(colours).get_ansi_codes(foreground)) if colour is not None else ""
+        for colour, foreground in ((style.color, True), (style.bgcolor, False))
+    )
+    return ";".join(code for is_set, code in attributes if is_set), front, back
+
+
+@lru_cache(4096)
+def _change(before: tuple[str, str, str], after: tuple[str, str, str]) -> str:
+    """What changes the attributes of the terminal."""
+    lost = any(was and not now for was, now in zip(before, after, strict=True)) or before[0] != after[0]
+    parts = (
+        ["0", *after] if lost and any(before) else [now for was, now in zip(before, after, strict=True) if was != now]
+    )
+    return f"\x1b[{';'.join(part for part in parts if part)}m"

@@ -1,0 +1,266 @@
+"""The event loops of asyncio in another process: their tasks, timers and ready callbacks. Read without a stop.
+
+Where the tasks are: in the WeakSet `asyncio.tasks._all_tasks` (3.11), or `_scheduled_tasks` and the set `_eager_tasks`
+(3.12 and 3.13), found through `sys.modules` of each interpreter. Tasks that are not of C asyncio are not read.
+
+Invariants:
+    event_loops.E1. At most MOST_TASKS tasks, MOST_TIMERS timers and MOST_READY ready callbacks of a loop are read;
+        `cut` says that there are more.
+    event_loops.E2. A task is `steady` only if it, the future that it waits for and each coroutine of its chain were the
+        same when they were read again after everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from livedbg.cpython.coroutines import AwaitChain, await_chain
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.objects import is_pointer
+
+__all__ = [
+    "MOST_READY",
+    "MOST_TASKS",
+    "MOST_TIMERS",
+    "EventLoop",
+    "EventLoops",
+    "LoopTask",
+    "Timer",
+    "callbacks",
+    "confirmed",
+    "is_future",
+    "is_pending",
+    "is_task",
+    "read_loops",
+]
+
+MOST_TASKS: Final = 2_000
+MOST_TIMERS: Final = 2_000
+MOST_READY: Final = 2_000
+_MOST_CALLBACKS: Final = 64
+_LOOP_AT, _CALLBACK_AT, _CALLBACKS_AT, _RESULT_AT = 16, 24, 40, 64  # FutureObj
+_REGISTERS: Final = ("_all_tasks", "_scheduled_tasks", "_eager_tasks")
+
+
+class LoopTask(Struct, frozen=True):
+    """A task that has not ended.
+
+    Attributes:
+        loop: address of its event loop.
+        waiter: the future that it waits for; 0 if it does not wait.
+        waiter_type: name of the type of that.
+        pending: that future has no result yet.
+        cancelling: it was asked to end.
+        running: it runs right now.
+        steady: it was so before and after (E2).
+        system: of whose loop.
+    """
+
+    address: int
+    name: str
+    loop: int
+    chain: AwaitChain
+    waiter: int
+    waiter_type: str
+    pending: bool
+    cancelling: bool
+    running: bool
+    steady: bool
+    system: str = "asyncio"
+
+
+class Timer(Struct, frozen=True):
+    """A callback that the loop will call at some time.
+
+    Attributes:
+        when: on the loop's clock, CLOCK_MONOTONIC; None where it can't be read.
+        callback: address of what is called.
+        arguments: addresses.
+    """
+
+    when: float | None
+    callback: int
+    arguments: tuple[int, ...]
+
+
+class EventLoop(Struct, frozen=True):
+    """An event loop that has tasks.
+
+    Attributes:
+        kind: name of its type.
+        thread: `threading.get_ident()` of the thread that runs it; None when none does, or that can't be read.
+        current: the task that runs right now, or 0.
+        ready: addresses of the callbacks that it is about to call.
+        readable: its timers and ready callbacks were read, all of them.
+    """
+
+    address: int
+    kind: str
+    thread: int | None
+    current: int
+    ready: tuple[int, ...]
+    timers: tuple[Timer, ...]
+    readable: bool
+
+
+class EventLoops(Struct, frozen=True):
+    """What was found in a process.
+
+    Attributes:
+        loops: by address.
+        cut: there are more tasks than were read.
+    """
+
+    loops: dict[int, EventLoop] = field(default_factory=dict)
+    tasks: tuple[LoopTask, ...] = ()
+    cut: bool = False
+
+
+def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
+    """The event loops of one interpreter; none of their tasks is `steady` yet (`confirmed`).
+
+    Args:
+        heap: reads its process.
+        registers: as `LoopModules.names` found them.
+
+    Raises:
+        OSError: gone, or it changes too fast.
+    """
+    addresses: dict[int, None] = {}
+    for name in _REGISTERS:
+        if name in registers:
+            addresses.update(dict.fromkeys(heap.items(registers[name], MOST_TASKS + 1)))
+    cut = len(addresses) > MOST_TASKS
+    current = _current(heap, registers.get("_current_tasks", 0))
+    read = [task for at in list(addresses)[:MOST_TASKS] if (task := _task(heap, at, current)) is not None]
+    loops: dict[int, EventLoop] = {}
+    for task in read:
+        if task.loop not in loops:
+            loops[task.loop] = _loop(heap, task.loop, current.get(task.loop, 0))
+    return EventLoops(loops, tuple(read), cut)
+
+
+def confirmed(heap: HeapReader, registers: dict[str, int], found: EventLoops) -> EventLoops:
+    """The same loops, with `steady` set of the tasks that are still so (E2); to be called after all else was read.
+
+    Raises:
+        OSError: gone, or it changes too fast.
+    """
+    again = _current(heap, registers.get("_current_tasks", 0))
+    tasks = (structs.replace(task, steady=task == _task(heap, task.address, again)) for task in found.tasks)
+    return structs.replace(found, tasks=tuple(tasks))
+
+
+def _current(heap: HeapReader, register: int) -> dict[int, int]:
+    """Loop -> the task that it runs."""
+    if heap.type_name(register) != "dict":
+        return {}
+    return dict(heap.dict_items(register, 1024))
+
+
+def _task(heap: HeapReader, address: int, current: dict[int, int]) -> LoopTask | None:
+    """A task of C asyncio that has not ended."""
+    at = heap.objects.layout.tasks
+    if at is None or not is_pointer(address):
+        return None
+    try:
+        if not is_task(heap, address):
+            return None
+        words = heap.words(address, max(at.name, at.cancels) // 8 + 1)
+        if words[at.state // 8] & 0xFFFF_FFFF:
+            return None
+        waiter = words[at.waiter // 8]
+        kind, pending = _waiter(heap, waiter)
+        return LoopTask(
+            address=address,
+            name=_name(heap, words[at.name // 8]),
+            loop=words[_LOOP_AT // 8],
+            chain=await_chain(heap, words[at.coroutine // 8]),
+            waiter=waiter,
+            waiter_type=kind,
+            pending=pending,
+            cancelling=bool(words[at.cancels // 8] & 0xFFFF_FFFF),
+            running=current.get(words[_LOOP_AT // 8]) == address,
+            steady=False,
+        )
+    except (OSError, OverflowError):
+        return None
+
+
+def is_task(heap: HeapReader, address: int) -> bool:
+    """Whether an object is a task of C asyncio, or of a class made of it."""
+    return _derives(heap, address, "_asyncio.Task")
+
+
+def is_future(heap: HeapReader, address: int) -> bool:
+    """Whether an object is a future of C asyncio (or a task), or of a class made of it."""
+    return _derives(heap, address, "_asyncio.Future") or is_task(heap, address)
+
+
+def _derives(heap: HeapReader, address: int, name: str) -> bool:
+    if heap.type_name(address) == name:
+        return True
+    return name in heap.base_names(address)
+
+
+def is_pending(heap: HeapReader, future: int) -> bool:
+    """Whether a future has no result yet."""
+    at = heap.objects.layout.tasks
+    return at is not None and not heap.words(future + at.state, 1)[0] & 0xFFFF_FFFF
+
+
+def _waiter(heap: HeapReader, waiter: int) -> tuple[str, bool]:
+    if not waiter or not is_future(heap, waiter):
+        return heap.type_name(waiter), False
+    return heap.type_name(waiter), is_pending(heap, waiter)
+
+
+def _name(heap: HeapReader, address: int) -> str:
+    """Its name; from 3.12 on a number until somebody asks for it."""
+    if heap.type_name(address) == "int":
+        return f"Task-{heap.integer(address)}"
+    return heap.objects.text(address)
+
+
+def callbacks(heap: HeapReader, future: int) -> list[int]:
+    """What will be called when a future ends.
+
+    Raises:
+        OSError: not readable.
+    """
+    (first,) = heap.words(future + _CALLBACK_AT, 1)
+    (rest,) = heap.words(future + _CALLBACKS_AT, 1)
+    found = [first] if first else []
+    for pair in heap.items(rest, _MOST_CALLBACKS) if rest else []:
+        found += heap.items(pair, 2)[:1]
+    return found
+
+
+def _loop(heap: HeapReader, address: int, current: int) -> EventLoop:
+    kind = heap.type_name(address)
+    try:
+        facts = heap.attributes(address)
+    except OSError:
+        facts = {}
+    if not {"_ready", "_scheduled", "_thread_id"} <= facts.keys():
+        return EventLoop(address, kind, None, current, (), (), readable=False)
+    try:
+        ready = tuple(heap.items(facts["_ready"], MOST_READY))
+        timers = tuple(_timers(heap, heap.items(facts["_scheduled"], MOST_TIMERS)))
+    except OSError:
+        return EventLoop(address, kind, heap.identifier(facts["_thread_id"]), current, (), (), readable=False)
+    thread, whole = heap.identifier(facts["_thread_id"]), len(timers) < MOST_TIMERS
+    return EventLoop(address, kind, thread, current, ready, timers, readable=whole)
+
+
+def _timers(heap: HeapReader, handles: list[int]) -> list[Timer]:
+    found = []
+    for handle in handles:
+        facts = heap.attributes(handle)
+        if heap.integer(facts.get("_cancelled", 0)) or "_callback" not in facts:
+            continue
+        arguments = tuple(heap.items(facts["_args"], 8)) if "_args" in facts else ()
+        found.append(Timer(heap.number(facts.get("_when", 0)), facts["_callback"], arguments))
+    return found

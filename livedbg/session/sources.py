@@ -1,0 +1,88 @@
+"""Puts the lines of source of the user's own code into stacks: screens, recordings and reports show them.
+
+Invariants:
+    sources.Y1. A file system that does not answer costs the source lines of a process while it does not, and no stack.
+    sources.Y2. Each stack gets the source of at most one frame: the one that is named as the place of the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from livedbg.linux import procfs
+from livedbg.model import Stack
+from livedbg.session.rulebook import user_code
+from livedbg.touch.source import SourceLines, read_source, sourced
+
+__all__ = ["StackSources"]
+
+_PATIENCE_S: Final = 10.0
+"""For which stacks wait for files; later ones don't wait while a file has not been read."""
+
+_MOST: Final = 1_000
+"""Places that are remembered."""
+
+
+class StackSources:
+    """Adds source lines to the stacks of processes; what it read is remembered.
+
+    A file is not read again: what counts is how it was when the thread was first seen there.
+    """
+
+    def __init__(self) -> None:
+        self._code = user_code()
+        self._known: dict[tuple[int, str, int], SourceLines] = {}
+        self._started_ns: dict[int, int] = {}
+        self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
+
+    async def added(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
+        """The stacks, each with the source lines around the place of its thread.
+
+        Args:
+            pid: the process that all of them are of.
+            stacks: they.
+        """
+        before = self._waiting.get(pid)
+        if before is not None and not before.done():
+            return tuple(stacks)
+        work = self._waiting[pid] = asyncio.ensure_future(asyncio.to_thread(self._add, pid, stacks))
+        done, _ = await asyncio.wait({work}, timeout=_PATIENCE_S)
+        return work.result() if done else tuple(stacks)
+
+    def _add(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
+        return tuple(self._one(pid, stack) for stack in stacks)
+
+    def _one(self, pid: int, stack: Stack) -> Stack:
+        place = self._code.frame_of(stack.frames)
+        if place is None or not place.file or not place.line:
+            return stack
+        found = self._lines(pid, place.file, place.line)
+        frames = tuple(sourced(frame, found) if frame is place else frame for frame in stack.frames)
+        return structs.replace(stack, frames=frames)
+
+    def _lines(self, pid: int, file: str, line: int) -> SourceLines:
+        key = (pid, file, line)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = read_source(pid, file, line)
+            if known.lines and known.changed_wall_ns > self._start_of(pid) > 0:
+                known = known._replace(note=f"{file} was changed after the process started: its lines may be others")
+            self._known[key] = known
+        return known
+
+    def _start_of(self, pid: int) -> int:
+        """When the process started, on the wall clock; 0 where that is not known."""
+        if pid not in self._started_ns:
+            self._started_ns[pid] = 0
+            with contextlib.suppress(OSError, ValueError):
+                booted = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                self._started_ns[pid] = booted + procfs.read_stat(pid).start_ticks * procfs.CLOCK_TICK_NS
+        return self._started_ns[pid]

@@ -1,0 +1,213 @@
+"""Stacks of a core file by drgn. Imported in the unwinding process only (livedbg.unwind.helper).
+
+A file is given to drgn when a frame lies in it, with its place in the process. It unwinds by the tables in the file
+itself (`.eh_frame`), which takes a twentieth of the time that it takes with debug information; that is asked for each
+address once (livedbg.unwind.places).
+
+Invariants:
+    drgn_stacks.D1. Only files that a frame lies in are opened.
+    drgn_stacks.D2. No request is made to the network.
+    drgn_stacks.D3. A stack that may lack outer frames is not said to be whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+import drgn
+
+from livedbg.linux import memory
+from livedbg.unwind.drgn_files import add_file, new_program
+from livedbg.unwind.frame_values import ValueReader
+from livedbg.unwind.modules import Module, Modules
+from livedbg.unwind.places import Places
+from livedbg.unwind.unwound import DEPTH, is_root
+from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireStack
+
+__all__ = ["answer"]
+
+_Later: TypeAlias = Callable[[int, tuple[WireFrame, ...]], list[frozenset[str]]]
+_WORD: Final = 8
+_ROUNDS: Final = 256
+
+
+class _Call(NamedTuple):
+    """One call of a stack.
+
+    Attributes:
+        pc: the program counter.
+        interrupted: it is of an instruction that was interrupted, and not the one behind a call.
+        frames: what drgn has of it: what was inlined first.
+    """
+
+    pc: int
+    interrupted: bool
+    frames: tuple[drgn.StackFrame, ...]
+
+    @property
+    def inside(self) -> int:
+        """An address within the instruction."""
+        return self.pc if self.interrupted else self.pc - 1
+
+
+class _Walked(NamedTuple):
+    """The calls of one thread.
+
+    Attributes:
+        ended: the unwind tables say that there are no more.
+        again: the same calls with other values of the registers that are not known; none where that changes them.
+    """
+
+    tid: int
+    calls: list[_Call]
+    ended: bool
+    again: list[_Call]
+
+
+def answer(request: Request, places: Places) -> Reply:
+    """The stacks of the threads that have one; an error where none has."""
+    places.begin()
+    modules = Modules(request.pid, [mapping.mapping() for mapping in request.mappings])
+    core = _Core(request, modules, places)
+    walked: list[_Walked] = []
+    why = ""
+    for thread in request.threads:
+        try:
+            walked.append(core.walk(thread))
+        except Exception as error:  # whatever drgn says of one thread, the others have their stacks
+            why = why or in_words(error)
+    if not walked:
+        return Reply(why)
+    return _reply(request, walked, _described(request, walked, modules, places), partial(_later, modules, places))
+
+
+def in_words(error: Exception) -> str:
+    """An error as it goes over the wire."""
+    return f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace").decode()
+
+
+class _Core:
+    """A core file, and the files of its process that were opened so far."""
+
+    def __init__(self, request: Request, modules: Modules, places: Places) -> None:
+        self._modules = modules
+        self._places = places
+        self._debug = request.debug
+        self._values = request.values and request.debug
+        self._opened: set[Module] = set()
+        self._program = new_program()
+        self._program.set_core_dump(request.core)
+
+    def walk(self, thread: Copied) -> _Walked:
+        """The calls of one thread, with all the files that they lie in."""
+        found = self._program.thread(thread.tid)
+        for _ in range(_ROUNDS):
+            trace = found.stack_trace()
+            calls, above = _calls(trace)
+            if not [call for call in calls if self._open_at(call.pc)]:
+                break
+        ended = above is not None and thread.low <= above - _WORD and above <= thread.high
+        return _Walked(thread.tid, calls, ended, self._again(thread, calls) if self._values else [])
+
+    def _again(self, thread: Copied, calls: list[_Call]) -> list[_Call]:
+        for tid in thread.doubted:
+            again, _ = _calls(self._program.thread(tid).stack_trace())
+            if [call.pc for call in again] == [call.pc for call in calls]:
+                return again
+        return []
+
+    def _open_at(self, counter: int) -> bool:
+        """Open the file that an address is in; whether it was not open yet, so that the trace may go on from it."""
+        module = self._modules.at(counter)
+        if module is None or module in self._opened:
+            return False
+        self._opened.add(module)
+        debug = self._values or (self._debug and self._places.file_of(module).debug_frames)
+        return add_file(self._program, module, module.bias, debug=debug, unwinds=True) is not None
+
+
+def _calls(trace: drgn.StackTrace) -> tuple[list[_Call], int | None]:
+    """The calls of a trace, and the stack pointer of the frame beyond, where there is one.
+
+    Where the unwind tables say that nothing called the outermost frame, the frame beyond has a stack pointer and no
+    program counter; so has one whose return address was not copied, which says nothing.
+    """
+    calls: list[_Call] = []
+    inlined: list[drgn.StackFrame] = []
+    for frame in trace:
+        inlined.append(frame)
+        if frame.is_inline:
+            continue
+        try:
+            calls.append(_Call(frame.pc, frame.interrupted, tuple(inlined)))
+        except LookupError:
+            try:
+                return calls, frame.sp
+            except LookupError:
+                return calls, None
+        inlined = []
+    return calls, None
+
+
+def _described(
+    request: Request, walked: list[_Walked], modules: Modules, places: Places
+) -> dict[int, tuple[WireFrame, ...]]:
+    """What is at each address, by file: its symbols are read once for all addresses."""
+    by_module: dict[Module | None, set[int]] = {}
+    for address in {call.inside for stack in walked for call in stack.calls}:
+        by_module.setdefault(modules.at(address), set()).add(address)
+    found: dict[int, tuple[WireFrame, ...]] = {}
+    for module, addresses in by_module.items():
+        if module is None:
+            found |= dict.fromkeys(addresses, (WireFrame(0),))
+            continue
+        there = places.describe(module, {address - module.bias for address in addresses}, debug=request.debug)
+        found |= {address: there[address - module.bias] for address in addresses}
+    return found
+
+
+def _later(modules: Modules, places: Places, address: int, frames: tuple[WireFrame, ...]) -> list[frozenset[str]]:
+    """For each frame at an address, the variables that are declared behind its line."""
+    module = modules.at(address)
+    if module is None:
+        return [frozenset()] * len(frames)
+    return places.later_variables(module, address - module.bias, frames)
+
+
+def _reply(
+    request: Request, walked: list[_Walked], described: dict[int, tuple[WireFrame, ...]], later: _Later
+) -> Reply:
+    frames: list[WireFrame] = []
+    reader = ValueReader(partial(memory.read, request.pid)) if request.values else None
+    known: dict[tuple[int, bool], tuple[int, ...]] = {}
+    stacks: list[WireStack] = []
+    for stack in walked:
+        numbers: list[int] = []
+        for place, call in enumerate(stack.calls[:DEPTH]):
+            key = call.pc, call.interrupted
+            if reader is not None or key not in known:
+                begin = len(frames)
+                again = stack.again[place] if stack.again else None
+                frames += _of_call(call, again, described[call.inside], reader, later)
+                known[key] = tuple(range(begin, len(frames)))
+            numbers += known[key]
+        cut = len(numbers) > DEPTH or len(stack.calls) > DEPTH
+        outermost = frames[numbers[-1]].function if numbers else None
+        root = outermost is not None and (is_root(outermost) or outermost == "main")
+        stacks.append(WireStack(stack.tid, numbers[:DEPTH], bool(numbers) and not cut and (root or stack.ended)))
+    return Reply("", frames, stacks)
+
+
+def _of_call(
+    call: _Call, again: _Call | None, described: tuple[WireFrame, ...], reader: ValueReader | None, later: _Later
+) -> list[WireFrame]:
+    made = []
+    not_set = later(call.inside, described) if reader is not None else []
+    for number, frame in enumerate(described):
+        values: tuple[str, ...] = ()
+        if reader is not None and again is not None and len(call.frames) == len(again.frames) == len(described):
+            values = reader.values_of(call.frames[number], again.frames[number], not_set[number])
+        made.append(WireFrame(call.pc, frame.function, frame.file, frame.line, frame.column, frame.inlined, values))
+    return made

@@ -1,0 +1,101 @@
+"""The unwinding process of a session: `python -m livedbg.unwind.helper PARENT`, shown as livedbg-unwind.
+
+It reads core files that the session wrote, and the debug information of the files that their frames lie in. A damaged
+or hostile file ends this process and not the session.
+
+Invariants:
+    helper.H1. It ends with its session.
+    helper.H2. Its memory is bounded, and where memory runs out the kernel ends it first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from livedbg.text.typed import ready
+from livedbg.unwind.wire import LENGTH, MOST_BYTES, Reply, Request, packed
+
+__all__ = ["main"]
+
+_NAME: Final = b"livedbg-unwind"
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
+_MOST_MEMORY: Final = 2 << 30
+_FIRST_TO_END: Final = "500"  # proc_pid_oom_score_adj(5)
+
+
+def main(parent: int) -> None:
+    """Answer requests until the session closes our input.
+
+    Args:
+        parent: the process that started us.
+    """
+    _limit(parent)
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints does not disturb
+    _without_plugins()
+    try:
+        from livedbg.unwind.drgn_stacks import answer, in_words
+        from livedbg.unwind.places import Places
+    except ImportError as error:
+        _send(replies, Reply(str(error)))
+        return
+    places = Places()
+    _send(replies, Reply())
+    while (request := _next(requests)) is not None:
+        try:
+            reply = answer(request, places)
+        except Exception as error:
+            reply = Reply(in_words(error))
+        _send(replies, reply)
+
+
+def _limit(parent: int) -> None:
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before that
+        sys.exit(0)
+    libc.prctl(_PR_SET_NAME, _NAME, 0, 0, 0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END)
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = _MOST_MEMORY if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _without_plugins() -> None:
+    """Have drgn load none of its plugins: they are for kernels, and take as long as the rest of its start."""
+    os.environ.pop("DRGN_PLUGINS", None)
+    os.environ["DRGN_DISABLE_PLUGINS"] = "*"
+
+
+def _send(replies: BinaryIO, reply: Reply) -> None:
+    replies.write(packed(reply))
+    replies.flush()
+
+
+def _next(requests: BinaryIO) -> Request | None:
+    """The next request; None when there will be none."""
+    head = requests.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (size,) = LENGTH.unpack(head)
+    if size > MOST_BYTES:
+        return None
+    return msgspec.msgpack.decode(requests.read(size), type=ready(Request))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

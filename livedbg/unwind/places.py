@@ -1,0 +1,208 @@
+"""Function, file and line of addresses in files: read once for all processes that have a file mapped.
+
+A file is known by its build id and size, or by its inode, so ten processes of one program cost what one costs.
+
+Invariants:
+    places.L1. Two files have one name for an address only if they have one build id and one size, or are one file.
+    places.L2. What is kept is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import drgn
+
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.unwind.drgn_files import add_file, new_program
+from livedbg.unwind.dwarf_functions import DwarfFunctions, Function
+from livedbg.unwind.function_names import full_name, symbol_name
+from livedbg.unwind.function_symbols import FunctionSymbols
+from livedbg.unwind.libdw import libdw
+from livedbg.unwind.modules import Module
+from livedbg.unwind.wire import WireFrame
+
+__all__ = ["KnownFile", "Places"]
+
+_GAP: Final = 1 << 21
+_SHORTEST_ID: Final = 32  # hexadecimal digits: a shorter build id was written by hand
+_MOST_FILES: Final = 512
+_MOST_PLACES: Final = 1 << 16
+
+
+@dataclass(slots=True)
+class KnownFile:
+    """What is known of a file.
+
+    Attributes:
+        key: what its content is known by.
+        base: what is added to its addresses in the program that has all files.
+        debug_frames: it has unwind tables with its debug information.
+        tables: where its symbols are, the best first.
+        functions: its functions by debug information; None where that can't be read so.
+        places: frames by address.
+    """
+
+    key: Hashable
+    base: int
+    made: drgn.Module | None
+    debug_frames: bool
+    tables: list[Path]
+    functions: DwarfFunctions | None
+    places: dict[int, tuple[WireFrame, ...]] = field(default_factory=dict)
+
+
+class Places:
+    """The files that were seen, and what is where in them."""
+
+    def __init__(self) -> None:
+        self._symbols = FunctionSymbols()
+        self._files: dict[Hashable, KnownFile] = {}
+        self._start()
+
+    def _start(self) -> None:
+        for file in self._files.values():
+            if file.functions is not None:
+                file.functions.close()
+        self._program = new_program()
+        self._files = {}
+        self._next = _GAP
+        self._count = 0
+
+    def begin(self) -> None:
+        """Before a request: forget what has become too much."""
+        if len(self._files) > _MOST_FILES or self._count > _MOST_PLACES:
+            self._start()
+
+    def file_of(self, module: Module) -> KnownFile:
+        """What is known of a file."""
+        key, size = _identity(module)
+        known = self._files.get(key)
+        if known is None:
+            base = self._next
+            self._next += (size + _GAP) & -_GAP
+            made = add_file(self._program, module, base, debug=True)
+            tables = [module.file]
+            apart = made.debug_file_path if made is not None else None
+            if apart and apart != str(module.file):
+                tables.insert(0, Path(apart))
+            library = libdw()
+            functions = DwarfFunctions(tables[0], library) if library is not None and made is not None else None
+            known = KnownFile(key, base, made, any(map(_has_debug_frames, tables)), tables, functions)
+            self._files[key] = known
+        return known
+
+    def describe(self, module: Module, addresses: Collection[int], *, debug: bool) -> dict[int, tuple[WireFrame, ...]]:
+        """The frames at addresses of a file, by address: what was inlined there first. Their counters are 0.
+
+        Args:
+            module: the file.
+            addresses: relative to its load bias, each within an instruction.
+            debug: use debug information; names are all there is otherwise.
+        """
+        if not debug:
+            key, _ = _identity(module)
+            names = self._symbols.at(key, [module.file], addresses)
+            return {at: (WireFrame(0, symbol_name(names[at]) if at in names else None),) for at in addresses}
+        file = self.file_of(module)
+        missing = [at for at in addresses if at not in file.places]
+        names = self._symbols.at((file.key, file.tables[0]), file.tables, missing)
+        for at in missing:
+            file.places[at] = self._located(file, at, names.get(at))
+            self._count += 1
+        return {at: file.places[at] for at in addresses}
+
+    def later_variables(self, module: Module, at: int, frames: Sequence[WireFrame]) -> list[frozenset[str]]:
+        """For each frame at an address of a file, the variables that are declared behind its line.
+
+        Args:
+            module: the file.
+            at: the address, relative to its load bias.
+            frames: as `describe` has them.
+        """
+        functions = self.file_of(module).functions
+        if functions is None:
+            return [frozenset()] * len(frames)
+        return functions.later_variables(at, [(frame.file, frame.line) for frame in frames])
+
+    def _located(self, file: KnownFile, at: int, symbol: str | None) -> tuple[WireFrame, ...]:
+        try:
+            locations = list(self._program.source_location(file.base + at)) if file.made is not None else []
+        except LookupError:
+            locations = []
+        functions = file.functions.at(at) if file.functions is not None else []
+        if len(functions) >= max(1, len(locations)):
+            return tuple(
+                _of_function(one, symbol, place)
+                for one, place in zip(functions, _lines(functions, locations), strict=True)
+            )
+        if not locations:
+            return (WireFrame(0, full_name(None, symbol)),)
+        last = len(locations) - 1
+        return tuple(
+            _frame(location, symbol if number == last else None, inlined=number < last)
+            for number, location in enumerate(locations)
+        )
+
+
+_Line: TypeAlias = tuple[str | None, int | None, int | None]
+"""File, line and column."""
+
+
+def _lines(functions: list[Function], locations: list[drgn.SourceLocation]) -> list[_Line]:
+    """The place in each function: what drgn has, and where it has fewer, those of the calls."""
+    known = [_line(location) for location in locations]
+    if len(known) == len(functions):
+        return known
+    calls: list[_Line] = [(one.file, one.line, one.column) for one in functions[:-1]]
+    return [known[0] if known else (None, None, None), *calls]
+
+
+def _line(location: drgn.SourceLocation) -> _Line:
+    try:
+        return location.filename or None, location.line or None, location.column or None
+    except UnicodeDecodeError:
+        return None, None, None
+
+
+def _of_function(function: Function, symbol: str | None, line: _Line) -> WireFrame:
+    symbol = function.symbol or (None if function.inlined else symbol)
+    name = full_name(function.name, symbol) if symbol is not None or function.full is None else function.full
+    return WireFrame(0, name, *line, function.inlined)
+
+
+def _frame(location: drgn.SourceLocation, symbol: str | None, *, inlined: bool) -> WireFrame:
+    try:
+        function = location.name()
+    except (UnicodeDecodeError, LookupError):
+        function = None
+    if function is not None and function.startswith("_Z"):  # a symbol: there is no other name
+        symbol, function = symbol or function, None
+    return WireFrame(0, full_name(function, symbol), *_line(location), inlined)
+
+
+def _identity(module: Module) -> tuple[Hashable, int]:
+    """What the content of a file is known by, and how large it is."""
+    try:
+        stat = os.stat(module.file)  # noqa: PTH116
+        with ElfFile(module.file) as elf:
+            build_id = elf.build_id()
+            span = max((segment.address + segment.memory_size for segment in elf.segments()), default=0)
+    except (OSError, ElfError):
+        return module, 0
+    if len(build_id) >= _SHORTEST_ID:
+        return (build_id, stat.st_size), span
+    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns), span
+
+
+def _has_debug_frames(file: Path) -> bool:
+    """Whether a file has unwind tables that only its debug information holds: Go's have, or none at all."""
+    try:
+        with ElfFile(file) as elf:
+            return elf.has_section(".debug_frame")
+    except (OSError, ElfError):
+        return False

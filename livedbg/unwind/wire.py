@@ -1,0 +1,130 @@
+"""The messages between a session and its unwinding process: msgpack, each behind its length."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from livedbg.linux.maps import Mapping
+
+__all__ = ["LENGTH", "MOST_BYTES", "Copied", "Reply", "Request", "WireFrame", "WireMapping", "WireStack", "packed"]
+
+LENGTH: Final = struct.Struct("<I")
+"""What precedes each message: its length."""
+
+MOST_BYTES: Final = 64 << 20
+"""The longest message."""
+
+
+class WireMapping(Struct, array_like=True, frozen=True):
+    """A mapping; its path need not be text."""
+
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    device: str
+    inode: int
+    path: bytes
+    deleted: bool
+
+    @classmethod
+    def of(cls, mapping: Mapping) -> WireMapping:
+        """The message for a mapping."""
+        return cls(*mapping[:6], os.fsencode(mapping.path), mapping.deleted)
+
+    def mapping(self) -> Mapping:
+        """The mapping of a message."""
+        return Mapping(
+            self.start,
+            self.end,
+            self.permissions,
+            self.offset,
+            self.device,
+            self.inode,
+            os.fsdecode(self.path),
+            self.deleted,
+        )
+
+
+class Copied(Struct, array_like=True, frozen=True):
+    """The part of a thread's stack that was copied: from `low` up to `high`.
+
+    Attributes:
+        doubted: threads of the core that are the same one with other values of the registers that are not known: what
+            differs between them is no value of a variable.
+    """
+
+    tid: int
+    low: int
+    high: int
+    doubted: tuple[int, ...] = ()
+
+
+class Request(Struct, array_like=True, frozen=True):
+    """Unwind a core.
+
+    Attributes:
+        core: path of the core file.
+        mappings: of the process: those of files that have code, and other code.
+        debug: use debug information; names come from symbol tables alone otherwise.
+        values: local variables and arguments too.
+    """
+
+    pid: int
+    core: str
+    mappings: list[WireMapping]
+    threads: list[Copied]
+    debug: bool = True
+    values: bool = False
+
+
+class WireFrame(Struct, array_like=True, frozen=True):
+    """One frame; what isn't known is None.
+
+    Attributes:
+        values: `name=value`, of local variables and arguments.
+    """
+
+    pc: int
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    inlined: bool = False
+    values: tuple[str, ...] = ()
+
+
+class WireStack(Struct, array_like=True, frozen=True):
+    """The stack of a thread.
+
+    Attributes:
+        places: of its frames in the reply, innermost first.
+        whole: the outermost frame was reached.
+    """
+
+    tid: int
+    places: list[int]
+    whole: bool
+
+
+class Reply(Struct, array_like=True, frozen=True):
+    """What was unwound; the first message, before any request, has nothing but an error.
+
+    Attributes:
+        error: why it can't be done, in the words of whoever refused; "" when it was.
+    """
+
+    error: str = ""
+    frames: list[WireFrame] = []
+    stacks: list[WireStack] = []
+
+
+def packed(message: Struct) -> bytes:
+    """A message behind its length."""
+    body = msgspec.msgpack.encode(message)
+    return LENGTH.pack(len(body)) + body

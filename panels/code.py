@@ -1,0 +1,153 @@
+"""Where in the code the culprit is: lines of source around its place, and the calls that led there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual.geometry import Size
+
+from livedbg.analysis.place_names import function_name, line_of
+from livedbg.analysis.user_code import Inside
+from livedbg.model import Frame, Stack
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line
+from livedbg.panels.culprit import culprit
+from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.messages import Opened
+from livedbg.panels.stack import frame_place
+from livedbg.text.wording import many
+from livedbg.themes import Role
+
+__all__ = ["CodePanel"]
+
+_FRAMES: Final = 8
+"""Frames that are listed at most."""
+
+_LITTLE: Final = 4
+"""So few lines show the source only."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of source (`number` is not 0), or another text."""
+
+    text: str
+    role: Role
+    number: int = 0
+    here: bool = False
+
+
+class CodePanel(LinePanel):
+    """The culprit's source and stack."""
+
+    LABEL: ClassVar[str] = "Code"
+    HELP = (
+        "The code of the culprit: source lines around the place where it is (marked), then the calls that led there, "
+        "without those inside of libraries. If the file can't be read, the reason. Enter shows the thread."
+    )
+    CURSOR = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.thread: str | None = None
+        self.rows: list[_Row] = []
+        self._place: tuple[Stack, Frame] | None = None
+
+    def context_changed(self, before: DrawContext) -> None:
+        """Take over the culprit of the newest verdict."""
+        context = self.context
+        self.thread = culprit(context)
+        stack = context.snapshot.stacks.get(self.thread or "")
+        place = context.diagnosis.code.frame(stack)
+        self._place = (stack, place) if stack is not None and place is not None else None
+        if place is not None and self.thread is not None:
+            words = (context.names.label(self.thread), context.names.rank_of(self.thread), "at", line_of(place))
+            self.title(f"{self.LABEL}  {' '.join(filter(None, words))} {_name(place)}".rstrip())
+        self._arrange()
+
+    def on_resize(self) -> None:
+        """The room has changed."""
+        self._arrange()
+        super().on_resize()
+
+    def _arrange(self) -> None:
+        old, self.rows = len(self.rows), self._rows(*self._place) if self._place is not None else []
+        if len(self.rows) != old:
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as there are rows."""
+        return len(self.rows)
+
+    def count(self) -> int:
+        """Rows."""
+        return len(self.rows)
+
+    def draw(self, index: int, line: Line) -> None:
+        """One row."""
+        row, ink = self.rows[index], self.context.ink
+        if row.number:
+            mark = self.context.glyphs.here if row.here else " "
+            style = ink.style(Role.ACCENT if row.here else Role.DIM, bold=row.here)
+            line.add(f"{mark} ", style).cell(str(row.number), 5, ink.style(Role.FAINT), "right").space()
+            line.add(row.text, style)
+        else:
+            line.add(row.text, ink.style(row.role))
+
+    def action_open(self) -> None:
+        """Show the thread."""
+        if self.thread is not None:
+            self.post_message(Opened(self.thread))
+
+    def copy_text(self) -> str:
+        """All of it."""
+        return "\n".join(f"{'>' if row.here else ' '} {row.number or ''} {row.text}" for row in self.rows)
+
+    def _rows(self, stack: Stack, place: Frame) -> list[_Row]:
+        room = self._room()
+        numbered = list(enumerate(place.source, place.source_from))
+        if len(numbered) > room or room <= _LITTLE:
+            around = max((min(room, len(numbered)) - 1) // 2, 0)
+            at = (place.line or 0) - place.source_from
+            first = max(min(at - around, len(numbered) - room), 0)
+            numbered = numbered[first : first + room]
+        rows = [_Row(text, Role.TEXT, number, number == place.line) for number, text in numbered]
+        if place.source_note and (not rows or room > len(rows)):
+            rows.append(_Row(f"{'No source: ' if not rows else ''}{place.source_note}.", Role.WARN))
+        elif not rows:
+            rows.append(_Row(f"No source: {_reason(place)}.", Role.DIM))
+        if room > _LITTLE or not place.source:
+            rows += self._calls(stack, room - len(rows))
+        return rows
+
+    def _calls(self, stack: Stack, room: int) -> list[_Row]:
+        """The user's frames, and the innermost one; the others are counted."""
+        code, frames = self.context.diagnosis.code, stack.frames
+        kept = [n for n, frame in enumerate(frames) if not n or code.inside(frame) < Inside.LIBRARY][:_FRAMES]
+        rows: list[_Row] = []
+        last = -1
+        for number in kept:
+            if number > last + 1:
+                rows.append(_Row(f"   … {many(number - last - 1, 'frame')}", Role.FAINT))
+            frame = frames[number]
+            rows.append(_Row(f"{number:3} {_name(frame)}  {frame_place(frame)}", Role.TEXT))
+            last = number
+        return rows[: max(room, 0)]
+
+    def _room(self) -> int:
+        """Lines that the style sheet leaves."""
+        most = self.styles.max_height
+        return most.cells - 2 if most is not None and most.cells else 99
+
+
+def _name(frame: Frame) -> str:
+    return function_name(frame.function, frame.language)
+
+
+def _reason(place: Frame) -> str:
+    if not place.file:
+        return f"{place.module or 'the program'} has no debug information for {_name(place)}"
+    if not place.line:
+        return f"no line is known in {place.file}"
+    return f"{place.file} was not read when the stack was taken"

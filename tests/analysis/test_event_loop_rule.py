@@ -1,0 +1,182 @@
+"""The rule of blocked event loops, and cycles of tasks, on small states."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis import VerdictState
+from livedbg.model import IDLE, LOST, Edge, EdgeKind, Frame, Severity, Stack, TaskState, ThreadState
+from livedbg.model.events import EdgesAdded, StacksSeen
+from tests.analysis.world import SECOND, World
+
+
+def a_loop(*states: TaskState, **thread: object) -> tuple[World, str]:
+    """A thread of an event loop in a callback, and tasks that wait for it."""
+    world = World()
+    world.process(1)
+    loop = world.thread(1, "main", **{"waits_in": "recvfrom", **thread})  # type: ignore[arg-type]
+    running = world.task("culprit", TaskState.RUNNING, None)
+    world.edge(EdgeKind.RUNS_ON, running, loop)
+    for number, state in enumerate(states):
+        task = world.task(f"t{number}", state, 0)
+        world.edge(EdgeKind.RUNS_ON, task, loop)
+        world.waits(task, loop)
+    return world, loop
+
+
+def test_a_loop_that_is_blocked_while_a_task_is_ready() -> None:
+    world, loop = a_loop(TaskState.READY, TaskState.SUBMITTED, TaskState.READY)
+    assert world.later(9 * SECOND).finding("loop-blocked") is None
+    finding = world.later(2 * SECOND).found("loop-blocked")
+    assert finding.sentence == (
+        "The event loop of thread 1 (main) is blocked in recvfrom() for 11 s or more; 3 tasks wait, 2 ready to run."
+    )
+    assert finding.entities == (loop, "task:nvfuser/culprit", "task:nvfuser/t0", "task:nvfuser/t2")
+    assert finding.roots == (loop,) and len(finding.evidence) == 3
+    assert world.diagnosis().verdict.state is VerdictState.STALLED
+
+
+@pytest.mark.parametrize("states", [(), (TaskState.SUBMITTED,) * 3])
+def test_a_blocking_call_that_keeps_nobody_from_running(states: tuple[TaskState, ...]) -> None:
+    world, _ = a_loop(*states)
+    assert world.later(60 * SECOND).finding("loop-blocked") is None
+
+
+def test_a_loop_that_is_blocked_for_exactly_the_threshold() -> None:
+    world, _ = a_loop(TaskState.READY)
+    assert world.later(10 * SECOND - 1).finding("loop-blocked") is None
+    assert world.later(1).found("loop-blocked").severity is Severity.ERROR
+
+
+def test_only_some_of_many_ready_tasks_are_named() -> None:
+    world, loop = a_loop(*[TaskState.READY] * 17)
+    finding = world.later(11 * SECOND).found("loop-blocked")
+    assert "17 tasks wait, 17 ready to run" in finding.sentence
+    assert finding.entities == (loop, "task:nvfuser/culprit", *[f"task:nvfuser/t{number}" for number in range(16)])
+    assert len(finding.evidence) == 17  # the thread's own, and one for each named task
+
+
+def test_a_loop_that_is_not_blocked_does_not_hide_another() -> None:
+    """One whose thread is unknown, one whose thread runs, and the blocked one, in this order."""
+    world = World()
+    world.process(1)
+    running = world.thread(11, "busy", state=ThreadState.RUNNING)
+    blocked = world.thread(12, "blocked", waits_in="recvfrom")
+    for number, loop in enumerate(("thread:box/1/99", running, blocked)):
+        world.waits(world.task(f"t{number}", TaskState.READY, 0), loop)
+    assert world.later(11 * SECOND).found("loop-blocked").roots == (blocked,)
+
+
+def test_a_loop_that_computes_is_not_blocked() -> None:
+    world, _ = a_loop(TaskState.READY, state=ThreadState.RUNNING)
+    assert world.later(60 * SECOND).finding("loop-blocked") is None
+
+
+@pytest.mark.parametrize(
+    ("thread", "state"),
+    [
+        ({"timed": True}, VerdictState.UNKNOWN),
+        ({"timed": True, "waits_in": "sleep 60 s"}, VerdictState.STALLED),
+    ],
+)
+def test_a_call_with_a_time_limit(thread: dict[str, object], state: VerdictState | None) -> None:
+    world, _ = a_loop(TaskState.READY, **thread)
+    finding = world.later(20 * SECOND).found("loop-blocked")
+    assert finding.state is state
+    assert finding.severity is (Severity.ERROR if state is VerdictState.STALLED else Severity.WARNING)
+    assert world.diagnosis().verdict.state is state
+
+
+@pytest.mark.parametrize("facts", [{IDLE: "a key"}, {"listening": "yes"}])
+def test_a_call_that_waits_as_an_idle_program_does(facts: dict[str, str]) -> None:
+    world, loop = a_loop(TaskState.READY)
+    world.waits(loop, world.resource("file:box/7", **facts))
+    assert world.later(20 * SECOND).found("loop-blocked").state is None
+
+
+def test_a_call_that_waits_for_something_else_is_no_idle_wait() -> None:
+    world, loop = a_loop(TaskState.READY)
+    world.waits(loop, world.resource("file:box/7", listening="no"))
+    assert world.later(20 * SECOND).found("loop-blocked").state is VerdictState.STALLED
+
+
+def test_a_call_that_waits_for_somebody_who_is_known() -> None:
+    world, loop = a_loop(TaskState.READY)
+    lock, other = world.lock(0x10), world.thread(12, "holder", waits_in="recvfrom")
+    world.waits(loop, lock)
+    world.holds(lock, other)
+    assert world.later(20 * SECOND).found("loop-blocked").state is VerdictState.UNKNOWN
+
+
+def test_the_first_sentence_names_the_call_and_the_line() -> None:
+    world, loop = a_loop(*[TaskState.READY] * 30, TaskState.SUBMITTED, waits_in="read of socket 5", timed=True)
+    frames = (
+        Frame(function="SocketIO.readinto", file="/usr/lib/python3.11/socket.py", line=706, language="python"),
+        Frame(function="urlopen", file="/usr/lib/python3.11/urllib/request.py", line=216, language="python"),
+        Frame(function="fetch", file="/home/me/app.py", line=40, language="python"),
+    )
+    stack = Stack(thread=loop, frames=frames, taken_mono_ns=1, source="test", layer="python")
+    world.store.apply(StacksSeen(stacks=(stack,), **world.stamp()))
+    verdict = world.later(12 * SECOND).diagnosis().verdict
+    assert verdict.state is VerdictState.UNKNOWN
+    assert verdict.sentence == (
+        "The event loop of thread 1 (main) is blocked in urllib.request.urlopen in fetch (app.py:40) for 12 s or more; "
+        "31 tasks wait, 30 ready."
+    )
+
+
+def test_a_loop_that_waits_for_a_child_which_sleeps_is_not_called_running() -> None:
+    world, loop = a_loop(TaskState.READY, waits_in="waitpid of 2")
+    child = world.process(2, ppid=1)
+    world.thread(2, "sleep", pid=2, waits_in="sleep 600 s", timed=True)
+    world.waits(loop, child)
+    verdict = world.later(20 * SECOND).diagnosis().verdict
+    assert verdict.state is VerdictState.UNKNOWN and verdict.sentence.startswith("The event loop of ")
+
+
+def test_a_future_that_nobody_is_left_to_complete() -> None:
+    world = World()
+    world.process(1)
+    world.thread(1, "main", waits_in="epoll_wait of 1 descriptor")
+    waiter = world.task("waiter", TaskState.SUBMITTED, 0)
+    kept = world.task("kept", TaskState.SUBMITTED, 0)
+    lost = world.resource("future:box/1/0x10", **{LOST: "nothing refers to it"})
+    stamp = world.stamp()
+    edge = Edge(kind=EdgeKind.WAITS_FOR, source=waiter, target=lost, since_mono_ns=stamp["mono_ns"])
+    world.store.apply(EdgesAdded(scope="test", edges=(edge,), **stamp))
+    world.waits(kept, world.resource("future:box/1/0x20"))
+    assert world.later(9 * SECOND).finding("lost-future") is None
+    finding = world.later(2 * SECOND).found("lost-future")
+    assert finding.entities == (waiter, lost) and finding.state is VerdictState.UNKNOWN and finding.inferred
+    assert finding.sentence == (
+        "Task waiter K awaits a future for 11 s or more that nothing else refers to: nobody can complete it."
+    )
+
+
+def test_tasks_with_crossed_locks() -> None:
+    world = World()
+    a, b = world.task("a", TaskState.SUBMITTED, 0), world.task("b", TaskState.SUBMITTED, 0)
+    one, two = world.lock(0x10, "pylock"), world.lock(0x20, "pylock")
+    world.holds(one, a)
+    world.holds(two, b)
+    world.waits(a, two)
+    world.waits(b, one)
+    finding = world.later().found("lock-cycle")
+    assert finding.sentence.startswith("Deadlock of 2 tasks over 2 Python locks: a K → b K → a K")
+    assert finding.state is VerdictState.DEADLOCK
+
+
+def test_a_task_that_waits_for_its_own_lock() -> None:
+    world = World()
+    me, lock = world.task("a", TaskState.SUBMITTED, 0), world.lock(0x10, "pylock")
+    world.holds(lock, me)
+    world.waits(me, lock)
+    assert "that it holds itself" in world.later().found("self-deadlock").sentence
+
+
+def test_tasks_that_await_each_other() -> None:
+    world = World()
+    a, b = world.task("a", TaskState.SUBMITTED, 0), world.task("b", TaskState.SUBMITTED, 0)
+    world.waits(a, b)
+    world.waits(b, a)
+    assert world.later().found("task-cycle").state is VerdictState.DEADLOCK

@@ -1,0 +1,77 @@
+"""`livedbg stacks --for` on a program whose threads run, and on one whose threads don't."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.linux import procfs
+from livedbg.probes.clock_refused import refused_here
+from livedbg.session.adapter import Request
+from livedbg.session.unwinders import no_unwinder
+from tests.cli.conftest import livedbg, longer, running
+from tests.conftest import Target
+
+needs_samples = pytest.mark.skipif(
+    refused_here() is not None or no_unwinder(Request(host="box")) is not None, reason="no samples here"
+)
+
+
+@pytest.fixture(scope="module")
+def busy(build_target: Callable[..., Path]) -> Iterator[Target]:
+    with running(build_target("spinners"), "2", busy=True) as target:
+        yield target
+
+
+@needs_samples
+def test_functions_flame_graph_and_json_of_two_running_threads(busy: Target, tmp_path: Path) -> None:
+    svg = tmp_path / "out.svg"
+    running_threads = set(busy.words[1:-1])
+
+    def holds(seconds: float) -> bool:
+        said = livedbg("stacks", busy.pid, "--for", seconds, "--rate", 999, "--per-thread", "--json", "--flame", svg)
+        assert said.code == 0, said.everything
+        profiles = [json.loads(line) for line in said.out.splitlines()]
+        if {one["thread"].rpartition("/")[2] for one in profiles} != running_threads:
+            return False  # a thread that got no CPU time: the machine is busy
+        for one in profiles:
+            assert abs(sum(f["own"] for f in one["functions"]) + one["without_stack"] / one["samples"] - 1) < 0.01
+            spins = [f for f in one["functions"] if "spin_in_" in f["function"]]
+            assert spins and spins[0]["total"] > 0.5 and spins[0]["line"] and spins[0]["file"].endswith("spinners.cpp")
+        return True
+
+    longer(0.5, holds)
+    assert "spin_in_" in svg.read_text() and svg.stat().st_mode & 0o077 == 0
+    assert procfs.status_fields(busy.pid)["TracerPid"] == "0"
+
+
+@needs_samples
+def test_the_table_and_folded_stacks(busy: Target, tmp_path: Path) -> None:
+    text = tmp_path / "out.txt"
+
+    def holds(seconds: float) -> bool:
+        said = livedbg("stacks", busy.pid, "--for", seconds, "--rate", 999, "--flame", text)
+        assert said.code == 0, said.everything
+        return "own  total  function" in said.out and "spin_in_" in said.out and "2 running threads" in said.out
+
+    longer(0.5, holds)
+    for line in text.read_text().splitlines():
+        names, _, count = line.rpartition(" ")
+        assert ";" in names and int(count) > 0
+
+
+@needs_samples
+def test_a_thread_that_never_ran_has_a_clear_message(stuck: Target) -> None:
+    said = livedbg("stacks", stuck.pid, "--for", "0.1s")
+    assert said.code == 0 and "No thread ran" in said.err and said.out == ""
+
+
+def test_what_needs_a_time_and_what_excludes_each_other(stuck: Target) -> None:
+    for words in (["--flame", "x.svg"], ["--folded"], ["--rate", 9], ["--per-thread"]):
+        said = livedbg("stacks", stuck.pid, *words)
+        assert said.code == 2 and "--for" in said.err
+    for words in (["--glance"], ["--folded", "--json"], ["--no-samples"], ["--no-native"]):
+        assert livedbg("stacks", stuck.pid, "--for", "1s", *words).code == 2

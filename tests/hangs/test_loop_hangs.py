@@ -1,0 +1,72 @@
+"""Event loops that hang, through the real command line, on every interpreter that is here: state, who and where."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.zygote import run_livedbg
+from tests.conftest import TARGETS, Target
+from tests.cpython.interpreters import interpreters, label
+
+PROGRAM = TARGETS / "py_asyncio.py"
+TRIO = TARGETS / "py_trio.py"
+KNOWN = interpreters("3.12", "3.13")
+
+
+def report_when(target: Target, state: str) -> dict[str, Any]:
+    """The first report of a program with that verdict: it may take a moment to be stuck for long enough."""
+    end = time.monotonic() + 150
+    while True:
+        done = run_livedbg(["report", target.pid, "--json", "--timeout", "90"], 150)
+        assert done.stdout, done.stderr.decode()
+        said: dict[str, Any] = json.loads(done.stdout)
+        if said["verdict"]["state"] == state:
+            assert done.returncode == 10 and said["intrusions"]["stops"] == 0
+            return said
+        assert time.monotonic() < end, said["verdict"]
+        time.sleep(0.2)
+
+
+def line_of(words: str, program: Path = PROGRAM) -> int:
+    """The number of the line of the program with these words."""
+    lines = program.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if words in line)
+
+
+@pytest.mark.parametrize("python", KNOWN, ids=label)
+def test_crossed_asyncio_locks(python: str, spawn: Callable[..., Target]) -> None:
+    said = report_when(spawn([python, str(PROGRAM), "crossed-beside-work"]), "deadlock")
+    line = line_of("async with second")
+    assert f"left take → right take → left take (all in take py_asyncio.py:{line})" in said["verdict"]["sentence"]
+    assert [root.rpartition("/")[2] for root in said["verdict"]["roots"]] == ["left", "right"]
+    (left,) = (one for key, one in said["entities"].items() if key.endswith("/left"))
+    assert left["waits_for"].startswith("pylock:") and left["stack"][0]["function"] == "Lock.acquire"
+
+
+@pytest.mark.parametrize("python", KNOWN, ids=label)
+def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None:
+    said = report_when(spawn([python, str(PROGRAM), "blocked"]), "stalled")
+    where = f"is blocked in Event.wait in call_that_blocks (py_asyncio.py:{line_of('# blocks the loop')})"
+    assert where in said["verdict"]["sentence"]
+    assert "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
+    chief = next(one for one in said["findings"] if one["rule"] == "loop-blocked")
+    assert [one.rpartition("/")[2] for one in chief["entities"]][1:2] == ["culprit"]
+
+
+def test_crossed_trio_locks(spawn: Callable[..., Target]) -> None:
+    said = report_when(spawn([sys.executable, str(TRIO), "crossed-beside-work"]), "deadlock")
+    line = line_of("async with second", TRIO)
+    sentence = said["verdict"]["sentence"]
+    assert sentence.startswith("Deadlock of 2 tasks over 2 Python locks: ")
+    assert "left take → right take" in sentence or "right take → left take" in sentence
+    assert f"(all in take py_trio.py:{line})" in sentence
+    assert sorted(root.rpartition("/")[2] for root in said["verdict"]["roots"]) == ["left", "right"]
+    proofs = [one["text"] for finding in said["findings"] for one in finding["evidence"]]
+    assert len([one for one in proofs if "it names its owner" in one]) == 2
