@@ -157,7 +157,7 @@ class FunctionTracer(Tracer):
     def _count_anew(self, probes: FunctionProbes) -> None:
         """Count all calls by other means than samples, from now on."""
         sources = [one.source(self._subject.only) for one in probes.probed]
-        before, self._tally = self._tally, Tally(sources, probes.threads(), follow=self._processes.follow)
+        before, self._tally = self._tally, Tally.of_all(sources, probes.threads, follow=self._processes.follow)
         if before is None:
             self._tally_ns = self._tally.since_ns
         else:

@@ -5,8 +5,6 @@ Invariants:
         and what each has counted is cut at a time at which nothing was launched, for two totals around it are the
         same. Where there is no such time within `_TRIES`, what was launched in the last try, some 0.2 ms, may be
         counted wrongly.
-    counting.C2. Threads born while a tally is made are in it: it is made anew until there were none. Where some were
-        born each time, launches of these may be missing.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from livedbg.probes.perf_event import Source
 __all__ = ["LaunchCount"]
 
 _TRIES: Final = 50
-_ROUNDS: Final = 10  # of making a tally
 _MARGIN_NS: Final = 20_000  # between a total and the cut: a call is counted and sampled one after the other
 _NEVER: Final = sys.maxsize
 
@@ -66,7 +63,7 @@ class LaunchCount:
             NoPerf: not allowed.
             OSError: too many files are open.
         """
-        self._tallies.append(_made(sources, threads))
+        self._tallies.append(Tally.of_all(sources, threads, follow=False))
         if sampled:
             counted, self._until_ns = self._cut()
             self._sure -= counted
@@ -108,18 +105,3 @@ def _spin() -> None:
     end_ns = time.monotonic_ns() + _MARGIN_NS
     while time.monotonic_ns() < end_ns:
         pass
-
-
-def _made(sources: Sequence[Source], threads: Callable[[], Iterable[int]]) -> Tally:
-    """A tally of all threads: those born before their parent was in it have inherited nothing: C2."""
-    for last in reversed(range(_ROUNDS)):
-        known = frozenset(threads())
-        tally = Tally(sources, known, follow=False)
-        try:
-            if not last or known.issuperset(threads()):
-                break
-        except BaseException:
-            tally.close()
-            raise
-        tally.close()
-    return tally

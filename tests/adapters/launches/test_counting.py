@@ -1,33 +1,30 @@
-"""Tallies of launches: which threads are in them."""
+"""Launches are counted once, whether by samples or by tallies."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 import pytest
 
 from livedbg.adapters.launches import counting
-from livedbg.adapters.launches.counting import _ROUNDS, LaunchCount
+from livedbg.adapters.launches.counting import LaunchCount
 
 
 class FakeTally:
-    """Remembers of which threads it is."""
+    """Counts what is launched by this test."""
 
-    made: list[FakeTally]
-
-    def __init__(self, _sources: object, threads: Iterable[int], *, follow: bool) -> None:
+    @classmethod
+    def of_all(cls, _sources: object, _threads: Callable[[], Iterable[int]], *, follow: bool) -> FakeTally:
         assert not follow
-        self.threads = set(threads)
-        self.closed = False
-        self.made.append(self)
+        return cls()
 
     def total(self) -> int:
-        return len(self.threads) + len(LAUNCHED_NS)
+        return len(LAUNCHED_NS)
 
     def close(self) -> None:
-        self.closed = True
+        pass
 
 
 LAUNCHED_NS: list[int] = []
@@ -35,12 +32,10 @@ LAUNCHED_NS: list[int] = []
 
 
 @pytest.fixture(autouse=True)
-def tallies(monkeypatch: pytest.MonkeyPatch) -> list[FakeTally]:
-    """Those that are made."""
+def tallies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made by `FakeTally`."""
     monkeypatch.setattr("livedbg.adapters.launches.counting.Tally", FakeTally)
-    FakeTally.made = []
     LAUNCHED_NS.clear()
-    return FakeTally.made
 
 
 @pytest.mark.invariant("counting.C1")
@@ -57,29 +52,3 @@ def test_C1_who_launches_whenever_this_thread_sleeps_is_counted_once(monkeypatch
         sleep(0)
         counted, cut_ns = count._cut()
         assert counted == sum(launched_ns <= cut_ns for launched_ns in LAUNCHED_NS)
-
-
-@pytest.mark.invariant("counting.C2")
-def test_C2_threads_born_meanwhile_are_in_the_tally(tallies: list[FakeTally]) -> None:
-    looks = iter([{1}, {1, 2}, {1, 2}, {1, 2, 3}, {1, 2, 3}, {1, 3}])  # before and after each tally is made
-    count = LaunchCount()
-    count.tally((), lambda: next(looks), sampled=False)
-    assert [tally.threads for tally in tallies] == [{1}, {1, 2}, {1, 2, 3}]
-    assert [tally.closed for tally in tallies] == [True, True, False]
-    assert count.total() == 3
-    count.end()
-    assert tallies[-1].closed
-
-
-@pytest.mark.invariant("counting.C2")
-def test_C2_where_threads_are_born_each_time_there_is_a_tally_all_the_same(tallies: list[FakeTally]) -> None:
-    born: list[int] = []
-
-    def threads() -> list[int]:
-        born.append(len(born))
-        return list(born)
-
-    count = LaunchCount()
-    count.tally((), threads, sampled=False)
-    assert [tally.closed for tally in tallies] == [True] * (_ROUNDS - 1) + [False]
-    assert count.total() == len(tallies[-1].threads) > 0
