@@ -97,6 +97,7 @@ class _Core:
         self._debug = request.debug
         self._values = request.values and request.debug
         self._opened: set[Module] = set()
+        self._seen: set[int] = set()
         self._program = new_program()
         self._program.set_core_dump(request.core)
 
@@ -106,7 +107,10 @@ class _Core:
         for _ in range(_ROUNDS):
             trace = found.stack_trace()
             calls, above = _calls(trace)
-            if not [call for call in calls if self._open_at(call.pc)]:
+            fresh = [call.pc for call in calls if call.pc not in self._seen]
+            opened = [counter for counter in fresh if self._open_at(counter)]
+            self._seen.update(fresh)
+            if not opened:
                 break
         ended = above is not None and thread.low <= above - _WORD and above <= thread.high
         return _Walked(thread.tid, calls, ended, self._again(thread, calls) if self._values else [])
