@@ -1,8 +1,8 @@
 """Who called a function whose unwind tables can't say it, or that has none.
 
-The depth of the frame follows from the function's code (livedbg.unwind.code_heights), so the place of the return address
-is known and not searched for: what earlier calls left on a stack looks the same as what is there now. Where the
-function's beginning is not known, the instruction that called it names it; then code and stack have to agree.
+The depth of the frame follows from the function's code (livedbg.unwind.code_heights), so the place of the return
+address is known and not searched for: what earlier calls left on a stack looks the same as what is there now. Where
+the function's beginning is not known, the instruction that called it names it; then code and stack have to agree.
 
 Invariants:
     callers.C1. A caller is given only where its return address is directly behind a call.
