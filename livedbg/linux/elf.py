@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -237,15 +238,23 @@ class ElfFile:
             return b""
         return self._data.read(*self._inside(found))
 
-    def functions(self) -> Iterator[FunctionSymbol]:
-        """The defined symbols of code, by .dynsym first; one may come twice.
+    def functions(self, near: Sequence[int], reach: int) -> Iterator[FunctionSymbol]:
+        """The defined symbols of code, by .dynsym first, that begin shortly before some addresses; one may come twice.
+
+        Args:
+            near: the addresses, in rising order.
+            reach: how many bytes before one of them a symbol begins at most, if its function is not longer.
 
         Raises:
             ElfError: the file is cut short.
         """
+        ends = [*near, 1 << 128]
         for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
             for table, (strings, _) in self._symbol_tables((kind,)):
                 for name, info, _, home, value, length in self._entries(*table):
+                    ahead = ends[bisect_left(near, value)] - value
+                    if ahead >= reach and ahead >= length:
+                        continue
                     if info & 0xF in _CODE and home not in _NOWHERE and name:
                         yield FunctionSymbol(value, length, info >> 4, kind == _SHT_SYMTAB, strings + name)
 

@@ -20,7 +20,7 @@ from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.unwind.code_heights import Depth, depth_at, follows_call, leads_to, usable
 from livedbg.unwind.modules import Module, Modules
-from livedbg.unwind.places import Places
+from livedbg.unwind.places import KnownFile, Places
 
 __all__ = ["Caller", "Callers"]
 
@@ -63,18 +63,16 @@ class Callers:
         self._modules = modules
         self._places = places
         self._stack = stack
+        self._tables: dict[int, bool | None] = {}
+        self._files: dict[Module, KnownFile] = {}
         self._depth = lru_cache(maxsize=1 << 10)(self._depth_at)
         self._page = lru_cache(maxsize=1 << 8)(self._page_at)
 
     def has_tables(self, pc: int) -> bool | None:
         """Whether there are unwind tables for a place in the code; None where that isn't known."""
-        module = self._modules.at(pc)
-        if module is None:
-            return False
-        file = self._places.file_of(module)
-        if file.debug_frames or not file.starts.known:
-            return None
-        return file.starts.at(pc - module.bias) is not None
+        if pc not in self._tables:
+            self._tables[pc] = self._has_tables(pc)
+        return self._tables[pc]
 
     def may_have_called(self, behind: int, pc: int) -> bool:
         """Whether a place is behind a call that can have led to another place.
@@ -118,6 +116,20 @@ class Callers:
                 break
         return None
 
+    def _has_tables(self, pc: int) -> bool | None:
+        module = self._modules.at(pc)
+        if module is None:
+            return False
+        file = self._file(module)
+        if file.debug_frames or not file.starts.known:
+            return None
+        return file.starts.at(pc - module.bias) is not None
+
+    def _file(self, module: Module) -> KnownFile:
+        if module not in self._files:
+            self._files[module] = self._places.file_of(module)
+        return self._files[module]
+
     def _starts(self, inside: int) -> Iterator[tuple[int, bool]]:
         """Where the function may begin that an address is in, and whether its unwind table says so."""
         module = self._modules.at(inside)
@@ -127,7 +139,7 @@ class Callers:
             if place >= 0:
                 yield inside - len(code) + place, False
             return
-        start = self._places.file_of(module).starts.at(inside - module.bias)
+        start = self._file(module).starts.at(inside - module.bias)
         if start is not None:
             yield start + module.bias, True
         symbol = self._symbol(module, inside - module.bias)
@@ -135,7 +147,7 @@ class Callers:
             yield symbol + module.bias, False
 
     def _symbol(self, module: Module, at: int) -> int | None:
-        for file in self._places.file_of(module).tables:
+        for file in self._file(module).tables:
             try:
                 with ElfFile(file) as elf:
                     found = elf.symbol_at(at)

@@ -81,6 +81,7 @@ class _Core:
         self._debug = request.debug
         self._values = request.values and request.debug
         self._opened: set[Module] = set()
+        self._seen: set[int] = set()
         self._program = new_program()
         self._program.set_core_dump(request.core)
         self._callers = Callers(request.pid, modules, places, self._stack)
@@ -116,7 +117,10 @@ class _Core:
         """A trace with all the files that it leads into."""
         for _ in range(_ROUNDS):
             trace = Trace.of(made(), behind=behind)
-            if not [call for call in trace.calls if self._open_at(call.inside)]:
+            fresh = [call.inside for call in trace.calls if call.inside not in self._seen]
+            opened = [counter for counter in fresh if self._open_at(counter)]
+            self._seen.update(fresh)
+            if not opened:
                 break
         return trace
 
