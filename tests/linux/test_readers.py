@@ -50,9 +50,9 @@ def test_memory_of_nobody() -> None:
 
 
 def test_maps_of_this_process() -> None:
+    data = ctypes.create_string_buffer(64)  # before the look: it may be the first of a mapping
     mappings = parse_maps(PID)
     assert mappings == sorted(mappings)
-    data = ctypes.create_string_buffer(64)
     found = find_mapping(mappings, ctypes.addressof(data))
     assert found is not None
     assert found.start <= ctypes.addressof(data) < found.end
