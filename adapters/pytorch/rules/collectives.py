@@ -38,9 +38,9 @@ class CollectiveMissing:
     doc = (
         "Ranks have waited in a collective of torch.distributed for the threshold (10 s) and longer, and one or more "
         "ranks of its group have not entered it. It is a stall where the missing rank itself is in one wait without a "
-        "time limit for the threshold, which nothing from outside explains, and neither its process nor a child of it makes "
-        "progress; also where it has ended or is stopped. A missing rank that computes is late, and the job runs; one "
-        "that sleeps, or waits for what is not seen, is `unknown`. Rests on the Flight Recorders in the ranks' memory, "
+        "time limit for the threshold, which nothing from outside explains, and neither its process nor a child of it "
+        "makes progress; also where it has ended or is stopped. A missing rank that computes is late, and the job runs; "
+        "one that sleeps, or waits for what is not seen, is `unknown`. Rests on the Flight Recorders in the ranks' memory, "
         "read twice: between the two looks the waiting ranks have enqueued and completed nothing. A rank that is not "
         "seen (on another host) is named as such."
     )
@@ -112,8 +112,8 @@ class CollectiveOrder:
     doc = (
         "Ranks wait for each other in a circle: each waits, for the threshold (10 s) and longer, in a collective that "
         "the next one has not entered, because that waits in another one. They take their groups, or the collectives "
-        "of one group, in another order. It is a stall, not a proved deadlock: the time limit of the group ends it. Rests "
-        "on the same as collective-missing."
+        "of one group, in another order. It is a stall, not a proved deadlock: the time limit of the group ends it. "
+        "Rests on the same as collective-missing."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -136,8 +136,8 @@ class CollectiveOrder:
             parts.append(
                 f"{rank_list(call.waiting, start=not number)} {verb} {call.title}{_line(call, call.waiting, state)}"
             )
-        several = len({call.group for call in calls}) > 1
-        why = "the groups are taken in another order" if several else "they call it in another order"
+        swapped = len({call.group for call in calls}) > 1 and len({call.task.name for call in calls}) == 1
+        why = "the groups are taken in another order" if swapped else "the ranks do not call the same in one order"
         threads = tuple(thread for call in ordered for _, thread in sorted(call.waiting.items()))
         return Finding(
             rule=self.name,
@@ -183,8 +183,8 @@ class CollectiveDiffers:
         else:
             verb = "waits" if len(call.waiting) == 1 else "wait"
             sentence = (
-                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.total} ranks are in it, "
-                "and it does not complete."
+                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.total} ranks are "
+                "in it, and it does not complete."
             )
         threads = tuple(thread for _, thread in sorted(call.waiting.items()))
         return Finding(
