@@ -27,7 +27,7 @@ SYSTEM: Final = System(
         functions=(r"(?:at|c10d?|caffe2|torch)::",),
     ),
     adapters={"collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter")},
-    rules=Lazy("livedbg.adapters.pytorch.rules.collectives:rules"),
+    rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h

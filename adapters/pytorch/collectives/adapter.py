@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join, standing
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.model import (
@@ -28,7 +29,7 @@ from livedbg.model import (
     TaskState,
     ids,
 )
-from livedbg.model.events import EdgesReplaced, Event, StatusSeen, TasksSeen
+from livedbg.model.events import CounterSeen, EdgesReplaced, Event, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
@@ -36,6 +37,7 @@ from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 __all__ = ["CollectivesAdapter", "waits_in_collective"]
 
 _PATIENCE_S: Final = 5.0
+_STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=30.0)
 _SCOPE: Final = "pytorch/collectives"
@@ -69,6 +71,7 @@ class CollectivesAdapter(Adapter):
     def __init__(self) -> None:
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
+        self._counts: dict[str, int] = {}
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
         self._said: dict[str, SourceStatus] = {}
@@ -100,11 +103,15 @@ class CollectivesAdapter(Adapter):
             await context.sleep(0.02)
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
-        """Wait for the stacks of those who have something pending: only these say whether a thread waits for it."""
+        """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
+        Python frames of one that waits for a collective that it enqueued before don't."""
         wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
-        end = time.monotonic() + _PATIENCE_S
-        while context.request.stacks != "none" and time.monotonic() < end and not targets_ended(context):
-            if wanted <= context.snapshot().stacks.keys():
+        begun = time.monotonic()
+        while wanted and context.request.stacks != "none" and not targets_ended(context):
+            stacks = [context.snapshot().stacks.get(thread) for thread in wanted]
+            if all(one is not None and (one.layer != "python" or waits_in_collective(one)) for one in stacks):
+                return
+            if time.monotonic() - begun > (_PATIENCE_S if None not in stacks else _STACKS_S):
                 return
             await context.sleep(0.05)
 
@@ -128,9 +135,18 @@ class CollectivesAdapter(Adapter):
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
         if seen or self._tasks:
+            self._count(seen, context)
             self._put(seen, snapshot, context)
         own = watch.cost()
         return seen, Cost(own.cpu_s + spent_s, own.wall_s)
+
+    def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
+        """How many collectives each rank has enqueued so far: that it rises is progress."""
+        counts = {rank.look.process: sum(ring.count for ring in rank.look.rings) for rank in seen}
+        for process, count in counts.items():
+            if self._counts.get(process) != count:
+                context.emit(CounterSeen(entity=process, name=ENQUEUED, value=float(count), **context.stamp()))
+        self._counts = counts
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """What has changed in what stands."""

@@ -23,11 +23,13 @@ class Absence(NamedTuple):
         what: goes on from `Rank 2 has not entered …: `.
         state: what the verdict is for it.
         entity: where it is stuck.
+        busy: something of it makes progress.
     """
 
     what: str
     state: VerdictState
     entity: str
+    busy: bool = False
 
 
 def main_thread(process: str, state: RuleInput) -> Thread | None:
@@ -55,18 +57,18 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     busy = progressing(_family(known, state), state)
     if thread.state is ThreadState.RUNNING:
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
-        return Absence(what, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id)
+        return Absence(what, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
     waited = waited_ns(thread, state.snapshot)
     where = f"it waits in {blocked_in(thread, state)}"
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}"
     if waited < state.settings.thread_stall_ns:
-        return Absence(where, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id)
+        return Absence(where, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
     if thread.timed:
         return Absence(f"{where}, and goes on by itself", VerdictState.UNKNOWN, thread.id)
     if busy:
-        return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id)
+        return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id, True)
     if outside := _outside(thread, state):
         return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
     return Absence(where, VerdictState.STALLED, thread.id)

@@ -39,10 +39,10 @@ class CollectiveMissing:
         "Ranks have waited in a collective of torch.distributed for the threshold (10 s) and longer, and one or more "
         "ranks of its group have not entered it. It is a stall where the missing rank itself is in one wait without a "
         "time limit for the threshold, which nothing from outside explains, and neither its process nor a child of it "
-        "makes progress; also where it has ended or is stopped. A missing rank that computes is late, and the job runs; "
-        "one that sleeps, or waits for what is not seen, is `unknown`. Rests on the Flight Recorders in the ranks' memory, "
-        "read twice: between the two looks the waiting ranks have enqueued and completed nothing. A rank that is not "
-        "seen (on another host) is named as such."
+        "makes progress; also where it has ended or is stopped. A missing rank that computes is late, and the job "
+        "runs; one that sleeps, or waits for what is not seen, is `unknown`. Rests on the Flight Recorders in the "
+        "ranks' memory, read twice: between the two looks the waiting ranks have enqueued and completed nothing. A "
+        "rank that is not seen (on another host) is named as such."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -85,6 +85,7 @@ class CollectiveMissing:
             since_wall_ns=call.task.since_wall_ns,
             state=stuck,
             roots=(absence.entity,),
+            decides=stuck is VerdictState.UNKNOWN and not absence.busy and rank not in call.moving,
         )
 
     def _unseen(self, call: Call, state: RuleInput) -> Finding:
@@ -102,6 +103,7 @@ class CollectiveMissing:
             next=("livedbg attach torchrun:PID, or on the host of the other ranks",),
             since_wall_ns=call.task.since_wall_ns,
             state=VerdictState.UNKNOWN,
+            decides=True,
         )
 
 
@@ -198,6 +200,7 @@ class CollectiveDiffers:
             ),
             since_wall_ns=call.task.since_wall_ns,
             state=VerdictState.STALLED if said else VerdictState.UNKNOWN,
+            decides=not said,
         )
 
 
