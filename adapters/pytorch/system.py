@@ -29,6 +29,7 @@ SYSTEM: Final = System(
     adapters={"collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter")},
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
+    page="systems/pytorch.md",
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),

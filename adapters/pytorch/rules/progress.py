@@ -71,8 +71,8 @@ class RanksAsleep:
     name = "ranks-asleep"
     doc = (
         "The main thread of every rank that is seen sleeps for a time of its own (`time.sleep`), and no rank waits in "
-        "a collective: as between epochs. They wake by themselves. Rests on the system calls of the main threads and on "
-        "the Flight Recorders."
+        "a collective: as between epochs. They wake by themselves. Rests on the system calls of the main threads and "
+        "on the Flight Recorders."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
