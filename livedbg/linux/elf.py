@@ -19,7 +19,7 @@ from livedbg.linux.file_bytes import FileBytes
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["ElfError", "ElfFile", "FunctionSymbol", "Mark", "Segment", "Symbol", "mapped_file"]
+__all__ = ["ElfError", "ElfFile", "FunctionSymbol", "Mark", "SectionPlace", "Segment", "Symbol", "mapped_file"]
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")
@@ -54,6 +54,18 @@ class Segment(NamedTuple):
     file_size: int
     memory_size: int
     flags: int
+
+
+class SectionPlace(NamedTuple):
+    """Where a section is; `address` is relative to the load bias.
+
+    Attributes:
+        size: bytes that the file has of it.
+    """
+
+    address: int
+    offset: int
+    size: int
 
 
 class Symbol(NamedTuple):
@@ -205,6 +217,15 @@ class ElfFile:
             ElfError: the file is cut short.
         """
         return self._section_named(name) is not None
+
+    def section_place(self, name: str) -> SectionPlace | None:
+        """Where a section is; None where there is none.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        found = self._section_named(name)
+        return None if found is None else SectionPlace(found[3], *self._inside(found))
 
     def section(self, name: str, most: int) -> bytes:
         """What a section holds, as far as the file has it; b"" where there is none, or one of more than `most` bytes.
