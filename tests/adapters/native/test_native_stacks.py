@@ -84,6 +84,7 @@ async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
     theirs = by_attaching(target.pid)
     assert set(ours) == set(theirs) and len(ours) == 65
     if usable():
+        settled(target.pid)  # gdb has stopped all of them: each runs once until it waits again
         await by_drgn(target.pid, theirs, stripped="stripped" in build)
     for tid, unwound in ours.items():
         assert unwound.whole, (tid, unwound)
