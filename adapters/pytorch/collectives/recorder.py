@@ -1,9 +1,10 @@
 """Reads the Flight Recorder of a running process from its memory: no stop, no environment variable, no code there.
 
 Invariants:
-    flight_recorder.C1. An entry that makes no sense is dropped; where the first entries make none, the whole ring is: the
-        layout is not the one of the table, or it changes too fast.
-    flight_recorder.C2. An entry that was overwritten while it was read is dropped: its number says which place is its own.
+    flight_recorder.C1. An entry that makes no sense is dropped; where the first entries make none, the whole ring is:
+        the layout is not the one of the table, or it changes too fast.
+    flight_recorder.C2. An entry that was overwritten while it was read is dropped: its number is there twice, or makes
+        no sense.
 """
 
 from __future__ import annotations
