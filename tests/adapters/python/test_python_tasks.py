@@ -16,7 +16,7 @@ from livedbg.analysis import VerdictState
 from livedbg.cpython import event_loops
 from livedbg.cpython.objects import Code
 from livedbg.cpython.threads import PyFrame
-from livedbg.model import LOST, Edge, EdgeKind, TaskState
+from livedbg.model import LOST, Edge, EdgeKind, Resource, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
@@ -190,16 +190,21 @@ def test_what_each_task_awaits(python: str, spawn: Callable[..., Target]) -> Non
     assert "holds() py_asyncio.py:" in snapshot.tasks[prefix + "holds"].attributes["at"]
 
 
+def futures_of(snapshot: Snapshot, name: str) -> list[Resource]:
+    """What the task of a name waits for, but for a thread: that of its loop, before all is at rest."""
+    return [snapshot.resources[e.target] for e in edges_of(snapshot, name) if e.target in snapshot.resources]
+
+
 @every
 @pytest.mark.invariant("lost_futures.R1")
 def test_R1_a_future_is_lost_if_nothing_but_its_waiters_refers_to_it(python: str, spawn: Callable[..., Target]) -> None:
     lost, kept = (spawn([python, PROGRAM, word]) for word in ("lost-future", "kept-futures"))
     with watching(lost.pid) as view:
-        until(view, lambda now: any(LOST in now.resources[e.target].attributes for e in edges_of(now, "waiter")))
+        until(view, lambda now: [LOST in future.attributes for future in futures_of(now, "waiter")] == [True])
     names = ("table", "object", "timer", "thread", "signal", "task", "future")
     with watching(kept.pid) as view:
-        snapshot = until(view, lambda now: all(edges_of(now, name) for name in names)).snapshot
-    futures = {name: snapshot.resources[edges_of(snapshot, name)[0].target] for name in names}
+        snapshot = until(view, lambda now: all(futures_of(now, name) for name in names)).snapshot
+    futures = {name: futures_of(snapshot, name)[0] for name in names}
     assert {name for name, future in futures.items() if LOST in future.attributes} == set()
 
 
