@@ -1,7 +1,7 @@
 """One sample of the greenlets of a process: what each waits for, which thread runs them, what blocks it.
 
-gevent's hub is their event loop: it calls whatever is ready, and a call in any other greenlet that does not switch to it
-blocks them all. Greenlets without a hub switch to each other as they like; nothing is concluded of these.
+gevent's hub is their event loop: it calls whatever is ready, and a call in any other greenlet that does not switch to
+it blocks them all. Greenlets without a hub switch to each other as they like; nothing is concluded of these.
 
 Invariants:
     greenlet_loops.G1. Every wait of a greenlet is `timed`: whether a `gevent.Timeout`, `kill` or `throw` will end it is
@@ -18,7 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.adapters.python.awaits import Await, HeldLock
-from livedbg.adapters.python.greenlet_waits import due_greenlets, owner_of_lock, waited_for
+from livedbg.adapters.python.greenlet_waits import Waiters, due_greenlets, owner_of_lock, waited_for
 from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.cpython.coroutines import AwaitChain, CoroutineFrame
 from livedbg.cpython.event_loops import MOST_TASKS, EventLoop, EventLoops, LoopTask
@@ -76,12 +76,13 @@ def read_all_greenlets(
     held: dict[int, list[tuple[int, HeldLock]]] = {}
     due: set[int] = set()
     callbacks: dict[int, Sequence[PyFrame]] = {}
+    waiters = Waiters(heap)
     known = frozenset(one.address for group in groups for one in group.tasks)
     for group in groups:
         for one in group.tasks:
             tasks.append(_task(heap, one, group))
             try:
-                what = waited_for(heap, one, known) if one.frames else None
+                what = waited_for(heap, waiters, one, known) if not one.running else None
                 owner = owner_of_lock(heap, what) if what is not None else None
             except (OSError, OverflowError):
                 continue  # it goes on
@@ -90,7 +91,7 @@ def read_all_greenlets(
             if owner in known and what is not None and owner is not None:
                 held[what.address] = [(owner, HeldLock(what.address, "it names its owner", inferred=False))]
         if group.hub is not None:
-            ready = due_greenlets(heap, group.hub.address, group.tasks)
+            ready = due_greenlets(heap, waiters, group.hub.address, group.tasks)
             due |= ready
             loops[group.loop] = _loop(group, tuple(sorted(ready)))
             frames = _callback(group)
@@ -102,7 +103,9 @@ def read_all_greenlets(
     steady = {one.address for one in read.found if again.get(one.address) == one}
     return LoopSample(
         loops=EventLoops(
-            loops, tuple(replace(task, steady=task.address in steady) for task in tasks[:MOST_TASKS]), _cut(read.cut, tasks)
+            loops,
+            tuple(replace(task, steady=task.address in steady) for task in tasks[:MOST_TASKS]),
+            _cut(read.cut, tasks),
         ),
         awaits={task: what for task, what in awaits.items() if task in steady},
         held={lock: holders for lock, holders in held.items() if holders[0][0] in steady},
@@ -164,7 +167,7 @@ def _task(heap: HeapReader, one: Greenlet, group: _Group) -> LoopTask:
     chain = tuple(CoroutineFrame(frame.code, frame.code.line(frame.offset)) for frame in frames)
     return LoopTask(
         address=one.address,
-        name=_name(heap, one, frames),
+        name=_name(heap, one, frames, group.thread),
         loop=group.loop,
         chain=AwaitChain(chain, 0, False, one.stamp),
         waiter=0,
@@ -177,10 +180,10 @@ def _task(heap: HeapReader, one: Greenlet, group: _Group) -> LoopTask:
     )
 
 
-def _name(heap: HeapReader, one: Greenlet, frames: Sequence[PyFrame]) -> str:
+def _name(heap: HeapReader, one: Greenlet, frames: Sequence[PyFrame], thread: PyThread) -> str:
     """The name that its author gave it, else that of its function."""
     if one.address == one.main:
-        return _MAIN
+        return _MAIN if thread.native_id == heap.pid else f"{_MAIN}-{thread.native_id}"
     try:
         given = heap.attributes(one.address).get("name", 0)
         if heap.type_name(given) == "str":
@@ -203,4 +206,3 @@ def _callback(group: _Group) -> Sequence[PyFrame]:
     if at is not None:
         return frames[:at]
     return frames if group.running and group.running != group.loop else ()
-

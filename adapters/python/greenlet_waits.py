@@ -1,8 +1,9 @@
 """What a suspended greenlet of gevent waits for, and which can go on.
 
-What can be known (gevent 26.9 with its compiled modules and libev): what a greenlet waits for is among the values of its
-innermost frames, and has the greenlet's `switch`, or a `Waiter` with the greenlet, in a list of its own. Where in these
-objects that list lies is not assumed: their words are looked through. An RLock names its owner, no other lock does.
+What can be known (gevent 26.9 with its compiled modules and libev): what a greenlet waits for is among the values of
+its innermost frames, and has the greenlet's `switch`, or a `Waiter` with the greenlet, in a list of its own. Where in
+these objects that list lies is not assumed: their words are looked through. An RLock names its owner, no other lock
+does.
 
 Invariants:
     greenlet_waits.G1. A greenlet waits for an object only if that object refers to the greenlet as a waiter.
@@ -23,7 +24,7 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame
 
-__all__ = ["due_greenlets", "owner_of_lock", "waited_for"]
+__all__ = ["Waiters", "due_greenlets", "owner_of_lock", "waited_for"]
 
 _BASICSIZE_AT: Final = 32  # PyTypeObject
 _MOST_WORDS: Final = 64  # of an object
@@ -32,6 +33,7 @@ _MOST_READY: Final = 2_000
 _FRAMES: Final = 6  # innermost ones whose values are looked through
 _SELF_AT: Final = 24  # PyCFunctionObject: head, m_ml, m_self; PyMethodObject: head, im_func, im_self
 _BOUND: Final = frozenset({"method", "builtin_function_or_method"})
+_LISTS: Final = frozenset({"list", "tuple", "collections.deque"})
 _LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/gevent/")
 _WAITER: Final = "Waiter"
 _WATCHERS: Final = "gevent.libev.corecext."
@@ -53,11 +55,12 @@ _READ_WRITE: Final = 3  # EV_READ, EV_WRITE
 _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
-def waited_for(heap: HeapReader, one: Greenlet, known: frozenset[int]) -> Await | None:
+def waited_for(heap: HeapReader, waiters: Waiters, one: Greenlet, known: frozenset[int]) -> Await | None:
     """What a suspended greenlet waits for; None where that can't be told.
 
     Args:
         heap: reads its process.
+        waiters: who waits for what.
         one: the greenlet.
         known: addresses of all greenlets.
 
@@ -65,14 +68,14 @@ def waited_for(heap: HeapReader, one: Greenlet, known: frozenset[int]) -> Await 
         OSError: not readable.
     """
     called = _called(one.frames)
-    for value in _values(heap, one.frames):
+    for value in _values(heap, one.frames) if one.frames else _function_of(heap, one.address):
         if value == one.address:
             continue
         kind = heap.type_name(value)
         if kind.startswith(_WATCHERS):
-            if _waits_in(heap, value, one.address):
+            if one.address in waiters.of(value):
                 return _watched(heap, value, kind, called)
-        elif (value in known or _short(kind) in _KINDS) and _waits_in(heap, value, one.address):
+        elif (value in known or _short(kind) in _KINDS) and one.address in waiters.of(value):
             return _object(heap, value, kind, known, one.frames)
     return None
 
@@ -80,7 +83,7 @@ def waited_for(heap: HeapReader, one: Greenlet, known: frozenset[int]) -> Await 
 def _object(heap: HeapReader, value: int, kind: str, known: frozenset[int], frames: Sequence[PyFrame]) -> Await:
     if value in known:
         return Await("a greenlet", tasks=(value,))
-    if frames[0].code.name == "RLock.acquire" and frames[0].slots:
+    if frames and frames[0].code.name == "RLock.acquire" and frames[0].slots:
         lock = frames[0].slots[0]
         if heap.type_name(lock) == "RLock" and heap.attributes(lock).get("_block") == value:
             return Await("gevent.RLock", "pylock", lock, "gevent.RLock")
@@ -93,7 +96,7 @@ def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
     if kind.endswith(".timer"):
         return Await("gevent.sleep" if called == "sleep" else called or "a timer")
     if kind.endswith(".io"):
-        return Await(called or "a socket", fd=_descriptor(_event(heap, watcher)))
+        return Await(f"socket.{_short(called)}" if called else "a socket", fd=_descriptor(_event(heap, watcher)))
     if kind.endswith(".child"):
         return Await(called or "wait", by="a child process")
     if kind.endswith(".async"):
@@ -112,7 +115,7 @@ def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
     return heap.attributes(what.address).get("_owner")
 
 
-def due_greenlets(heap: HeapReader, hub: int, greenlets: Iterable[Greenlet]) -> set[int]:
+def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Iterable[Greenlet]) -> set[int]:
     """The greenlets that could go on now: the hub is about to switch to them, or their timer has run out."""
     found = set(_queued(heap, hub))
     for one in greenlets:
@@ -120,10 +123,9 @@ def due_greenlets(heap: HeapReader, hub: int, greenlets: Iterable[Greenlet]) -> 
             continue
         try:
             for value in _values(heap, one.frames):
-                if heap.type_name(value) == f"{_WATCHERS}timer" and _is_over(heap, value):
-                    if _waits_in(heap, value, one.address):
-                        found.add(one.address)
-                        break
+                is_timer = heap.type_name(value) == f"{_WATCHERS}timer"
+                if is_timer and _is_over(heap, value) and one.address in waiters.of(value):
+                    found.add(one.address)
         except (OSError, OverflowError):
             continue  # it goes on
     return found
@@ -172,27 +174,56 @@ def _values(heap: HeapReader, frames: Sequence[PyFrame]) -> Iterator[int]:
                 continue  # a value of before
 
 
-def _waits_in(heap: HeapReader, address: int, greenlet: int) -> bool:
-    """Whether an object has a greenlet in a list of those that wait for it (G1)."""
-    for word in _words(heap, address):
-        kind = heap.type_name(word) if is_pointer(word) else ""
-        if kind in ("list", "tuple", "collections.deque"):
-            if any(_wakes(heap, item, greenlet) for item in heap.items(word, _MOST_WAITERS)):
-                return True
-        elif kind in _BOUND and _wakes(heap, word, greenlet):
-            return True
-    return False
+def _function_of(heap: HeapReader, greenlet: int) -> Iterator[int]:
+    """What the function of a greenlet of gevent is bound to: `event.wait` has no frame that could be read."""
+    run = heap.attributes(greenlet).get("_run", 0)
+    if is_pointer(run) and heap.type_name(run) in _BOUND:
+        yield heap.words(run + _SELF_AT, 1)[0]
 
 
-def _wakes(heap: HeapReader, item: int, greenlet: int) -> bool:
-    """Whether something is the `switch` of a greenlet, or a waiter that has it."""
-    kind = heap.type_name(item) if is_pointer(item) else ""
-    if kind in _BOUND:
-        item = heap.words(item + _SELF_AT, 1)[0]
-        if item == greenlet:
-            return True
-        kind = heap.type_name(item) if is_pointer(item) else ""
-    return _short(kind).endswith(_WAITER) and greenlet in _words(heap, item)
+class Waiters:
+    """Who waits for an object, by the lists that it has (G1); each object is read once.
+
+    Args:
+        heap: reads its process.
+    """
+
+    def __init__(self, heap: HeapReader) -> None:
+        self._heap = heap
+        self._known: dict[int, frozenset[int]] = {}
+
+    def of(self, address: int) -> frozenset[int]:
+        """The greenlets that an object would switch to.
+
+        Raises:
+            OSError: not readable.
+        """
+        if address not in self._known:
+            self._known[address] = frozenset(self._read(address))
+        return self._known[address]
+
+    def _read(self, address: int) -> Iterator[int]:
+        for word in _words(self._heap, address):
+            kind = self._heap.type_name(word) if is_pointer(word) else ""
+            if kind in _LISTS:
+                yield from self._woken(self._heap.items(word, _MOST_WAITERS))
+            elif kind in _BOUND:
+                yield from self._woken([word])
+
+    def _woken(self, items: Sequence[int]) -> Iterator[int]:
+        """The greenlets whose `switch` some things are, or that waiters have."""
+        bound = [item if not is_bound else own for item, is_bound, own in self._bound(items)]
+        for item, _, _ in self._bound(bound, _WAITER):
+            yield from _words(self._heap, item)
+        yield from bound
+
+    def _bound(self, items: Sequence[int], wanted: str = "") -> Iterator[tuple[int, bool, int]]:
+        """Objects, whether they are methods (or what ends with a word), and what these are bound to; in one batch."""
+        places = [item for item in items if is_pointer(item)]
+        for item, head in zip(places, self._heap.objects.heads(places), strict=True):
+            kind = self._heap.objects.type_name(head) if head is not None else ""
+            if head is not None and (_short(kind).endswith(wanted) if wanted else True):
+                yield item, kind in _BOUND, int.from_bytes(head[_SELF_AT : _SELF_AT + 8], "little")
 
 
 def _words(heap: HeapReader, address: int) -> tuple[int, ...]:

@@ -44,9 +44,7 @@ _RUN_ONCE: Final = "BaseEventLoop._run_once"
 _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
-def sample_loops(
-    reader: ThreadReader, heap: HeapReader, modules: LoopModules, greenlets: GreenletReader
-) -> LoopSample:
+def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, greenlets: GreenletReader) -> LoopSample:
     """Sample the event loops of a process.
 
     Raises:

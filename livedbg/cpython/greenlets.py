@@ -1,10 +1,11 @@
-"""The greenlets of another process: where each is suspended, which runs, to which thread it belongs. Read without a stop.
+"""The greenlets of another process: where each is suspended, which run, in which thread. Read without a stop.
 
 No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a class made of it, so they are
 found by the addresses of these types in the process's memory (`livedbg.cpython.heap_search`), and believed only if the
 C++ object behind says the same.
-Sources: src/greenlet/{TGreenlet,TPythonState,TStackState}.{hpp,cpp} of 3.0 to 3.5; checked with 3.5.6 on CPython 3.11,
-3.12 and 3.13. Outermost frames end their chain, as greenlet links the frames of what it suspends past those of C code.
+Sources: src/greenlet/{TGreenlet,TPythonState,TStackState}.{hpp,cpp} of 3.1 to 3.5; checked with 3.5.6 on CPython 3.11,
+3.12 and 3.13, and with 3.1.1, 3.2.4 and 3.3.0 on 3.12. greenlet links the frames of what it suspends past those that
+lie on the C stack, and keeps the thread's `exc_info` in what it suspends: it is null only in the one that runs.
 
 Invariants:
     greenlets.G1. An object is a greenlet only if the C++ object that it points to points back to it, and that of its
@@ -32,15 +33,16 @@ __all__ = ["MOST_GREENLETS", "Greenlet", "GreenletReader", "Greenlets", "is_know
 MOST_GREENLETS: Final = 5_000
 """Greenlets of a process that are read."""
 
-_KNOWN: Final = re.compile(r"3\.[0-5]\.\d+")
+_KNOWN: Final = re.compile(r"3\.[1-5]\.\d+")
 _SUBCLASSES_AT: Final = 360  # PyTypeObject
 _REFERENT_AT: Final = 16  # PyWeakReference
 _MOST_TYPES: Final = 64
 _IMPL_AT: Final = 32  # PyGreenlet: head, weakreflist, dict, pimpl
 _FRAME_AT: Final = 24  # PyFrameObject: head, f_back, f_frame
-_IMPL: Final = struct.Struct("<8x Q 40x Q Q Q Q 16x Q 56x Q 8x Q")
-# Greenlet: vtable, _self, exception_state (3 words), switch_args (2), stack_state (start, stop, copy, saved, prev),
-# python_state (context, top_frame, 5 words that differ, 3 of the data stack); UserGreenlet: main, run, parent
+_IMPL: Final = struct.Struct("<8x Q Q 32x Q Q Q Q 16x Q 56x Q 8x Q")
+# Greenlet: vtable, _self, exception_state (exc_info, 2 words), switch_args (2), stack_state (start, stop, copy, saved,
+# prev), python_state (context, top_frame, 3 words that differ by version, current_frame, 3 of the data stack);
+# UserGreenlet: main, run, parent
 _MAIN_STOP: Final = (1 << 64) - 1
 
 
@@ -51,9 +53,9 @@ class Greenlet(Struct, frozen=True):
         kind: name of its type.
         main: the main greenlet of its thread; its own address if it is that.
         parent: the greenlet that goes on when it ends; 0 for a main greenlet.
-        running: it runs, or its thread has stopped to run any.
+        running: it is the one that its thread runs.
         stack_at: where its C stack begins; 0 for a main greenlet.
-        frames: innermost first; () while it runs.
+        frames: innermost first; () while it runs, and where C code is all that it is in.
         stamp: changes when it goes on.
     """
 
@@ -83,6 +85,7 @@ class _State(Struct, frozen=True):
 
     address: int
     kind: str
+    runs: bool
     saved: tuple[int, ...]
     stop: int
     frame: int
@@ -122,7 +125,7 @@ class GreenletReader:
             self._types(root, types)
         if not types:
             return Greenlets()
-        places, cut = self._search.find(types)
+        places, cut = self._search.find(types.keys())
         return Greenlets(self.again(places[:MOST_GREENLETS]), cut or len(places) > MOST_GREENLETS)
 
     def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
@@ -165,12 +168,19 @@ class GreenletReader:
         for (address, (kind, _)), raw in zip(candidates.items(), data, strict=True):
             if raw is None:
                 continue
-            own, start, stop, copy, size, frame, main, parent = _IMPL.unpack(raw)
+            own, exc_info, start, stop, copy, size, frame, main, parent = _IMPL.unpack(raw)
             if own == address and start and stop and is_pointer(main) and (not frame or is_pointer(frame)):
                 is_main = main == address
                 if is_main == (stop == _MAIN_STOP):
                     yield _State(
-                        address, kind, (start, copy, size), 0 if is_main else stop, frame, main, 0 if is_main else parent
+                        address,
+                        kind,
+                        not exc_info,
+                        (start, copy, size),
+                        0 if is_main else stop,
+                        frame if exc_info else 0,
+                        main,
+                        0 if is_main else parent,
                     )
 
 
@@ -180,7 +190,7 @@ def _greenlet(state: _State, frames: tuple[PyFrame, ...]) -> Greenlet:
         kind=state.kind,
         main=state.main,
         parent=state.parent,
-        running=not state.frame,
+        running=state.runs,
         stack_at=state.stop,
         frames=frames,
         stamp=(*state.saved, state.frame, *_marks(frames)),
@@ -192,4 +202,3 @@ def _marks(frames: Iterable[PyFrame]) -> Iterator[int]:
         yield frame.code.address
         yield frame.offset
         yield hash(frame.slots[: frame.code.locals_count])
-

@@ -4,15 +4,16 @@ Only pages that are there are read (`/proc/PID/pagemap`): a page that was never 
 
 Invariants:
     heap_search.S1. At most MOST_SEARCHED bytes are read by one search.
-    heap_search.S2. After a search that found nothing, none is made for a time 500 times as long as it took.
+    heap_search.S2. After a search, what it found is given again for a time 100 times as long as it took.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Collection, Iterator
-from pathlib import Path
-from typing import IO, Final
+from collections.abc import Iterator, Set
+from itertools import groupby
+from typing import Final
 
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, parse_maps
@@ -23,11 +24,12 @@ __all__ = ["MOST_SEARCHED", "HeapSearch"]
 MOST_SEARCHED: Final = 256 << 20
 """Bytes that one search reads."""
 
+_MOST_MAPPED: Final = 64 << 30  # bytes whose pages are looked for
 _CHUNK: Final = 4 << 20
+_PIECE: Final = 64 << 10
 _PAGE: Final = 4096
 _THERE: Final = 3 << 62  # present, or swapped (Documentation/admin-guide/mm/pagemap.rst)
-_TYPE_AT: Final = 8
-_REST: Final = 500
+_REST: Final = 100
 
 
 class HeapSearch:
@@ -40,54 +42,60 @@ class HeapSearch:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._rests_until = 0.0
+        self._last: tuple[list[int], bool] = ([], False)
 
-    def find(self, types: Collection[int]) -> tuple[list[int], bool]:
+    def find(self, types: Set[int]) -> tuple[list[int], bool]:
         """What may be objects of some types, by address, and whether there may be more.
 
         Raises:
             OSError: the process is gone, or reading it is not allowed.
         """
-        if time.monotonic() < self._rests_until:
-            return [], False
-        began = time.thread_time()
-        import numpy as np
-
-        wanted = np.array(sorted(types), dtype="<u8")
-        found: list[int] = []
-        left = MOST_SEARCHED
-        cut = False
-        for start, size in self._ranges():
-            if size > left:
-                cut = True
-                break
-            left -= size
-            try:
-                data = memory.read(self._pid, start, size)
-            except OSError as error:
-                if isinstance(error, (ProcessLookupError, PermissionError)):
-                    raise
-                continue  # unmapped meanwhile
-            words = np.frombuffer(data, dtype="<u8")[1::2]  # objects begin at multiples of 16
-            found += (start + 16 * int(at) for at in np.flatnonzero(np.isin(words, wanted)))
-        if not found:
+        if time.monotonic() >= self._rests_until:
+            began = time.thread_time()
+            self._last = self._search(types)
             self._rests_until = time.monotonic() + _REST * (time.thread_time() - began)
-        return found, cut
+        return self._last
 
-    def _ranges(self) -> Iterator[tuple[int, int]]:
-        """Private, writable memory that is there, in pieces."""
+    def _search(self, types: Set[int]) -> tuple[list[int], bool]:
+        found: list[int] = []
+        left, mapped = MOST_SEARCHED, _MOST_MAPPED
+        for mapping in filter(_is_heap, parse_maps(self._pid)):
+            mapped -= mapping.end - mapping.start
+            if mapped < 0:
+                return found, True
+            for start, size in self._used(mapping):
+                if size > left:
+                    return found, True
+                left -= size
+                found += self._in(start, size, types)
+        return found, False
+
+    def _in(self, start: int, size: int, types: Set[int]) -> Iterator[int]:
+        """Objects begin at multiples of 16, and the pointer to the type is their second word."""
         try:
-            pages: IO[bytes] | None = Path(f"/proc/{living_task(self._pid)}/pagemap").open("rb", buffering=0)
+            data = memory.read(self._pid, start, size)
+        except (ProcessLookupError, PermissionError):
+            raise
         except OSError:
-            pages = None
+            return  # unmapped meanwhile
+        words = memoryview(data).cast("Q")[1::2]
+        if not types.isdisjoint(words):
+            yield from (start + 16 * place for place, word in enumerate(words) if word in types)
+
+    def _used(self, mapping: Mapping) -> Iterator[tuple[int, int]]:
+        """The memory of a mapping that is there, in pieces."""
         try:
-            for mapping in parse_maps(self._pid):
-                if _is_heap(mapping):
-                    for start in range(mapping.start, mapping.end, _CHUNK):
-                        size = min(_CHUNK, mapping.end - start)
-                        yield from _used(pages, start, size) if pages is not None else [(start, size)]
+            pages = os.open(f"/proc/{living_task(self._pid)}/pagemap", os.O_RDONLY)
+        except OSError:
+            yield from _pieces(mapping.start, mapping.end)
+            return
+        try:
+            for start in range(mapping.start, mapping.end, _CHUNK):
+                size = min(_CHUNK, mapping.end - start)
+                for first, end in _runs(os.pread(pages, size // _PAGE * 8, start // _PAGE * 8)):
+                    yield from _pieces(start + first * _PAGE, start + end * _PAGE)
         finally:
-            if pages is not None:
-                pages.close()
+            os.close(pages)
 
 
 def _is_heap(mapping: Mapping) -> bool:
@@ -95,16 +103,16 @@ def _is_heap(mapping: Mapping) -> bool:
     return mapping.permissions == "rw-p" and not mapping.inode and not named
 
 
-def _used(pages: IO[bytes], start: int, size: int) -> Iterator[tuple[int, int]]:
-    """The runs of pages of a range that are there."""
-    import numpy as np
+def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
+    return ((at, min(_PIECE, end - at)) for at in range(start, end, _PIECE))
 
-    try:
-        pages.seek(start // _PAGE * 8)
-        entries = np.frombuffer(pages.read(size // _PAGE * 8), dtype="<u8")
-    except OSError:
+
+def _runs(entries: bytes) -> Iterator[tuple[int, int]]:
+    """The first page of each run of pages that are there, and the one behind it."""
+    if not entries.strip(b"\0"):
         return
-    there = np.concatenate(([0], (entries & np.uint64(_THERE) != 0).astype(np.int8), [0]))
-    edges = np.flatnonzero(np.diff(there))
-    for first, end in zip(edges[::2], edges[1::2], strict=True):
-        yield start + int(first) * _PAGE, int(end - first) * _PAGE
+    at = 0
+    for there, run in groupby(bool(entry & _THERE) for entry in memoryview(entries).cast("Q")):
+        first, at = at, at + sum(1 for _ in run)
+        if there:
+            yield first, at
