@@ -3,8 +3,8 @@
 Invariants:
     counting.C1. Over a change between the two no launch is counted twice, and none is lost: both count for a moment,
         and what each has counted is cut at a time at which nothing was launched, for two totals around it are the
-        same. Where there is no such time within `_TRIES`, what was launched in the last try, some 0.2 ms, may be
-        counted wrongly.
+        same. Where there is no such time within the tries of `_MARGINS_NS`, what was launched in the last try, some
+        0.2 ms, may be counted wrongly.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from livedbg.probes.perf_event import Source
 
 __all__ = ["LaunchCount"]
 
-_TRIES: Final = 50
-_MARGIN_NS: Final = 20_000  # between a total and the cut: a call is counted and sampled one after the other
+_MARGINS_NS: Final = (*(500_000,) * 20, *(20_000,) * 50)
+"""Of each try, between a total and the cut: a call is counted and sampled one after the other, in general within 20
+microseconds, in a thousandth of the calls within 100 to 300 (seen on Linux 6.18). Where launches come so fast that a
+long margin always has one, a short one has to do."""
+
 _NEVER: Final = sys.maxsize
 
 
@@ -90,18 +93,18 @@ class LaunchCount:
     def _cut(self) -> tuple[int, int]:
         """What the tallies have counted by a time, and that time (CLOCK_MONOTONIC): C1."""
         counted = self._in_tallies()
-        for _ in range(_TRIES):
-            _spin()
+        for margin_ns in _MARGINS_NS:
+            _spin(margin_ns)
             now_ns = time.monotonic_ns()
-            _spin()
+            _spin(margin_ns)
             before, counted = counted, self._in_tallies()
             if before == counted:
                 break
         return counted, now_ns
 
 
-def _spin() -> None:
-    """Let the margin pass. Who sleeps on a busy machine gets its CPU back late: others have launched by then."""
-    end_ns = time.monotonic_ns() + _MARGIN_NS
+def _spin(margin_ns: int) -> None:
+    """Let a margin pass. Who sleeps on a busy machine gets its CPU back late: others have launched by then."""
+    end_ns = time.monotonic_ns() + margin_ns
     while time.monotonic_ns() < end_ns:
         pass

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.linux.descriptors import fdinfo
+from livedbg.linux.descriptors import fd_links, fdinfo
 from livedbg.linux.procfs import status_fields
 from livedbg.session.systems import declared, note_problem, systems
 
@@ -60,26 +60,22 @@ class ProcessLogs:
     def _open_files(self) -> list[ProcessLog]:
         """Regular files open for writing: descriptors 1 and 2, and what has the name of a log."""
         found: list[ProcessLog] = []
-        for entry in sorted((self._proc / "fd").iterdir(), key=lambda entry: int(entry.name)):
-            try:
-                target = str(entry.readlink())
-            except OSError:
-                continue
+        for fd, target in sorted(fd_links(self._pid).items()):
             if not target.startswith("/") or target.startswith(("/dev/", "/proc/", "/sys/", "/memfd:")):
                 continue
             shown = target.removesuffix(" (deleted)")
-            standard = {"1": "stdout", "2": "stderr"}.get(entry.name)
-            if (standard is None and Path(shown).suffix not in _LOG_SUFFIXES) or not self._written(entry.name):
+            standard = {1: "stdout", 2: "stderr"}.get(fd)
+            if (standard is None and Path(shown).suffix not in _LOG_SUFFIXES) or not self._written(fd):
                 continue
-            path = self._reachable(Path(shown)) if shown == target else entry
+            path = self._reachable(Path(shown)) if shown == target else self._proc / "fd" / str(fd)
             if _is_regular(path):
                 found.append(ProcessLog(path, standard or Path(shown).name))
         return found
 
-    def _written(self, fd: str) -> bool:
+    def _written(self, fd: int) -> bool:
         """Whether a descriptor is open for writing (the access mode in `flags:` of fdinfo, octal)."""
         try:
-            flags = next((value for name, value in fdinfo(self._pid, int(fd)) if name == "flags"), "0")
+            flags = next((value for name, value in fdinfo(self._pid, fd) if name == "flags"), "0")
         except OSError:
             return False
         return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY

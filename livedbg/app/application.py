@@ -179,6 +179,8 @@ class LivedbgApp(ReplayActions, PromptingApp):
 
     def _beat(self) -> None:
         """The clock ticks: numbers that moved are shown with it."""
+        if not self.is_running:
+            return  # panels are gone one after the other
         if not self.frozen and (wanted := faster_samples(self.screen, self.current, self.context)) is not None:
             self.view.send(wanted)
         if self._pending is None and not self._take_update():
@@ -187,6 +189,8 @@ class LivedbgApp(ReplayActions, PromptingApp):
     def _take_update(self) -> bool:
         """Whether there was something to show, and it is shown."""
         self._pending = None
+        if not self.is_running:
+            return False
         if self.feed.error is not None:
             self.exit(1)
             return True

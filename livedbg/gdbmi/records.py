@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from pygdbmi.gdbmiparser import parse_response
-
 from livedbg.gdbmi.c_strings import c_string
 from livedbg.gdbmi.grammar import is_well_formed
 from livedbg.gdbmi.tables import mi_table
@@ -57,6 +55,8 @@ def parse_line(line: str, tables: re.Pattern[str] | None = None) -> Record | Non
         return Record(token, kind, name, {table.name: table})
     if len(rest) > MAX_PAYLOAD or not is_well_formed(rest[1:]):
         return Record(token, kind, name, {}, broken=True)
+    from pygdbmi.gdbmiparser import parse_response  # 9 ms, and most sessions have no gdb
+
     try:
         payload = parse_response(f"{kind}{name}{rest}").get("payload")
     except (IndexError, KeyError, TypeError, ValueError, AssertionError):

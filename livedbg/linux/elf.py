@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from livedbg.linux.file_bytes import FileBytes
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["ElfError", "ElfFile", "FunctionSymbol", "Mark", "Segment", "Symbol", "mapped_file"]
+__all__ = ["ElfError", "ElfFile", "FunctionSymbol", "Mark", "SectionPlace", "Segment", "Symbol", "mapped_file"]
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")
@@ -53,6 +54,18 @@ class Segment(NamedTuple):
     file_size: int
     memory_size: int
     flags: int
+
+
+class SectionPlace(NamedTuple):
+    """Where a section is; `address` is relative to the load bias.
+
+    Attributes:
+        size: bytes that the file has of it.
+    """
+
+    address: int
+    offset: int
+    size: int
 
 
 class Symbol(NamedTuple):
@@ -205,6 +218,15 @@ class ElfFile:
         """
         return self._section_named(name) is not None
 
+    def section_place(self, name: str) -> SectionPlace | None:
+        """Where a section is; None where there is none.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        found = self._section_named(name)
+        return None if found is None else SectionPlace(found[3], *self._inside(found))
+
     def section(self, name: str, most: int) -> bytes:
         """What a section holds, as far as the file has it; b"" where there is none, or one of more than `most` bytes.
 
@@ -216,15 +238,23 @@ class ElfFile:
             return b""
         return self._data.read(*self._inside(found))
 
-    def functions(self) -> Iterator[FunctionSymbol]:
-        """The defined symbols of code, by .dynsym first; one may come twice.
+    def functions(self, near: Sequence[int], reach: int) -> Iterator[FunctionSymbol]:
+        """The defined symbols of code, by .dynsym first, that begin shortly before some addresses; one may come twice.
+
+        Args:
+            near: the addresses, in rising order.
+            reach: how many bytes before one of them a symbol begins at most, if its function is not longer.
 
         Raises:
             ElfError: the file is cut short.
         """
+        ends = [*near, 1 << 128]
         for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
             for table, (strings, _) in self._symbol_tables((kind,)):
                 for name, info, _, home, value, length in self._entries(*table):
+                    ahead = ends[bisect_left(near, value)] - value
+                    if ahead >= reach and ahead >= length:
+                        continue
                     if info & 0xF in _CODE and home not in _NOWHERE and name:
                         yield FunctionSymbol(value, length, info >> 4, kind == _SHT_SYMTAB, strings + name)
 

@@ -16,6 +16,7 @@ __all__ = [
     "ELF_MACHINE",
     "FRAME_POINTER",
     "GENERAL",
+    "KEPT",
     "PC",
     "PRSTATUS_REGISTERS",
     "PRSTATUS_SIZE",
@@ -25,6 +26,9 @@ __all__ = [
 
 COUNT: Final = 21
 """Registers of a copy: up to ss."""
+
+KEPT: Final = {"r15": 0, "r14": 1, "r13": 2, "r12": 3, "rbx": 5}
+"""Places of the registers, but the frame pointer, that a function gives back as they were (ABI, 3.2.1)."""
 
 PC: Final = 16
 """Place of the program counter (rip) among the registers."""

@@ -31,8 +31,9 @@ _LATE_NS: Final = 50_000_000
 """So long after its time a sample may still come into a ring: a hypervisor can take the CPU from the machine between
 the two. Events that gave way are read for that long."""
 
-_ONE_CALL_NS: Final = 200_000
-"""Longer than the kernel takes from the first sample of a call to its last."""
+_ONE_CALL_NS: Final = 20_000_000
+"""Longer than the kernel takes from the first sample of a call to its last: some 20 microseconds, 300 where interrupts
+come between (seen on Linux 6.18), and longer where a hypervisor takes the CPU."""
 
 
 class FunctionNotFound(LookupError):

@@ -32,12 +32,14 @@ class LastHang:
         self._stamp = stamp
         self._clock = clock
         self._hang: Verdict | None = None
+        self._hangs = False
         self._seen_s = 0.0
         self._reported = False
 
     def note(self, verdict: Verdict) -> None:
         """Take in a verdict."""
-        if verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED):
+        self._hangs = verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED)
+        if self._hangs:
             self._hang, self._seen_s = verdict, self._clock()
 
     def before(self, batch: Sequence[Event]) -> list[Event]:
@@ -45,7 +47,7 @@ class LastHang:
         hang = self._hang
         if hang is None or not any(isinstance(event, ProcessExited) for event in batch):
             return []
-        over = self._clock() - self._seen_s > _LATELY_S
+        over = not self._hangs and self._clock() - self._seen_s > _LATELY_S  # a busy machine judges seldom
         if over and not self._reported:
             return []
         self._reported = not over

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -183,7 +183,13 @@ def _checked(candidate: object) -> System:
 
 
 def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else ""
+    return _name_of(entry.dist) if entry.dist is not None else ""
+
+
+@cache
+def _name_of(distribution: Distribution) -> str:
+    """Its name: each time that it is asked for, the file with its metadata is read and parsed."""
+    return distribution.name
 
 
 def _built_in_first(entry: EntryPoint) -> tuple[bool, str]:

@@ -38,12 +38,14 @@ class ThreadCopy(NamedTuple):
     Attributes:
         registers: in the order of livedbg.linux.x86_64; what isn't known is 0.
         low: address of the first byte of `stack`.
+        guessed: the frame pointer is no register's value: where a chain of frames seems to begin.
     """
 
     tid: int
     registers: tuple[int, ...]
     low: int
     stack: bytes
+    guessed: bool = False
 
     @property
     def pc(self) -> int:
@@ -144,7 +146,7 @@ class StackReader:
         except OSError:
             return None
         registers = _registers(before, _frame_chain(stack, low, before.sp, self._readable, self._starts))
-        return ThreadCopy(tid, registers, low, stack)
+        return ThreadCopy(tid, registers, low, stack, True)
 
 
 def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:

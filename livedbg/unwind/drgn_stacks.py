@@ -19,37 +19,19 @@ from typing import Final, NamedTuple, TypeAlias
 import drgn
 
 from livedbg.linux import memory
+from livedbg.unwind.callers import Callers
 from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.frame_values import ValueReader
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.places import Places
+from livedbg.unwind.traces import Call, Trace, leads, stack_from
 from livedbg.unwind.unwound import DEPTH, is_root
 from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireStack
 
 __all__ = ["answer"]
 
 _Later: TypeAlias = Callable[[int, tuple[WireFrame, ...]], list[frozenset[str]]]
-_WORD: Final = 8
 _ROUNDS: Final = 256
-
-
-class _Call(NamedTuple):
-    """One call of a stack.
-
-    Attributes:
-        pc: the program counter.
-        interrupted: it is of an instruction that was interrupted, and not the one behind a call.
-        frames: what drgn has of it: what was inlined first.
-    """
-
-    pc: int
-    interrupted: bool
-    frames: tuple[drgn.StackFrame, ...]
-
-    @property
-    def inside(self) -> int:
-        """An address within the instruction."""
-        return self.pc if self.interrupted else self.pc - 1
 
 
 class _Walked(NamedTuple):
@@ -57,13 +39,15 @@ class _Walked(NamedTuple):
 
     Attributes:
         ended: the unwind tables say that there are no more.
+        sure: none of them rests on a guess.
         again: the same calls with other values of the registers that are not known; none where that changes them.
     """
 
     tid: int
-    calls: list[_Call]
+    calls: list[Call]
     ended: bool
-    again: list[_Call]
+    sure: bool
+    again: list[Call]
 
 
 def answer(request: Request, places: Places) -> Reply:
@@ -97,23 +81,52 @@ class _Core:
         self._debug = request.debug
         self._values = request.values and request.debug
         self._opened: set[Module] = set()
+        self._seen: set[int] = set()
         self._program = new_program()
         self._program.set_core_dump(request.core)
+        self._callers = Callers(request.pid, modules, places, self._stack)
 
     def walk(self, thread: Copied) -> _Walked:
         """The calls of one thread, with all the files that they lie in."""
         found = self._program.thread(thread.tid)
+        trace = self._traced(found.stack_trace)
+        again = self._again(thread, trace.calls) if self._values else []
+        calls: list[Call] = []
+        guess = trace.calls[0].frame_pointer if thread.guessed and trace.calls else None
+        unsure = thread.guessed
+        sure = True
         for _ in range(_ROUNDS):
-            trace = found.stack_trace()
-            calls, above = _calls(trace)
-            if not [call for call in calls if self._open_at(call.pc)]:
+            known = leads(trace, self._callers, thread, guess if unsure else None)
+            calls += known.calls
+            sure = sure and known.sure
+            if known.caller is None or len(calls) > DEPTH:
                 break
-        ended = above is not None and thread.low <= above - _WORD and above <= thread.high
-        return _Walked(thread.tid, calls, ended, self._again(thread, calls) if self._values else [])
+            unsure, guess = known.caller.frame_pointer is None, 0
+            trace = self._traced(partial(stack_from, self._program, known.caller, known.calls[-1]), behind=True)
+            if not trace.calls:
+                break
+        return _Walked(thread.tid, calls, known.ended, sure, again if len(again) == len(calls) else [])
 
-    def _again(self, thread: Copied, calls: list[_Call]) -> list[_Call]:
+    def _stack(self, address: int, size: int) -> bytes:
+        try:
+            return bytes(self._program.read(address, size))
+        except (drgn.FaultError, OverflowError):
+            raise LookupError(f"{address:#x} was not copied") from None
+
+    def _traced(self, made: Callable[[], drgn.StackTrace], *, behind: bool = False) -> Trace:
+        """A trace with all the files that it leads into."""
+        for _ in range(_ROUNDS):
+            trace = Trace.of(made(), behind=behind)
+            fresh = [call.inside for call in trace.calls if call.inside not in self._seen]
+            opened = [counter for counter in fresh if self._open_at(counter)]
+            self._seen.update(fresh)
+            if not opened:
+                break
+        return trace
+
+    def _again(self, thread: Copied, calls: list[Call]) -> list[Call]:
         for tid in thread.doubted:
-            again, _ = _calls(self._program.thread(tid).stack_trace())
+            again = Trace.of(self._program.thread(tid).stack_trace()).calls
             if [call.pc for call in again] == [call.pc for call in calls]:
                 return again
         return []
@@ -126,29 +139,6 @@ class _Core:
         self._opened.add(module)
         debug = self._values or (self._debug and self._places.file_of(module).debug_frames)
         return add_file(self._program, module, module.bias, debug=debug, unwinds=True) is not None
-
-
-def _calls(trace: drgn.StackTrace) -> tuple[list[_Call], int | None]:
-    """The calls of a trace, and the stack pointer of the frame beyond, where there is one.
-
-    Where the unwind tables say that nothing called the outermost frame, the frame beyond has a stack pointer and no
-    program counter; so has one whose return address was not copied, which says nothing.
-    """
-    calls: list[_Call] = []
-    inlined: list[drgn.StackFrame] = []
-    for frame in trace:
-        inlined.append(frame)
-        if frame.is_inline:
-            continue
-        try:
-            calls.append(_Call(frame.pc, frame.interrupted, tuple(inlined)))
-        except LookupError:
-            try:
-                return calls, frame.sp
-            except LookupError:
-                return calls, None
-        inlined = []
-    return calls, None
 
 
 def _described(
@@ -196,12 +186,13 @@ def _reply(
         cut = len(numbers) > DEPTH or len(stack.calls) > DEPTH
         outermost = frames[numbers[-1]].function if numbers else None
         root = outermost is not None and (is_root(outermost) or outermost == "main")
-        stacks.append(WireStack(stack.tid, numbers[:DEPTH], bool(numbers) and not cut and (root or stack.ended)))
+        whole = bool(numbers) and stack.sure and not cut and (root or stack.ended)
+        stacks.append(WireStack(stack.tid, numbers[:DEPTH], whole))
     return Reply("", frames, stacks)
 
 
 def _of_call(
-    call: _Call, again: _Call | None, described: tuple[WireFrame, ...], reader: ValueReader | None, later: _Later
+    call: Call, again: Call | None, described: tuple[WireFrame, ...], reader: ValueReader | None, later: _Later
 ) -> list[WireFrame]:
     made = []
     not_set = later(call.inside, described) if reader is not None else []

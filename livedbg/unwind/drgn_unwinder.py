@@ -179,7 +179,13 @@ def _code_of(mappings: tuple[Mapping, ...]) -> list[WireMapping]:
 
 def _threads_of(capture: Capture, values: bool) -> list[Copied]:
     return [
-        Copied(thread.tid, thread.low, thread.low + len(thread.stack), _numbers(thread.tid) if values else ())
+        Copied(
+            thread.tid,
+            thread.low,
+            thread.low + len(thread.stack),
+            _numbers(thread.tid) if values else (),
+            thread.guessed,
+        )
         for thread in capture.threads
     ]
 
@@ -214,7 +220,7 @@ def _unwound(stack: WireStack, frames: list[Frame | None]) -> Unwound:
 
 def _frame(frame: WireFrame, modules: Modules) -> Frame | None:
     module = modules.name_at(frame.pc)
-    if module is None and frame.function is None:
+    if frame.function is None and modules.mapping_at(frame.pc) is None:
         return None
     return Frame(
         function=clean_line(frame.function, _NAME_LENGTH) if frame.function else f"{frame.pc:#x}",

@@ -52,11 +52,9 @@ def functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
     wanted = sorted(addresses)
     best: dict[int, tuple[_Rank, str]] = {}
     nearest: dict[int, int] = {}
-    for symbol in file.functions():
+    for symbol in file.functions(wanted, _UNSIZED):
         reach = symbol.size or (_UNSIZED if symbol.complete else 0)
         place = bisect_left(wanted, symbol.address)
-        if place == len(wanted) or wanted[place] >= symbol.address + max(reach, _UNSIZED):
-            continue
         rank: _Rank | None = None
         name = ""
         while place < len(wanted) and (address := wanted[place]) < symbol.address + max(reach, _UNSIZED):

@@ -21,6 +21,7 @@ from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.dwarf_functions import DwarfFunctions, Function
 from livedbg.unwind.function_names import full_name, symbol_name
+from livedbg.unwind.function_starts import FunctionStarts
 from livedbg.unwind.function_symbols import FunctionSymbols
 from livedbg.unwind.libdw import libdw
 from livedbg.unwind.modules import Module
@@ -44,6 +45,7 @@ class KnownFile:
         debug_frames: it has unwind tables with its debug information.
         tables: where its symbols are, the best first.
         functions: its functions by debug information; None where that can't be read so.
+        starts: where those of its functions begin that have unwind tables.
         places: frames by address.
     """
 
@@ -53,6 +55,7 @@ class KnownFile:
     debug_frames: bool
     tables: list[Path]
     functions: DwarfFunctions | None
+    starts: FunctionStarts
     places: dict[int, tuple[WireFrame, ...]] = field(default_factory=dict)
 
 
@@ -92,7 +95,8 @@ class Places:
                 tables.insert(0, Path(apart))
             library = libdw()
             functions = DwarfFunctions(tables[0], library) if library is not None and made is not None else None
-            known = KnownFile(key, base, made, any(map(_has_debug_frames, tables)), tables, functions)
+            starts = FunctionStarts(module.file)
+            known = KnownFile(key, base, made, any(map(_has_debug_frames, tables)), tables, functions, starts)
             self._files[key] = known
         return known
 

@@ -113,7 +113,7 @@ def _unwound(frames: list[tuple[int, str | None, str | None, int | None]], whole
     made: list[Frame] = []
     for pc, name, file, line in frames:
         module = modules.name_at(pc)
-        if module is None and name is None:
+        if name is None and modules.mapping_at(pc) is None:
             break  # not code: the unwinder has lost its way
         function = clean_line(name, 400) if name else f"{pc:#x}"
         made.append(

@@ -57,12 +57,14 @@ class Copied(Struct, array_like=True, frozen=True):
     Attributes:
         doubted: threads of the core that are the same one with other values of the registers that are not known: what
             differs between them is no value of a variable.
+        guessed: its frame pointer is a guess.
     """
 
     tid: int
     low: int
     high: int
     doubted: tuple[int, ...] = ()
+    guessed: bool = False
 
 
 class Request(Struct, array_like=True, frozen=True):

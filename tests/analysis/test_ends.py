@@ -146,6 +146,17 @@ def test_H1_the_hang_before_the_end_is_on_the_stream() -> None:
     assert hang.before([end]) == []
 
 
+@pytest.mark.invariant("last_hang.H1")
+def test_H1_a_hang_that_is_the_last_verdict_is_not_over_however_long_ago_that_was() -> None:
+    world = World()
+    now_s = [0.0]
+    hang = LastHang(world.stamp, lambda: now_s[0])
+    hang.note(Verdict(state=STATES.DEADLOCK, sentence="It hangs."))
+    now_s[0] = 60.0
+    [seen] = hang.before([ev.ProcessExited(id="process:box/1", status=-2, **world.stamp())])
+    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.attributes == {"state": "deadlock"}
+
+
 def test_an_interrupt_in_a_log_is_no_crash() -> None:
     world = World()
     hit = ExceptionHit(id="x", type="KeyboardInterrupt", message="", catchpoint="log: traceback")

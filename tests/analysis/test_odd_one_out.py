@@ -152,7 +152,7 @@ def test_threads_are_siblings_if_they_began_in_one_function() -> None:
     world = World()
     world.process(1)
     enter = Frame(function="worker()", module="solver", file="/src/solver.cpp", line=5)
-    meet = Frame(function="pthread_barrier_wait", module="libc.so.6")
+    meet = Frame(function="___pthread_barrier_wait", module="libc.so.6")
     step = Frame(function="step()", module="solver", file="/src/solver.cpp", line=40)
     read = Frame(function="load()", module="solver", file="/src/solver.cpp", line=70)
     for tid in (11, 12, 13):
@@ -165,6 +165,26 @@ def test_threads_are_siblings_if_they_began_in_one_function() -> None:
         "3 of 4 threads wait in pthread_barrier_wait (solver.cpp:40) for 20 s or more; "
         "thread 14 (w14) does not come: read of socket 3 in load (solver.cpp:70)."
     )
+
+
+@pytest.mark.invariant("odd_one_out.O3")
+@pytest.mark.parametrize("frames", [(), (FUTEX,)])
+def test_one_that_is_blocked_in_an_unknown_place_may_have_come(frames: tuple[Frame, ...]) -> None:
+    assert found(family(BARRIER, BARRIER, BARRIER, frames)) is None
+    assert found(family(BARRIER, BARRIER, BARRIER, frames, odd=ThreadState.RUNNING)) is not None
+
+
+@pytest.mark.invariant("odd_one_out.O3")
+def test_while_one_has_come_only_now_nobody_is_named() -> None:
+    """The fourth of five has come, and the fifth not yet."""
+    world = family(BARRIER, BARRIER, BARRIER, wait_s=5)
+    for pid, frames in ((2113, BARRIER), (2114, ASLEEP)):
+        world.process(pid, ppid=1, exe="/usr/bin/python3.11")
+        stacked(world, world.thread(pid, "python", pid=pid, waits_in="sem_wait"), frames)
+    assert found(world.later(6 * SECOND)) is None
+    finding = found(world.later(6 * SECOND))
+    assert finding is not None
+    assert "4 of 5 processes" in finding.sentence and "process 2114 does not come" in finding.sentence
 
 
 def test_a_step_that_takes_less_than_the_threshold_is_no_finding() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from textual.widget import Widget
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.app.feed import Feed
@@ -367,6 +368,26 @@ async def test_updates_that_come_while_it_ends_do_no_harm() -> None:
     assert app.return_value == 0
 
 
+@pytest.mark.parametrize("key", ["1", "4"])
+async def test_a_clock_that_ticks_while_it_ends_does_no_harm(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual takes the panels away one after the other, the innermost first, and the app's timers go on meanwhile."""
+    app = make_app("deadlock")
+    ended: list[str | None] = []
+    removed = Widget._message_loop_exit
+
+    async def tick(panel: Widget) -> None:
+        await removed(panel)
+        ended.append(panel.id)
+        view_of(app).feed(idle().events[-1:])
+        app._beat()
+
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press(key)
+        monkeypatch.setattr(Widget, "_message_loop_exit", tick)
+    assert {"threads" if key == "4" else "overview", "views"} <= set(ended)
+
+
 @pytest.mark.invariant("feed.B1")
 async def test_B1_updates_do_not_wait_for_a_screen_that_is_busy() -> None:
     app = make_app("idle", interval_s=0.05)
@@ -391,7 +412,7 @@ def test_B3_a_verdict_is_shown_at_once_and_numbers_with_the_clock() -> None:
     view = idle()
     view.judge = lambda store: diagnose(store.snapshot())
     woken: list[float | None] = []
-    feed = Feed(view, lambda: woken.append(feed.due()), 5.0)
+    feed = Feed(view, lambda: woken.append(feed.due()), 5000.0)
     end = view.subscribe(feed._take)
     view.start()
     first = feed.take()
@@ -401,7 +422,7 @@ def test_B3_a_verdict_is_shown_at_once_and_numbers_with_the_clock() -> None:
     assert feed.due() is None and not woken  # only the time has moved
     view.feed([LogsSeen(records=(LogRecord(source="log:box/x", text="news"),), **stamp(101))])
     due = feed.due()
-    assert due is not None and 4.0 < due <= 5.0 and len(woken) == 1
+    assert due is not None and 4000.0 < due <= 5000.0 and len(woken) == 1
     view.feed(scenario("deadlock").events)
     assert view.latest().diagnosis.verdict.state is VerdictState.DEADLOCK
     due = feed.due()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from livedbg.linux.procfs import thread_ids
-from livedbg.touch import Attachment
+from livedbg.touch.attach import Attachment
 from livedbg.touch.glance import glance
 from tests.bench.harness import TARGETS, THREADS, Heartbeat, Row, Target, program, run, torch_target
 from tests.bench.table import Figure, repeated

@@ -15,7 +15,8 @@ from livedbg.linux.procfs import status_fields, thread_ids
 from livedbg.model.errors import TouchRefused
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from livedbg.touch import Attachment, config
+from livedbg.touch import config
+from livedbg.touch.attach import Attachment
 from livedbg.touch.config import refuse_touch, restricted
 from tests.cli.conftest import Said, running
 from tests.conftest import Target

@@ -47,7 +47,14 @@ def loops_of(pid: int) -> tuple[HeapReader, EventLoops]:
 def started(python: str, word: str, spawn: Callable[..., Target]) -> tuple[HeapReader, EventLoops]:
     """The event loops of the program, once all of its tasks wait."""
     target = spawn([python, str(PROGRAM), word])
-    eventually(lambda: all(task.pending and task.steady for task in loops_of(target.pid)[1].tasks))
+
+    def all_wait() -> bool:
+        try:
+            return all(task.pending and task.steady for task in loops_of(target.pid)[1].tasks)
+        except OSError:  # it changes while it is read
+            return False
+
+    eventually(all_wait)
     return loops_of(target.pid)
 
 
@@ -123,8 +130,7 @@ def test_slots_are_given_of_suspended_coroutines_only(spawn: Callable[..., Targe
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 @pytest.mark.invariant("event_loops.E1")
 def test_many_tasks_are_cut(python: str, spawn: Callable[..., Target]) -> None:
-    target = spawn([python, str(PROGRAM), "many"])
-    _, found = loops_of(target.pid)
+    _, found = started(python, "many", spawn)
     assert found.cut and len(found.tasks) == MOST_TASKS
 
 

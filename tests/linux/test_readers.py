@@ -50,14 +50,22 @@ def test_memory_of_nobody() -> None:
 
 
 def test_maps_of_this_process() -> None:
+    data = ctypes.create_string_buffer(64)  # before the look: it may be the first of a mapping
     mappings = parse_maps(PID)
     assert mappings == sorted(mappings)
-    data = ctypes.create_string_buffer(64)
     found = find_mapping(mappings, ctypes.addressof(data))
     assert found is not None
     assert found.start <= ctypes.addressof(data) < found.end
     assert find_mapping(mappings, 16) is None
     assert any(m.executable and m.path == os.path.realpath(sys.executable) for m in mappings)
+
+
+def test_each_who_asks_for_mappings_has_a_list_of_its_own() -> None:
+    text = b"7f0000001000-7f0000002000 r-xp 00000000 fe:00 12                         /lib/x.so\n"
+    first, second = parse_maps_text(text), parse_maps_text(bytes(bytearray(text)))
+    first.clear()
+    assert [mapping.path for mapping in second] == ["/lib/x.so"]
+    assert parse_maps_text(text + text.replace(b"x.so", b"y.so"))[1].path == "/lib/y.so"
 
 
 def test_maps_with_spaces_deleted_files_and_shared_memory() -> None:

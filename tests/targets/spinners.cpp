@@ -35,6 +35,10 @@ static uint64_t clock_ns() {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
+static uint64_t begun() {  // READY is said once all spin
+    ready++;
+    return clock_ns();
+}
 APART static void turn(int n, uint64_t &last) {
     uint64_t now = clock_ns();
     if (now - last > beat[n]) beat[n] = now - last;
@@ -44,21 +48,21 @@ namespace demo {
 template <typename T>
 struct Kernel {
     APART void spin_in_beta(int n) {
-        uint64_t last = clock_ns();
+        uint64_t last = begun();
         for (;;) turn(n, last);
         sink = 1;
     }
 };
 }  // namespace demo
 APART static void spin_in_alpha(int n) {
-    uint64_t last = clock_ns();
+    uint64_t last = begun();
     for (;;) turn(n, last);
     sink = 2;
 }
 APART static void spin_in_gamma(int n) {
     volatile char room[3000];
     room[n % 3000] = 1;
-    uint64_t last = clock_ns();
+    uint64_t last = begun();
     for (;;) turn(n, last);
     sink = room[n % 3000];
 }
@@ -108,7 +112,6 @@ int main(int argc, char **argv) {
     for (int n = 0; n < count; n++)
         threads.emplace_back([n] {
             tids[n] = static_cast<int>(syscall(SYS_gettid));
-            ready++;
             descend(n % 5, n);
         });
     while (ready < count || blocked_tid == 0) usleep(1000);

@@ -8,7 +8,7 @@ import sys
 from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import thread_ids
 from livedbg.model.errors import LivedbgError
-from livedbg.touch import Attachment
+from livedbg.touch.attach import Attachment
 
 
 async def main(pid: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from livedbg.gdbmi import find_gdb
-from livedbg.touch import Attachment
+from livedbg.touch.attach import Attachment
 
 
 async def main(pid: int) -> None:

@@ -16,8 +16,8 @@ from livedbg.gdbmi import GdbCommandError, GdbGone, GdbTimeout, find_gdb
 from livedbg.linux.procfs import process_exists, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetGone, TargetUnsuitable
-from livedbg.touch import Attachment
 from livedbg.touch import attach as module
+from livedbg.touch.attach import Attachment
 from livedbg.touch.guard_process import Guard
 from tests.conftest import eventually
 from tests.touch.health import changed_code, counts_on, guards, untouched

@@ -18,7 +18,7 @@ from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import child_pids, process_ids, read_stat, thread_ids
 from livedbg.model import ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable
-from livedbg.touch import Attachment
+from livedbg.touch.attach import Attachment
 from tests.cli.conftest import Said, livedbg
 from tests.conftest import eventually
 from tests.probes.refused import refused

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux.elf import ElfFile, FunctionSymbol
+from livedbg.linux.elf import ElfFile
 from livedbg.unwind.function_symbols import FunctionSymbols, functions_at
 
 SOURCE = """
@@ -77,10 +77,16 @@ def test_F2_what_was_asked_once_is_not_read_again(
     assert len(known._known) == 2
 
 
-def test_each_symbol_of_code_is_given_with_its_size(library: Path) -> None:
+def test_each_symbol_of_code_near_an_address_is_given_with_its_size(library: Path) -> None:
     with ElfFile(library) as elf:
-        given = [(elf.name_of(symbol), symbol.size) for symbol in elf.functions() if isinstance(symbol, FunctionSymbol)]
-    assert {("named", 4), ("after", 1), ("unsized", 0)} <= set(given)
+        at = {name: symbol.address for name, symbol in elf.symbols(["named", "after", "unsized"]).items()}
+        given = [(elf.name_of(symbol), symbol.size) for symbol in elf.functions(sorted(at.values()), 1)]
+        assert {("named", 4), ("after", 1), ("unsized", 0)} <= set(given)
+        longer = {elf.name_of(symbol) for symbol in elf.functions([at["named"] + 3], 1)}
+        assert "named" in longer and "after" not in longer
+        assert "named" not in {elf.name_of(symbol) for symbol in elf.functions([at["named"] + 4], 1)}
+        assert "named" in {elf.name_of(symbol) for symbol in elf.functions([at["named"] + 4], 5)}
+        assert list(elf.functions([], 256)) == []
 
 
 def test_a_stripped_file_may_have_its_symbols_packed(library: Path, tmp_path: Path) -> None:

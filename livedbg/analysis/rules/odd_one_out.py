@@ -4,6 +4,8 @@ Invariants:
     odd_one_out.O1. It never says more than `unknown`, and is inferred.
     odd_one_out.O2. Workers that wait for work (in accept, in a queue, in a condition variable) beside one that works
         are no finding: only a function that is named like a meeting needs all to come.
+    odd_one_out.O3. Who is blocked and whose place is not known may have come: nobody is named then, nor while one of
+        those that have come has waited for less than the threshold.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.liveness import progressing
 from livedbg.analysis.place_names import function_name, line_of, plain_name
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import at, blocked_in
+from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, name_of, pids_of, since_wall_ns, thread_evidence, waited_ns
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.model import Frame, Process, Severity, Stack, Thread, ThreadState
@@ -92,12 +94,13 @@ class OddOneOut:
         for noun, siblings in _groups(state, self._stacks):
             met: dict[_Meeting, list[Thread]] = defaultdict(list)
             for thread in siblings:
-                meeting = _meeting(thread, state, self._stacks)
+                meeting = self._stacks.of(thread, state)[1] if thread.state is ThreadState.WAITING else None
                 if meeting is not None:
                     met[meeting].append(thread)
             meeting, there = max(met.items(), key=lambda item: len(item[1]), default=(None, []))
             odd = [thread for thread in siblings if thread not in there]
-            if meeting is not None and 0 < len(odd) <= _ODD and len(there) > len(odd):
+            few = 0 < len(odd) <= _ODD and len(there) > len(odd)
+            if meeting is not None and few and _all_wait(there, state) and all(_placed(one, state) for one in odd):
                 yield self._finding(noun, meeting, there, odd, state)
 
     def _finding(
@@ -164,14 +167,17 @@ def _start(stack: Stack, code: UserCode) -> Frame | None:
     return next(own, None)
 
 
-def _meeting(thread: Thread, state: RuleInput, stacks: _Stacks) -> _Meeting | None:
-    """Where a thread has waited for the others for the threshold; None where it does not."""
+def _all_wait(threads: Iterable[Thread], state: RuleInput) -> bool:
+    """Whether all have waited for the threshold."""
+    return all((waited_ns(thread, state.snapshot) or 0) >= state.settings.thread_stall_ns for thread in threads)
+
+
+def _placed(thread: Thread, state: RuleInput) -> bool:
+    """Whether it is known at which line a thread is, or that it is in no wait (O3)."""
     if thread.state is not ThreadState.WAITING:
-        return None
-    waited = waited_ns(thread, state.snapshot)
-    if waited is None or waited < state.settings.thread_stall_ns:
-        return None
-    return stacks.of(thread, state)[1]
+        return True
+    frame = user_frame(thread.id, state)
+    return frame is not None and bool(line_of(frame))
 
 
 def _met(stack: Stack, code: UserCode) -> _Meeting | None:
@@ -188,7 +194,9 @@ def _meets(frame: Frame) -> str:
     """The name of a function in which all have to come; "" for another one."""
     if frame.language == "python" and (frame.file or "").endswith("/threading.py") and frame.function in _BARRIER:
         return "Barrier.wait"
-    return function_name(frame.function, frame.language) if _MEETS.search(plain_name(frame.function)) else ""
+    if not _MEETS.search(plain_name(frame.function)):
+        return ""
+    return function_name(frame.function, frame.language).lstrip("_")  # glibc's own name is ___pthread_barrier_wait
 
 
 def _who(thread: Thread, noun: str, state: RuleInput) -> str:

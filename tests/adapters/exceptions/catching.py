@@ -26,6 +26,8 @@ def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the inspection of a stopped thread last longer than users wait: on a busy machine gdb may take seconds, and a
     test of what an inspection brings is not to miss it for that."""
     for module, name in (
+        (stopper, "_PRELOAD_S"),
+        (stopper, "_ATTACH_S"),
         (stopper, "_AT_S"),
         (stopper, "_INSPECT_S"),
         (inspector, "_VARIABLES_S"),

@@ -1,0 +1,213 @@
+"""Who called a function whose unwind tables can't say it, or that has none.
+
+The depth of the frame follows from the function's code (livedbg.unwind.code_heights), so the place of the return
+address is known and not searched for: what earlier calls left on a stack looks the same as what is there now. Where
+the function's beginning is not known, the instruction that called it names it; then code and stack have to agree.
+
+Invariants:
+    callers.C1. A caller is given only where its return address is directly behind a call.
+    callers.C2. What earlier calls left on the stack is no caller.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from livedbg.linux import memory
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.unwind.code_heights import Depth, depth_at, follows_call, leads_to, usable
+from livedbg.unwind.modules import Module, Modules
+from livedbg.unwind.places import KnownFile, Places
+
+__all__ = ["Caller", "Callers"]
+
+_WORD: Final = 8
+_CALL: Final = 7  # bytes of the longest call
+_PAGE: Final = 4096
+_BEGINS: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp, %rbp
+_SEARCHED: Final = 8 << 10  # bytes of stack
+_TRIED: Final = 16  # calls that may have led to a place
+_FAR: Final = 64 << 10  # bytes of code between the beginning of a function and a place in it
+
+
+class Caller(NamedTuple):
+    """The registers behind a call.
+
+    Attributes:
+        frame_pointer: None where it is not known.
+    """
+
+    pc: int
+    sp: int
+    frame_pointer: int | None
+
+
+class Callers:
+    """Finds callers in one process.
+
+    Args:
+        pid: the process: its code is read.
+        modules: its files.
+        places: what is known of them.
+        stack: reads the copied stacks.
+
+    Raises (of `stack`):
+        LookupError: it was not copied.
+    """
+
+    def __init__(self, pid: int, modules: Modules, places: Places, stack: Callable[[int, int], bytes]) -> None:
+        self._pid = pid
+        self._modules = modules
+        self._places = places
+        self._stack = stack
+        self._tables: dict[int, bool | None] = {}
+        self._files: dict[Module, KnownFile] = {}
+        self._depth = lru_cache(maxsize=1 << 10)(self._depth_at)
+        self._page = lru_cache(maxsize=1 << 8)(self._page_at)
+
+    def has_tables(self, pc: int) -> bool | None:
+        """Whether there are unwind tables for a place in the code; None where that isn't known."""
+        if pc not in self._tables:
+            self._tables[pc] = self._has_tables(pc)
+        return self._tables[pc]
+
+    def may_have_called(self, behind: int, pc: int) -> bool:
+        """Whether a place is behind a call that can have led to another place.
+
+        Args:
+            behind: the place.
+            pc: the other one, in the function that was called or in one that it jumped to.
+        """
+        if self._modules.mapping_at(behind) is None:
+            return False
+        is_call, target = follows_call(self._before(behind), behind)
+        return is_call and (target is None or not usable() or leads_to(self._code, target, pc))
+
+    def of(self, pc: int, inside: int, sp: int, frame_pointer: int | None, top: int) -> Caller | None:
+        """The caller of a frame; None where it isn't known for sure.
+
+        Args:
+            pc: its program counter.
+            inside: an address within the instruction.
+            sp: its stack pointer.
+            frame_pointer: its frame pointer; None where that isn't known.
+            top: where what was copied of the stack ends.
+        """
+        if not usable():
+            return None
+        for start, by_table in self._starts(inside):
+            depth = self._depth(start, pc)
+            if depth is None or (by_table and depth.frame_pointer is None):
+                continue  # a table that asks for no frame pointer would have led on: a part that is jumped to
+            if (caller := self._caller(depth, sp, frame_pointer)) is not None:
+                return caller
+        tried = 0
+        for place, target in self._calls(sp, top):
+            if abs(pc - target) >= _FAR:
+                continue
+            depth = self._depth(target, pc)
+            if depth is not None and depth.return_address == place:
+                return self._caller(depth, sp, frame_pointer)
+            tried += 1
+            if tried == _TRIED:
+                break
+        return None
+
+    def _has_tables(self, pc: int) -> bool | None:
+        module = self._modules.at(pc)
+        if module is None:
+            return False
+        file = self._file(module)
+        if file.debug_frames or not file.starts.known:
+            return None
+        return file.starts.at(pc - module.bias) is not None
+
+    def _file(self, module: Module) -> KnownFile:
+        if module not in self._files:
+            self._files[module] = self._places.file_of(module)
+        return self._files[module]
+
+    def _starts(self, inside: int) -> Iterator[tuple[int, bool]]:
+        """Where the function may begin that an address is in, and whether its unwind table says so."""
+        module = self._modules.at(inside)
+        if module is None:
+            code = self._code_before(inside)
+            place = code.rfind(_BEGINS)
+            if place >= 0:
+                yield inside - len(code) + place, False
+            return
+        start = self._file(module).starts.at(inside - module.bias)
+        if start is not None:
+            yield start + module.bias, True
+        symbol = self._symbol(module, inside - module.bias)
+        if symbol is not None:
+            yield symbol + module.bias, False
+
+    def _symbol(self, module: Module, at: int) -> int | None:
+        for file in self._file(module).tables:
+            try:
+                with ElfFile(file) as elf:
+                    found = elf.symbol_at(at)
+            except (OSError, ElfError):
+                continue
+            if found is not None and ".cold" not in found.name:  # a part that is jumped to
+                return found.address
+        return None
+
+    def _caller(self, depth: Depth, sp: int, frame_pointer: int | None) -> Caller | None:
+        """What is on the stack at a depth, where that is a return address (C1)."""
+        pc = self._word(sp + depth.return_address)
+        if pc is None or self._modules.mapping_at(pc) is None or not follows_call(self._before(pc), pc)[0]:
+            return None
+        if depth.saved_frame_pointer is not None:
+            frame_pointer = self._word(sp + depth.saved_frame_pointer)
+        elif not depth.kept:
+            frame_pointer = None
+        return Caller(pc, sp + depth.return_address + _WORD, frame_pointer)
+
+    def _calls(self, sp: int, top: int) -> Iterator[tuple[int, int]]:
+        """What may be return addresses on a stack: how far from the stack pointer, and what was called there."""
+        try:
+            data = self._stack(sp, min(_SEARCHED, max(0, top - sp)))
+        except LookupError:
+            return
+        for place in range(0, len(data) - _WORD + 1, _WORD):
+            (word,) = struct.unpack_from("<Q", data, place)
+            if self._modules.mapping_at(word) is not None:
+                _, target = follows_call(self._before(word), word)
+                if target is not None:
+                    yield place, target
+
+    def _word(self, address: int) -> int | None:
+        try:
+            return int.from_bytes(self._stack(address, _WORD), "little")
+        except LookupError:
+            return None
+
+    def _before(self, pc: int) -> bytes:
+        return self._code(pc - _CALL, _CALL)
+
+    def _code_before(self, address: int) -> bytes:
+        """The code of one mapping before an address."""
+        mapping = self._modules.mapping_at(address)
+        low = address if mapping is None else max(mapping.start, address - _PAGE)
+        return self._code(low, address - low)
+
+    def _depth_at(self, start: int, pc: int) -> Depth | None:
+        return depth_at(self._code, start, pc)
+
+    def _code(self, address: int, size: int) -> bytes:
+        page, place = divmod(address, _PAGE)
+        data = self._page(page)[place : place + size]
+        if data and place + size > _PAGE:
+            data += self._page(page + 1)[: place + size - _PAGE]
+        return data
+
+    def _page_at(self, number: int) -> bytes:
+        try:
+            return memory.read(self._pid, number * _PAGE, _PAGE)
+        except (OSError, OverflowError):
+            return b""
