@@ -33,6 +33,9 @@ __all__ = ["profile_targets"]
 _THREADS_S: Final = 0.25  # between two looks for new threads
 _EMIT_S: Final = 0.5  # between two slices of a thread: a minute of them is kept (state.merging.PROFILE_SLICES)
 _WAITING: Final = 2048  # samples
+_TOGETHER: Final = _WAITING // 2  # samples that are unwound at once without a wait for more
+_REST: Final = 40  # times the CPU time of one round pass before the next: a round costs much, a sample in it little
+_REST_MOST_S: Final = 2.0
 _UNWIND_S: Final = 60.0
 
 
@@ -71,6 +74,7 @@ async def profile_targets(
                 await asyncio.wait([work], timeout=_THREADS_S)
                 pace.cost(sampling.cpu_s + profile.cpu_s, profile.samples)
                 sampling.threads = _threads(context, pace, wanted)
+                profile.unwind()
                 profile.flush()
                 if targets_ended(context) or profile.failed or not goes_on():
                     break
@@ -95,13 +99,14 @@ class _Profile:
         self._stacks: dict[int, SampledStacks] = {}
         self._work: asyncio.Task[None] | None = None
         self._flushed_s = 0.0
-        self._pool_s = 0.0
+        self._unwind_s = 0.0
+        self._pool_s = self._own_s = 0.0
         self.samples = 0
 
     @property
     def cpu_s(self) -> float:
-        """CPU time that unwinding has taken."""
-        return self._pool_s + sum(stacks.cpu_s for stacks in self._stacks.values())
+        """CPU time that unwinding and counting have taken."""
+        return self._pool_s + self._own_s + sum(stacks.cpu_s for stacks in self._stacks.values())
 
     @property
     def failed(self) -> bool:
@@ -120,7 +125,12 @@ class _Profile:
                 self._waiting.append(one)
             else:  # R1
                 self._tally.add(one.thread, one.sample, one.period_ns, ())
-        if self._waiting and (self._work is None or (self._work.done() and self._work.exception() is None)):
+        self.unwind()
+
+    def unwind(self) -> None:
+        """Begin to unwind what waits, if that is due: many samples together cost little more than one."""
+        due = time.monotonic() >= self._unwind_s or len(self._waiting) >= _TOGETHER
+        if self._waiting and due and (self._work is None or (self._work.done() and self._work.exception() is None)):
             self._work = asyncio.ensure_future(self._unwind())
 
     async def finish(self) -> None:
@@ -149,6 +159,7 @@ class _Profile:
 
     async def _unwind(self) -> None:
         waiting, self._waiting = self._waiting, []
+        spent_s = self.cpu_s
         by_process: dict[int, list[Taken]] = {}
         for one in waiting:
             by_process.setdefault(one.sample.pid, []).append(one)
@@ -160,9 +171,12 @@ class _Profile:
             except OSError:  # it has ended
                 unwound = [None] * len(some)
             self._pool_s += max(0.0, self._pool.cpu_s(pid) - before_s)
+            own_s = time.thread_time()
             for one, native in zip(some, unwound, strict=True):
                 frames = with_python(native, one.python)
                 self._tally.add(one.thread, one.sample, one.period_ns, frames, native is not None and native.whole)
+            self._own_s += time.thread_time() - own_s
+        self._unwind_s = time.monotonic() + min(_REST_MOST_S, _REST * (self.cpu_s - spent_s))
         self.flush()
 
 
