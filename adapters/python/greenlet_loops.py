@@ -12,10 +12,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
-
-from msgspec.structs import replace
 
 from livedbg.adapters.python.awaits import Await, HeldLock
 from livedbg.adapters.python.greenlet_waits import Waiters, due_greenlets, owner_of_lock, waited_for
@@ -33,6 +31,8 @@ GREENLET: Final = "greenlet"
 _GEVENT: Final = "gevent"
 _HUB_RUN: Final = "Hub.run"
 _HUB_FILE: Final = "/gevent/hub.py"
+_HUB: Final = "gevent._gevent_c_hub_primitives.WaitOperationsGreenlet"
+_FUNCTION_AT, _CODE_AT = 16, 48  # PyMethodObject, PyFunctionObject
 _MAIN: Final = "main"
 
 
@@ -41,21 +41,22 @@ class _Group:
 
     Args:
         main: their main greenlet.
-        members: all of them, the hub too.
+        members: all of them, without the hub.
+        hub: gevent's, if there is one.
         thread: that runs them.
     """
 
-    def __init__(self, main: int, members: Sequence[Greenlet], thread: PyThread) -> None:
+    def __init__(self, main: int, members: Sequence[Greenlet], hub: Greenlet | None, thread: PyThread) -> None:
         self.main = main
         self.thread = thread
-        self.hub = next((one for one in members if _is_hub(one, thread)), None)
-        self.tasks = [one for one in members if one is not self.hub]
+        self.hub = hub
+        self.tasks = members
         self.running = next((one.address for one in members if one.running), 0)
-        self.loop = self.hub.address if self.hub is not None else main
+        self.loop = hub.address if hub is not None else main
 
 
 def read_all_greenlets(
-    heap: HeapReader, reader: GreenletReader, roots: Iterable[int], threads: Sequence[PyThread]
+    heap: HeapReader, reader: GreenletReader, roots: Iterable[int], threads: Callable[[], Sequence[PyThread]]
 ) -> LoopSample:
     """The greenlets of all threads.
 
@@ -63,24 +64,23 @@ def read_all_greenlets(
         heap: reads their process.
         reader: finds them.
         roots: the types `greenlet.greenlet` of the interpreters.
-        threads: of the process, with their frames.
+        threads: reads the threads of the process, with their frames.
 
     Raises:
         OSError: gone, or it changes too fast.
     """
     read = reader.read(roots)
-    groups = _groups(heap.pid, read.found, threads)
-    tasks: list[LoopTask] = []
+    if not read.found:
+        return LoopSample()
+    groups = _groups(heap, read.found, threads())
     loops: dict[int, EventLoop] = {}
     awaits: dict[int, Await] = {}
     held: dict[int, list[tuple[int, HeldLock]]] = {}
     due: set[int] = set()
-    callbacks: dict[int, Sequence[PyFrame]] = {}
     waiters = Waiters(heap)
     known = frozenset(one.address for group in groups for one in group.tasks)
     for group in groups:
         for one in group.tasks:
-            tasks.append(_task(heap, one, group))
             try:
                 what = waited_for(heap, waiters, one, known) if not one.running else None
                 owner = owner_of_lock(heap, what) if what is not None else None
@@ -88,30 +88,22 @@ def read_all_greenlets(
                 continue  # it goes on
             if what is not None:
                 awaits[one.address] = what
-            if owner in known and what is not None and owner is not None:
+            if what is not None and owner is not None and owner in known:
                 held[what.address] = [(owner, HeldLock(what.address, "it names its owner", inferred=False))]
-        if group.hub is not None:
-            ready = due_greenlets(heap, waiters, group.hub.address, group.tasks)
-            due |= ready
-            loops[group.loop] = _loop(group, tuple(sorted(ready)))
-            frames = _callback(group)
-            if frames:
-                callbacks[group.loop] = frames
-        else:
-            loops[group.loop] = _loop(group, ())
+        ready = due_greenlets(heap, waiters, group.hub.address, group.tasks) if group.hub is not None else set()
+        due |= ready
+        loops[group.loop] = _loop(group, tuple(sorted(ready)))
+    names = {one.address: _name(heap, one, group.thread) for group in groups for one in group.tasks}
     again = {one.address: one for one in reader.again([one.address for one in read.found])}
     steady = {one.address for one in read.found if again.get(one.address) == one}
+    tasks = [_task(one, names[one.address], group, one.address in steady) for group in groups for one in group.tasks]
     return LoopSample(
-        loops=EventLoops(
-            loops,
-            tuple(replace(task, steady=task.address in steady) for task in tasks[:MOST_TASKS]),
-            _cut(read.cut, tasks),
-        ),
+        loops=EventLoops(loops, tuple(tasks[:MOST_TASKS]), _cut(read.cut, tasks)),
         awaits={task: what for task, what in awaits.items() if task in steady},
         held={lock: holders for lock, holders in held.items() if holders[0][0] in steady},
         timed=known,
         due=frozenset(due & steady),
-        callbacks=callbacks,
+        callbacks={group.loop: frames for group in groups if group.hub is not None and (frames := _callback(group))},
     )
 
 
@@ -124,22 +116,19 @@ def is_hub_run(frame: PyFrame) -> bool:
     return frame.code.name == _HUB_RUN and frame.code.file.endswith(_HUB_FILE)
 
 
-def _is_hub(one: Greenlet, thread: PyThread) -> bool:
-    frames = one.frames or (thread.frames if one.running else ())
-    return any(is_hub_run(frame) for frame in frames[-1:])
-
-
-def _groups(pid: int, found: Sequence[Greenlet], threads: Iterable[PyThread]) -> list[_Group]:
+def _groups(heap: HeapReader, found: Sequence[Greenlet], threads: Iterable[PyThread]) -> list[_Group]:
     """The greenlets by their main one, where a living thread runs them; a thread's main one alone is not given."""
     members: dict[int, list[Greenlet]] = {}
     for one in found:
         members.setdefault(one.main, []).append(one)
-    stacks = _Stacks(pid, threads)
+    stacks = _Stacks(heap.pid, threads)
     groups = []
     for main, group in members.items():
         thread = next((known for one in group if (known := stacks.thread_of(one.stack_at)) is not None), None)
         if thread is not None:
-            groups.append(_Group(main, group, thread))
+            hubs = {one.address for one in group if _HUB in heap.base_names(one.address)}
+            hub = next((one for one in group if one.address in hubs), None)
+            groups.append(_Group(main, [one for one in group if one.address not in hubs], hub, thread))
     return groups
 
 
@@ -162,12 +151,12 @@ class _Stacks:
         return next(above, None)
 
 
-def _task(heap: HeapReader, one: Greenlet, group: _Group) -> LoopTask:
-    frames = one.frames if not one.running else tuple(group.thread.frames)
+def _task(one: Greenlet, name: str, group: _Group, steady: bool) -> LoopTask:
+    frames = one.frames if not one.running else tuple(group.thread.frames) if steady else ()
     chain = tuple(CoroutineFrame(frame.code, frame.code.line(frame.offset)) for frame in frames)
     return LoopTask(
         address=one.address,
-        name=_name(heap, one, frames, group.thread),
+        name=name,
         loop=group.loop,
         chain=AwaitChain(chain, 0, False, one.stamp),
         waiter=0,
@@ -175,28 +164,35 @@ def _task(heap: HeapReader, one: Greenlet, group: _Group) -> LoopTask:
         pending=not one.running,
         cancelling=False,
         running=one.running,
-        steady=False,
+        steady=steady,
         system=_GEVENT if group.hub is not None else GREENLET,
     )
 
 
-def _name(heap: HeapReader, one: Greenlet, frames: Sequence[PyFrame], thread: PyThread) -> str:
-    """The name that its author gave it, else that of its function."""
+def _name(heap: HeapReader, one: Greenlet, thread: PyThread) -> str:
+    """The name that its author gave it, else that of its function, else that of its class: it is the same while it
+    lives."""
     if one.address == one.main:
         return _MAIN if thread.native_id == heap.pid else f"{_MAIN}-{thread.native_id}"
     try:
-        given = heap.attributes(one.address).get("name", 0)
-        if heap.type_name(given) == "str":
-            return heap.objects.text(given)
+        attributes = heap.attributes(one.address)
+        if heap.type_name(attributes.get("name", 0)) == "str":
+            return heap.objects.text(attributes["name"])
+        function = attributes.get("_run", 0)
+        if heap.type_name(function) == "method":
+            (function,) = heap.words(function + _FUNCTION_AT, 1)
+        if heap.type_name(function) == "function":
+            code = heap.objects.code(heap.words(function + _CODE_AT, 1)[0])
+            if code is not None:
+                return code.name.rpartition("<locals>.")[2]
     except (OSError, OverflowError):
         pass  # it ends
-    return frames[-1].code.name.rpartition("<locals>.")[2] if frames else GREENLET
+    return one.kind.rpartition(".")[2]
 
 
 def _loop(group: _Group, ready: tuple[int, ...]) -> EventLoop:
-    current = group.running if group.running != group.loop else 0
     kind = "gevent.hub.Hub" if group.hub is not None else "greenlet.greenlet"
-    return EventLoop(group.loop, kind, group.thread.ident, current, ready, (), readable=True)
+    return EventLoop(group.loop, kind, group.thread.ident, group.running, ready, (), readable=True)
 
 
 def _callback(group: _Group) -> Sequence[PyFrame]:
@@ -205,4 +201,4 @@ def _callback(group: _Group) -> Sequence[PyFrame]:
     at = next((place for place, frame in enumerate(frames) if is_hub_run(frame)), None)
     if at is not None:
         return frames[:at]
-    return frames if group.running and group.running != group.loop else ()
+    return frames if group.running else ()

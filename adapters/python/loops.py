@@ -77,7 +77,7 @@ def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, g
     threads = reader.threads()
     of_trio, unread = threads_of_trio(trio.loops, threads)
     of_loops = joined((own, of_trio))
-    light = read_all_greenlets(heap, greenlets, roots, threads)
+    light = read_all_greenlets(heap, greenlets, roots, reader.threads)
     timed = _timed(heap, own, awaits)
     unsure = timed | (awaits.keys() - steady)
     return LoopSample(

@@ -126,7 +126,8 @@ class GreenletReader:
         if not types:
             return Greenlets()
         places, cut = self._search.find(types.keys())
-        return Greenlets(self.again(places[:MOST_GREENLETS]), cut or len(places) > MOST_GREENLETS)
+        found = self.again(places)
+        return Greenlets(found[:MOST_GREENLETS], cut or len(found) > MOST_GREENLETS)
 
     def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
         """Those greenlets, as they are now, that (still) are some.
