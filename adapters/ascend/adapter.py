@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
-from livedbg.adapters.ascend.live.watch import LiveWatch
+from livedbg.adapters.ascend.live import sign
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.linux.load import read_load
@@ -24,6 +25,9 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.events import CounterSeen, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.live.watch import LiveWatch
 
 __all__ = ["AscendAdapter"]
 
@@ -51,7 +55,6 @@ class AscendAdapter(Adapter):
         self._decoder: AscendDecoder | None = None
         self._compile = CompileDecoder()
         self._told: set[Path] = set()
-        self._live = LiveWatch(self.model)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -67,11 +70,21 @@ class AscendAdapter(Adapter):
     async def run(self, context: Context) -> None:
         """Watch the files, the silence, and the memory of running simulators."""
         async with asyncio.TaskGroup() as group:
-            live = group.create_task(self._live.run(context))
+            live = group.create_task(self._memory(context))
             if context.request.once:
                 await live
             await self._watch(context)
             live.cancel()
+
+    @cached_property
+    def _live(self) -> LiveWatch:
+        from livedbg.adapters.ascend.live.watch import LiveWatch
+
+        return LiveWatch(self.model)
+
+    async def _memory(self, context: Context) -> None:
+        if await sign.is_there(context, self.model):
+            await self._live.run(context)
 
     async def _watch(self, context: Context) -> None:
         settled = False

@@ -6,13 +6,11 @@ import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.handlers import handle
-from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import BEATS, TRIGGERS, Message, classify, number
@@ -21,6 +19,9 @@ from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.job import Job
 
 __all__ = ["AscendDecoder"]
 
@@ -142,7 +143,7 @@ class AscendDecoder(LogDecoder):
         self._release(source, job)
         if message.kind in _ELSEWHERE:
             return self._other(job, message, mark)
-        return handle(job, message.kind, message.fields, line.func, mark)
+        return _handled(job, message, line.func, mark)
 
     def _release(self, source: _Source, job: Job | None) -> None:
         """What was held back until its job is known."""
@@ -163,4 +164,10 @@ class AscendDecoder(LogDecoder):
                 return ()
             job.use_names(by_func_id(names))
             return ()
-        return handle(job, message.kind, message.fields, "", mark)
+        return _handled(job, message, "", mark)
+
+
+def _handled(job: Job, message: Message, func: str, mark: Mark) -> tuple[str, ...]:
+    from livedbg.adapters.ascend.handlers import handle  # 60 ms, and most sessions have no such log
+
+    return handle(job, message.kind, message.fields, func, mark)

@@ -20,7 +20,6 @@ from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.adapters.ascend.names import by_func_id
-from livedbg.graphs.lost import lost_orders
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
@@ -115,6 +114,8 @@ class FileWatch:
         try:
             data = path.read_bytes()
             if path.name == "deps.json":
+                from livedbg.graphs.lost import lost_orders
+
                 graph = parse_graph(data)
                 lost_orders(graph)  # it may take seconds: here, in a thread of its own
                 return JobFile(path, mark, graph=graph)

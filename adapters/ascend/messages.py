@@ -9,6 +9,7 @@ before 2026-05-12 (`STUCK-…`, `PTO2 stall`) from the same files at 67a405ea0^.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
 __all__ = ["BEATS", "TRIGGERS", "Fields", "Message", "classify", "number", "optional_number"]
@@ -281,10 +282,6 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
 )
 
 _KEYWORDS: Final = tuple(dict.fromkeys(keyword for _, keyword, _, _ in _SHAPES))
-_BY_KEYWORD: Final = {
-    keyword: tuple((kind, re.compile(shape), bare) for kind, key, shape, bare in _SHAPES if key == keyword)
-    for keyword in _KEYWORDS
-}
 _FIND: Final = re.compile("|".join(re.escape(keyword) for keyword in sorted(_KEYWORDS, key=len, reverse=True)))
 
 TRIGGERS: Final = (*(keyword.encode() for keyword in _KEYWORDS), b"rc=")
@@ -292,6 +289,12 @@ TRIGGERS: Final = (*(keyword.encode() for keyword in _KEYWORDS), b"rc=")
 
 BEATS: Final = (b"[mono_ns=", b"][T0x")
 """Byte strings, one of which stands in every other line that carries a time."""
+
+
+@cache
+def _with(keyword: str) -> tuple[tuple[str, re.Pattern[str], bool], ...]:
+    """The shapes of messages with a keyword; most logs have few of them."""
+    return tuple((kind, re.compile(shape), bare) for kind, key, shape, bare in _SHAPES if key == keyword)
 
 
 def classify(message: str, tagged: bool) -> Message | None:
@@ -302,7 +305,7 @@ def classify(message: str, tagged: bool) -> Message | None:
         tagged: the line carries the runtime's level tag.
     """
     for keyword in dict.fromkeys(_FIND.findall(message)):
-        for kind, shape, bare in _BY_KEYWORD[keyword]:
+        for kind, shape, bare in _with(keyword):
             if tagged or bare:
                 match = shape.search(message)
                 if match is not None:

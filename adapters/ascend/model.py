@@ -12,19 +12,21 @@ import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.emission import Emitter
-from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
-from livedbg.graphs.declared import TaskGraph
 from livedbg.model import LogSource, Process
 from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.emission import Emitter
+    from livedbg.adapters.ascend.job import Job
+    from livedbg.graphs.declared import TaskGraph
 
 __all__ = ["AscendModel", "JobFile"]
 
@@ -171,6 +173,9 @@ class AscendModel:
 
     def _add(self, key: str, path: PurePath | None) -> _Record:
         label = "" if not self._records else self._label(key, path)
+        from livedbg.adapters.ascend.emission import Emitter  # with what a job is: 70 ms, and most sessions have none
+        from livedbg.adapters.ascend.job import Job
+
         job = Job(Names(label), place=clean_line(path.parent.name) if path is not None else "", loads=self.loads)
         record = _Record(job, Emitter(job), path.parent if path is not None else None, key)
         self._records[key] = record

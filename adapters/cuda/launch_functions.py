@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from livedbg.linux.x86_64 import SP
+from livedbg.linux.registers import SP
 from livedbg.probes.fetch import pieces
 from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions
 from livedbg.probes.perf_records import Sample

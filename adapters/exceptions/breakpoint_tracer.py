@@ -30,6 +30,7 @@ from typing import Final
 from livedbg.adapters.exceptions.call_memory import read_call
 from livedbg.adapters.exceptions.calls import Call, CallReader, TracedCall
 from livedbg.linux import procfs
+from livedbg.linux.registers import CALL_ARGUMENTS
 from livedbg.model.catchpoints import Moment
 from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
@@ -49,7 +50,7 @@ _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0
 _UNWANTED: Final = 4096
 _STACK: Final = 16 << 10
-_ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
+_ARGUMENTS: Final = CALL_ARGUMENTS[:4]
 _SECOND: Final = _ARGUMENTS[1]
 _NO_TEXT: Final = re.compile("[\ufffd\u2400-\u2408\u240e-\u2421]")
 """What cleaning makes of bytes that are no text: glibc's malloc puts pointers where freed text was."""

@@ -20,7 +20,7 @@ from livedbg.cpython.layout import Layout
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.probe_arguments import FUNCTION, RAISED, own_tid, raise_arguments
 from livedbg.linux.elf import ElfError
-from livedbg.linux.x86_64 import PC
+from livedbg.linux.registers import PC
 from livedbg.model.errors import TargetError
 from livedbg.probes.fetch import values
 from livedbg.probes.functions import NotTraceable

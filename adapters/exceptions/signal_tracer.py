@@ -26,7 +26,7 @@ from livedbg.adapters.exceptions.signal_senders import Senders, Sent
 from livedbg.linux.ending import Ending
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import process_exists, read_stat
-from livedbg.linux.x86_64 import PC
+from livedbg.linux.registers import PC
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample

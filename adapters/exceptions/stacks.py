@@ -14,7 +14,7 @@ from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.adapters.exceptions.hits import Code, Kind
 from livedbg.gdbmi import GdbGone
 from livedbg.linux.maps import Mapping
-from livedbg.linux.x86_64 import SP
+from livedbg.linux.registers import SP
 from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError
 from livedbg.probes.layouts import Layouts

@@ -7,10 +7,9 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.nvfuser.decoder import NvfuserDecoder
-from livedbg.adapters.nvfuser.log_follower import LogFollower
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.adapters.nvfuser.trace_files import TraceWatch
 from livedbg.logs.decoder import LogDecoder
@@ -18,6 +17,9 @@ from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.events import StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
 from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.adapters.nvfuser.log_follower import LogFollower
 
 __all__ = ["NvfuserAdapter"]
 
@@ -36,7 +38,7 @@ class NvfuserAdapter(Adapter):
 
     def __init__(self) -> None:
         self.model = NvfuserModel()
-        self._follower = LogFollower(self.model)
+        self._follower: LogFollower | None = None
         self._reported: dict[str, str] = {}
 
     @classmethod
@@ -57,9 +59,8 @@ class NvfuserAdapter(Adapter):
             once = context.request.once
             if once:
                 await self._after_logs(context)
-            while await asyncio.to_thread(self._follower.read, _SLICE_S, once or over):
-                context.emit(*self.model.collect(context.stamp()))
-                await context.drain()
+            if self.model.wanted:
+                await self._follow(context, final=once or over)
             context.emit(*self.model.collect(context.stamp()))
             places = [*context.request.logs, *await self._named_traces(context)]
             while await asyncio.to_thread(traces.read, places, _SLICE_S):
@@ -73,6 +74,16 @@ class NvfuserAdapter(Adapter):
             if once or over:
                 return
             await context.sleep(_POLL_S)
+
+    async def _follow(self, context: Context, *, final: bool) -> None:
+        """Read on in the logs that have nvFuser's text."""
+        if self._follower is None:
+            from livedbg.adapters.nvfuser.log_follower import LogFollower  # 30 ms, and most sessions have no such log
+
+            self._follower = LogFollower(self.model)
+        while await asyncio.to_thread(self._follower.read, _SLICE_S, final):
+            context.emit(*self.model.collect(context.stamp()))
+            await context.drain()
 
     async def _after_logs(self, context: Context) -> None:
         """A session that reads once: the log adapter says which logs have nvFuser's text."""
@@ -88,7 +99,7 @@ class NvfuserAdapter(Adapter):
         return await asyncio.to_thread(_traces_of, dict.fromkeys(pids))
 
     def _report(self, context: Context) -> None:
-        for path, sentence in self._follower.problems.items():
+        for path, sentence in self._follower.problems.items() if self._follower is not None else ():
             if self._reported.get(path) != sentence:
                 self._reported[path] = sentence
                 status = SourceStatus(

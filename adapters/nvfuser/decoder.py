@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from livedbg.adapters.nvfuser.dumps.scan import TRIGGERS
+from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_prefix

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import PurePath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.nvfuser.dumps.statement_reader import Said
-from livedbg.adapters.nvfuser.events import Emitter
-from livedbg.adapters.nvfuser.job import Job
 from livedbg.adapters.nvfuser.records import Place
 from livedbg.model import LogSource, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.adapters.nvfuser.dumps.statement_reader import Said
+    from livedbg.adapters.nvfuser.events import Emitter
 
 __all__ = ["NvfuserModel"]
 
@@ -75,6 +76,9 @@ class NvfuserModel:
         key = (_key(source), prefix)
         emitter = self._jobs.get(key)
         if emitter is None and len(self._jobs) < _JOBS:
+            from livedbg.adapters.nvfuser.events import Emitter  # most sessions have no job of nvFuser's
+            from livedbg.adapters.nvfuser.job import Job
+
             emitter = self._jobs[key] = Emitter(Job(), self._label(key))
         return emitter
 

@@ -33,7 +33,7 @@ from livedbg.adapters.proc.wakers import driven, wakers
 from livedbg.linux.kcmp import same_memory
 from livedbg.linux.maps import Mapping as MemoryMapping
 from livedbg.linux.maps import find_mapping, parse_maps
-from livedbg.linux.procfs import BlockedSyscall, process_ids, status_fields
+from livedbg.linux.procfs import BlockedSyscall, living_task, process_ids, status_fields
 from livedbg.model import ThreadState, ids
 
 __all__ = ["AWAKE", "LONG_NS", "Asleep", "AsleepReader"]
@@ -47,6 +47,7 @@ _EVERY: Final = 16
 _HELD_BACK: Final = re.compile(r"refrigerator|freez|seccomp|ptrace|signal_stop")
 """Kernel functions in which a thread waits for something else than its system call says."""
 
+_HEADLESS: Final = "is seen only in part: its main thread has ended (pthread_exit)"
 _DESCRIPTORS: Final = frozenset({"pipe", "socket", "eventfd", "flock"})
 
 
@@ -180,7 +181,12 @@ class AsleepReader:
         return ""
 
     def _shares_memory(self) -> str:
-        """The process that it shares all of its memory with: that can wake its futexes."""
+        """The process that it shares all of its memory with: that can wake its futexes.
+
+        The kernel shows neither memory nor files of a main thread that has ended, so all of these seem to share theirs.
+        """
+        if living_task(self._pid) != self._pid:
+            return _HEADLESS
         if same_memory(self._pid, self._pid) is None:
             return self._may_share_memory()
         other = next((pid for pid in process_ids() if pid != self._pid and same_memory(self._pid, pid)), None)

@@ -11,7 +11,7 @@ __all__ = ["SYSTEM"]
 SYSTEM: Final = System(
     name="pytorch",
     title="PyTorch",
-    about="PyTorch in a process: its errors as catch presets",
+    about="collectives of torch.distributed: which rank is missing, and where it is; errors as catch presets",
     rank=40,
     signs=Signs(
         files=(r"/libtorch(?:_cpu|_cuda|_python)?\.so|/libc10\.so",),
@@ -26,6 +26,10 @@ SYSTEM: Final = System(
         ),
         functions=(r"(?:at|c10d?|caffe2|torch)::",),
     ),
+    adapters={"collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter")},
+    rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
+    judges_tasks=True,
+    page="systems/pytorch.md",
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),

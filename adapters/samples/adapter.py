@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 from livedbg.adapters.samples.account import SampleAccount
 from livedbg.adapters.samples.faster import Faster
 from livedbg.adapters.samples.pace import Pace
-from livedbg.adapters.samples.profiling import profile_targets
+from livedbg.adapters.samples.profiling import profile_python, profile_targets
 from livedbg.adapters.samples.running import running, share_of
 from livedbg.adapters.samples.shown import Shown
 from livedbg.adapters.samples.troubles import Troubles
@@ -43,6 +43,7 @@ _LIMIT: Final = Limit(cpu=0.005, wall=0.2, least_s=1.0, most_s=30.0)  # of a tur
 _FIRST_S: Final = 0.05
 _RATE_HZ: Final = 99  # samples a second of a profile: not in step with what a program does 100 times a second
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
+_PYTHON_ONLY: Final = "Python functions are read from memory instead: what they call outside of Python counts for them."
 _PROFILE_HZ: Final = 1000  # samples a second of a profile, of all threads together
 
 
@@ -118,10 +119,12 @@ class SamplesAdapter(Adapter):
         options = context.request.options
         seconds, rate_hz = float(options[SAMPLES_FOR]), float(options.get(SAMPLES_RATE, _RATE_HZ))
         assert self._pool is not None
+        pace = Pace(rate_hz, _PROFILE_HZ)
         try:
-            await profile_targets(context, self._pool, self._account, seconds=seconds, pace=Pace(rate_hz, _PROFILE_HZ))
+            await profile_targets(context, self._pool, self._account, seconds=seconds, pace=pace)
         except NoPerf as error:
-            self._troubles.deny(context, error)
+            python = await profile_python(context, seconds=seconds, pace=pace)
+            self._troubles.deny(context, error, _PYTHON_ONLY if python else "")
         except LivedbgError as error:
             self._troubles.report(context, "", error)
         context.settled()

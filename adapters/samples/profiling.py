@@ -18,6 +18,7 @@ from typing import Final
 from livedbg.adapters.samples.account import SampleAccount
 from livedbg.adapters.samples.pace import Pace
 from livedbg.adapters.samples.python_frames import with_python
+from livedbg.adapters.samples.python_profile import PythonProfile, PythonSample
 from livedbg.adapters.samples.running import share_of
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.tally import Tally
@@ -28,7 +29,7 @@ from livedbg.model.events import SamplesSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["profile_targets"]
+__all__ = ["profile_python", "profile_targets"]
 
 _THREADS_S: Final = 0.25  # between two looks for new threads
 _EMIT_S: Final = 0.5  # between two slices of a thread: a minute of them is kept (state.merging.PROFILE_SLICES)
@@ -87,6 +88,50 @@ async def profile_targets(
         profile.cancel()
 
 
+async def profile_python(context: Context, *, seconds: float, pace: Pace) -> bool:
+    """Look at the Python functions of the targets' threads, where the kernel takes no samples.
+
+    Args:
+        context: of the session.
+        seconds: how long; less where all targets end.
+        pace: how often.
+
+    Returns:
+        Whether there is an interpreter that can be read; nothing is on the stream where there is none.
+    """
+    tally = Tally()
+    loop = asyncio.get_running_loop()
+
+    def take(samples: list[PythonSample]) -> None:
+        for one in samples:
+            frames = one.python.frames if one.python is not None else ()
+            tally.add(one.thread, one.mono_ns, one.cpu_ns, frames)
+
+    def threads() -> Followed:
+        return _threads(context, pace, lambda _thread: True)
+
+    def flush() -> None:
+        if slices := tally.take():
+            context.emit(SamplesSeen(slices=slices, **context.stamp()))
+
+    first = threads()
+    profile = PythonProfile(first.threads, lambda samples: loop.call_soon_threadsafe(take, samples))
+    work = asyncio.ensure_future(asyncio.to_thread(profile.run, seconds, first.period_ns / 1e9))
+    try:
+        while not work.done():
+            await asyncio.wait([work], timeout=_EMIT_S)
+            profile.threads = threads().threads
+            flush()
+            if targets_ended(context):
+                break
+    finally:
+        profile.stop()
+        await asyncio.wait([work])
+    await asyncio.sleep(0)  # what it gave last
+    flush()
+    return work.result()
+
+
 class _Profile:
     """Samples that wait to be unwound, and what is counted of those that were."""
 
@@ -124,7 +169,7 @@ class _Profile:
             if len(self._waiting) < _WAITING:
                 self._waiting.append(one)
             else:  # R1
-                self._tally.add(one.thread, one.sample, one.period_ns, ())
+                self._tally.add(one.thread, one.sample.mono_ns, one.period_ns, ())
         self.unwind()
 
     def unwind(self) -> None:
@@ -174,7 +219,8 @@ class _Profile:
             own_s = time.thread_time()
             for one, native in zip(some, unwound, strict=True):
                 frames = with_python(native, one.python)
-                self._tally.add(one.thread, one.sample, one.period_ns, frames, native is not None and native.whole)
+                whole = native is not None and native.whole
+                self._tally.add(one.thread, one.sample.mono_ns, one.period_ns, frames, whole)
             self._own_s += time.thread_time() - own_s
         self._unwind_s = time.monotonic() + min(_REST_MOST_S, _REST * (self.cpu_s - spent_s))
         self.flush()

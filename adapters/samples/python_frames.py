@@ -37,6 +37,11 @@ class PythonFrames:
         self._readers: dict[int, tuple[ThreadReader, CallFrames] | None] = {}
         self._states: dict[int, dict[int, int]] = {}
 
+    @property
+    def readable(self) -> bool:
+        """Whether there is an interpreter that can be read."""
+        return any(reader is not None for reader in self._readers.values())
+
     def refresh(self, pids: set[int]) -> None:
         """Find the interpreters of processes, and their threads."""
         for pid in self._readers.keys() - pids:

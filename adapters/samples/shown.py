@@ -10,6 +10,7 @@ from typing import Final
 from livedbg.adapters.samples.account import SampleAccount
 from livedbg.adapters.samples.held import HeldFrames
 from livedbg.adapters.samples.python_frames import PYTHON, with_python
+from livedbg.adapters.samples.repeats import Repeats
 from livedbg.adapters.samples.troubles import Troubles
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.model import SAMPLED, Stack, Thread
@@ -50,6 +51,7 @@ class Shown:
         self._covered = covered
         self._stacks: dict[int, SampledStacks] = {}
         self._held = HeldFrames()
+        self._repeats = Repeats()
         self._pending: dict[int, Sample] = {}
         self._credit = CpuCredit(_UNWINDING, _BURST_S)
         self._credit_s = time.monotonic()
@@ -64,6 +66,7 @@ class Shown:
     def keep(self, ids: Mapping[int, Thread]) -> None:
         """Forget what is known of all threads but these."""
         self._held.keep(ids)
+        self._repeats.keep(ids)
         for pid in self._stacks.keys() - {_pid_of(thread) for thread in ids.values()}:
             del self._stacks[pid]
 
@@ -137,6 +140,7 @@ class Shown:
         return dict(zip(samples, found_all, strict=True))
 
     def _stack(self, thread: Thread, sample: Sample, unwound: Unwound) -> Stack:
+        repeated = self._repeats.seen(_pid_of(thread), sample)
         return Stack(
             thread=thread.id,
             frames=self._held.seen(sample.tid, unwound.frames, sample.mono_ns),
@@ -145,6 +149,8 @@ class Shown:
             layer="native",
             partial=not unwound.whole,
             note=None if unwound.whole else _LOST,
+            repeats_since_mono_ns=repeated.since_ns if repeated is not None else None,
+            repeats=repeated.samples if repeated is not None else 0,
         )
 
 

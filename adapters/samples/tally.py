@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from livedbg.model import Frame
 from livedbg.model.profiles import ProfileSlice, SampledStack
-from livedbg.probes.perf_records import Sample
 
 __all__ = ["Tally"]
 
@@ -31,21 +30,21 @@ class Tally:
     def __init__(self) -> None:
         self._threads: dict[str, _Counted] = {}
 
-    def add(self, thread: str, sample: Sample, period_ns: int, frames: tuple[Frame, ...], whole: bool = True) -> None:
+    def add(self, thread: str, mono_ns: int, period_ns: int, frames: tuple[Frame, ...], whole: bool = True) -> None:
         """Count a sample.
 
         Args:
             thread: whose it is.
-            sample: it.
+            mono_ns: when it was taken.
             period_ns: CPU time that it represents.
             frames: its stack; empty where it has none.
             whole: the outermost frame is there.
         """
         entry = self._threads.get(thread)
         if entry is None:
-            entry = self._threads[thread] = _Counted(sample.mono_ns, sample.mono_ns)
-        entry.start_mono_ns = min(entry.start_mono_ns, sample.mono_ns)
-        entry.end_mono_ns = max(entry.end_mono_ns, sample.mono_ns)
+            entry = self._threads[thread] = _Counted(mono_ns, mono_ns)
+        entry.start_mono_ns = min(entry.start_mono_ns, mono_ns)
+        entry.end_mono_ns = max(entry.end_mono_ns, mono_ns)
         if not frames:
             entry.unknown += 1
             return

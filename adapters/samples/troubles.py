@@ -24,9 +24,17 @@ class Troubles:
         self._source = source
         self._refused: Refused | None = None
 
-    def deny(self, context: Context, error: NoPerf) -> None:
-        """Report once that there are no samples, and why."""
+    def deny(self, context: Context, error: NoPerf, instead: str = "") -> None:
+        """Report once that there are no samples, and why.
+
+        Args:
+            context: of the session.
+            error: of the kernel.
+            instead: a sentence that says what there is.
+        """
         why = _refusal(context, error)
+        if instead:
+            why = why._replace(sentence=f"{why.sentence} {instead}")
         if self._refused != why:
             self.allowed(context)
             self._refused = why

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Final
 
 from livedbg.linux.maps import Mapping, parse_maps
-from livedbg.linux.x86_64 import FRAME_POINTER, PC, SP
+from livedbg.linux.registers import FRAME_POINTER, PC, SP
 from livedbg.model.errors import LivedbgError
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample

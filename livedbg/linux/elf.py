@@ -227,6 +227,10 @@ class ElfFile:
         found = self._section_named(name)
         return None if found is None else SectionPlace(found[3], *self._inside(found))
 
+    def bytes_at(self, offset: int, size: int) -> bytes:
+        """Bytes of the file; fewer where it ends."""
+        return self._data.read(offset, size)
+
     def section(self, name: str, most: int) -> bytes:
         """What a section holds, as far as the file has it; b"" where there is none, or one of more than `most` bytes.
 

@@ -23,6 +23,8 @@ import os
 import struct
 from typing import Final, NamedTuple
 
+from livedbg.linux import registers as machine
+
 __all__ = ["Stop", "detach", "interrupt", "registers", "seize", "stopped", "usable"]
 
 _DETACH, _GETSIGINFO, _GETREGSET, _SEIZE, _INTERRUPT = 17, 0x4202, 0x4204, 0x4206, 0x4207  # sys/ptrace.h
@@ -30,7 +32,7 @@ _NT_PRSTATUS: Final = 1  # elf.h
 _EVENT_STOP: Final = 128  # PTRACE_EVENT_STOP
 _SIGINFO: Final = struct.Struct("<iii")  # si_signo, si_errno, si_code of siginfo_t, asm-generic/siginfo.h
 _SIGINFO_SIZE: Final = 128
-_REGISTERS: Final = struct.Struct("<27Q")  # struct user_regs_struct, sys/user.h, x86-64
+_REGISTERS: Final = struct.Struct(f"<{machine.USER_COUNT}Q")
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 _ptrace = _libc.ptrace
@@ -56,7 +58,7 @@ class Stop(NamedTuple):
 
 def usable() -> bool:
     """Whether the layouts here are this machine's."""
-    return os.uname().machine == "x86_64"
+    return os.uname().machine == machine.MACHINE
 
 
 def seize(tid: int) -> None:
@@ -90,7 +92,7 @@ def stopped(tid: int) -> Stop | None:
 
 
 def registers(tid: int) -> tuple[int, ...]:
-    """The registers of a stopped thread: struct user_regs_struct, the first 21.
+    """The registers of a stopped thread, in the order of livedbg.linux.registers.
 
     Raises:
         ProcessLookupError: not stopped, or gone.
@@ -102,7 +104,7 @@ def registers(tid: int) -> tuple[int, ...]:
     if vector.length != _REGISTERS.size:
         raise ValueError("a 32-bit program")
     values: tuple[int, ...] = _REGISTERS.unpack_from(buffer)
-    return values[:21]
+    return values[: machine.COUNT]
 
 
 def detach(tid: int, signal: int = 0) -> None:

@@ -10,22 +10,36 @@ from typing import Final
 
 __all__ = [
     "ARGUMENTS",
+    "CALL_ARGUMENTS",
     "CALL_NUMBER",
     "CONSTANTS",
     "COUNT",
     "ELF_MACHINE",
     "FRAME_POINTER",
+    "FRAME_POINTER_NAME",
     "GENERAL",
     "KEPT",
+    "MACHINE",
     "PC",
+    "PERF_NUMBERS",
     "PRSTATUS_REGISTERS",
     "PRSTATUS_SIZE",
     "RED_ZONE",
     "SP",
+    "USER_COUNT",
 ]
+
+MACHINE: Final = "x86_64"
+"""As uname(2) says it."""
 
 COUNT: Final = 21
 """Registers of a copy: up to ss."""
+
+USER_COUNT: Final = 27
+"""Words of struct user_regs_struct (sys/user.h), which ptrace(2) gives."""
+
+PERF_NUMBERS: Final = (23, 22, 21, 20, 6, 1, 19, 18, 17, 16, 0, 2, 3, 4, 5, None, 8, 10, 9, 7, 11)
+"""The number that perf has for each (asm/perf_regs.h); None for what it hasn't."""
 
 KEPT: Final = {"r15": 0, "r14": 1, "r13": 2, "r12": 3, "rbx": 5}
 """Places of the registers, but the frame pointer, that a function gives back as they were (ABI, 3.2.1)."""
@@ -39,6 +53,9 @@ SP: Final = 19
 FRAME_POINTER: Final = 4
 """Place of the frame pointer (rbp), where the code keeps one."""
 
+FRAME_POINTER_NAME: Final = "rbp"
+"""What drgn calls it."""
+
 GENERAL: Final = range(15)
 """Places of the registers that code computes with: r15 to rdi."""
 
@@ -47,6 +64,9 @@ CALL_NUMBER: Final = 15
 
 ARGUMENTS: Final = (14, 13, 12, 7, 9, 8)
 """Places of the arguments of a system call: rdi, rsi, rdx, r10, r8, r9 (syscall(2))."""
+
+CALL_ARGUMENTS: Final = (14, 13, 12, 11, 9, 8)
+"""Places of the first arguments of a function: rdi, rsi, rdx, rcx, r8, r9 (System V AMD64 ABI, 3.2.3)."""
 
 CONSTANTS: Final = {17: 0x33, 18: 0x246, 20: 0x2B}
 """Values that user code has in cs, flags and ss."""

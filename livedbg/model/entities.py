@@ -181,6 +181,9 @@ class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
         source: how it was taken: `py-spy`, `no stop`, `sampled`, `glance`, `gdb`; merged: `no stop+py-spy`.
         layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store
             keeps the newest stack of each layer and shows them merged (livedbg.state.stacks).
+        repeats_since_mono_ns: since when every sample was in one loop that only reads, with the same registers: the
+            thread spins. None where that is not known.
+        repeats: how many samples were the same as an earlier one.
     """
 
     thread: str
@@ -193,6 +196,8 @@ class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread_name: str = ""
     holds_gil: bool | None = None
     waits_gil: bool | None = None
+    repeats_since_mono_ns: int | None = None
+    repeats: int = 0
 
 
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,25 +1,20 @@
-"""The records of a perf ring: samples, and what a process does to its memory (linux/perf_event.h, PERF_RECORD_*).
-
-Registers: asm/perf_regs.h, x86-64 only.
-"""
+"""The records of a perf ring: samples, and what a process does to its memory (linux/perf_event.h, PERF_RECORD_*)."""
 
 from __future__ import annotations
 
 import struct
 from typing import Final, NamedTuple, TypeAlias
 
+from livedbg.linux import registers as machine
 from livedbg.linux.maps import Mapping
 
 __all__ = ["REGISTERS_MASK", "Change", "Executed", "Forked", "Mapped", "Sample", "layout_change", "sample_of"]
 
-# perf's numbers of the registers (asm/perf_regs.h): ax bx cx dx si di bp sp ip flags cs ss, r8 to r15
-_WANTED: Final = (*range(12), *range(16, 24))
+_WANTED: Final = tuple(sorted(number for number in machine.PERF_NUMBERS if number is not None))
 REGISTERS_MASK: Final = sum(1 << number for number in _WANTED)
 """Which registers a sample is to bring."""
 _PLACE: Final = {number: place for place, number in enumerate(_WANTED)}
 _REGISTERS: Final = struct.Struct(f"<{len(_WANTED)}Q")
-# struct user_regs_struct (sys/user.h): r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss
-_USER_REGS: Final = (23, 22, 21, 20, 6, 1, 19, 18, 17, 16, 0, 2, 3, 4, 5, None, 8, 10, 9, 7, 11)
 
 _COMM, _FORK, _MMAP2 = 3, 7, 10  # PERF_RECORD_*
 _BY_EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
@@ -34,7 +29,7 @@ class Sample(NamedTuple):
         source: its number, as they were given.
         mono_ns: when, CLOCK_MONOTONIC.
         raw: the fields of a trace event; b"" for others.
-        registers: of struct user_regs_struct, the first 21.
+        registers: in the order of livedbg.linux.registers.
         stack: the bytes from the stack pointer upwards.
         ran_ns: for how long its thread had run by then, as its clock counts (`ClockSamples.ran_ns`); 0 of other events.
     """
@@ -122,7 +117,7 @@ def sample_of(record: bytes, number: int, has_fields: bool, *, has_count: bool =
     if not abi:  # no user registers: a thread of the kernel
         return None
     values = _REGISTERS.unpack_from(record, at + 8)
-    registers = tuple(values[_PLACE[n]] if n is not None else 0xFFFFFFFFFFFFFFFF for n in _USER_REGS)
+    registers = tuple(values[_PLACE[n]] if n is not None else 0xFFFFFFFFFFFFFFFF for n in machine.PERF_NUMBERS)
     at += 8 + _REGISTERS.size
     (size,) = struct.unpack_from("<Q", record, at)
     stack = b""

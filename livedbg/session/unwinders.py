@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from livedbg.linux.registers import MACHINE
 from livedbg.model.errors import ToolMissing
 from livedbg.session.adapter import Request
 from livedbg.session.tools import find_gdb
@@ -16,7 +17,7 @@ __all__ = ["no_unwinder", "shared_unwinders"]
 def no_unwinder(request: Request) -> ToolMissing | None:
     """Why native stacks can't be had on this host at all; None where they can."""
     machine = os.uname().machine
-    if machine != "x86_64":
+    if machine != MACHINE:
         return ToolMissing(f"they need x86-64, this is {machine}.", "run without native stacks", "machine")
     if (request.gdb is None and usable()) or find_gdb(request.gdb) is not None:
         return None

@@ -32,7 +32,7 @@ from msgspec import Struct, field
 
 from livedbg.linux import memory, procfs, ptrace
 from livedbg.linux.procfs import Running
-from livedbg.linux.x86_64 import SP
+from livedbg.linux.registers import SP
 from livedbg.model import ThreadState
 from livedbg.touch.guard_process import glance_guarded
 from livedbg.unwind.capture import STACK_BYTES, Capture, StackReader, ThreadCopy

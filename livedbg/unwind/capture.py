@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from livedbg.linux import memory, procfs
-from livedbg.linux import x86_64 as machine
+from livedbg.linux import registers as machine
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 
@@ -36,7 +36,7 @@ class ThreadCopy(NamedTuple):
     """One thread.
 
     Attributes:
-        registers: in the order of livedbg.linux.x86_64; what isn't known is 0.
+        registers: in the order of livedbg.linux.registers; what isn't known is 0.
         low: address of the first byte of `stack`.
         guessed: the frame pointer is no register's value: where a chain of frames seems to begin.
     """

@@ -1,7 +1,7 @@
 """An ELF core file made of copied registers and stacks, to be unwound by drgn or gdb (elf(5), core(5)).
 
 It holds NT_PRSTATUS of each thread, NT_PRPSINFO, NT_AUXV, NT_FILE and the copied parts of the stacks;
-code and unwind tables come from the files that NT_FILE names. The machine is that of livedbg.linux.x86_64.
+code and unwind tables come from the files that NT_FILE names. The machine is that of livedbg.linux.registers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux import procfs
-from livedbg.linux import x86_64 as machine
+from livedbg.linux import registers as machine
 from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.modules import Modules
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.linux.elf import ElfError, ElfFile, FunctionSymbol
+from livedbg.unwind.go_functions import go_functions_at
 from livedbg.unwind.packed_symbols import packed_symbols
 
 __all__ = ["FunctionSymbols", "functions_at"]
@@ -77,12 +78,15 @@ def _rank(symbol: FunctionSymbol, name: str) -> _Rank:
 
 
 def _named(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
-    """The same as `functions_at`, with what a stripped file has packed."""
+    """The same as `functions_at`, with what a stripped file has packed, or has for Go's runtime."""
     names = functions_at(file, addresses)
     with packed_symbols(file) if len(names) < len(addresses) else nullcontext() as inner:
         if inner is not None:
             with suppress(ElfError):
                 names |= functions_at(inner, [at for at in addresses if at not in names])
+    if len(names) < len(addresses):
+        with suppress(ElfError):
+            names |= go_functions_at(file, [at for at in addresses if at not in names])
     return names
 
 

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from livedbg.linux import procfs
+from livedbg.linux.registers import MACHINE
 from livedbg.linux.subprocesses import exited, let_go
 from livedbg.text.typed import ready
 from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
@@ -38,7 +39,7 @@ _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, sign
 
 def usable() -> bool:
     """Whether drgn is installed, and for this machine."""
-    return platform.machine() == "x86_64" and importlib.util.find_spec("drgn") is not None
+    return platform.machine() == MACHINE and importlib.util.find_spec("drgn") is not None
 
 
 class HelperProcess:

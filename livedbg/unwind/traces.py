@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import drgn
 
-from livedbg.linux import x86_64 as machine
+from livedbg.linux import registers as machine
 from livedbg.unwind.callers import Caller, Callers
 from livedbg.unwind.wire import Copied
 
@@ -53,7 +53,7 @@ class Call(NamedTuple):
     @property
     def frame_pointer(self) -> int | None:
         """The frame pointer; None where it isn't known."""
-        return _register(self.frames[-1], "rbp")
+        return _register(self.frames[-1], machine.FRAME_POINTER_NAME)
 
 
 class Trace(NamedTuple):

@@ -448,7 +448,7 @@ def test_where_another_thread_gets_on_a_spin_is_a_note() -> None:
         VerdictState.UNKNOWN,
         ("thread:box/1/1",),
     )
-    assert blocked.sentence.endswith("or more: a stall, unless what it waits for comes from outside.")
+    assert "computes or spins in spin_until" in blocked.sentence and blocked.sentence.endswith("or more.")
     runs = spins({"state": ThreadState.RUNNING})
     assert (runs.severity, runs.state, runs.roots) == (Severity.INFO, None, ())
     assert runs.sentence.endswith("or more.")

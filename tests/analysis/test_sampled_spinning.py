@@ -20,7 +20,7 @@ class Sampler:
         self.world = world
         self._held: list[tuple[str, int, int]] = []
 
-    def sample(self, *functions: str) -> None:
+    def sample(self, *functions: str, repeats_since_ns: int | None = None, repeats: int = 0) -> None:
         """One more sample; innermost function first."""
         now_ns = self.world.now_ns
         before, after, same = self._held, [], True
@@ -32,7 +32,15 @@ class Sampler:
             Frame(function=name, file="job.cpp", line=7, module="job", held_mono_ns=since, held_samples=samples)
             for name, since, samples in reversed(after)
         )
-        stack = Stack(thread=MAIN, frames=frames, taken_mono_ns=now_ns, source=SAMPLED, layer="native")
+        stack = Stack(
+            thread=MAIN,
+            frames=frames,
+            taken_mono_ns=now_ns,
+            source=SAMPLED,
+            layer="native",
+            repeats_since_mono_ns=repeats_since_ns,
+            repeats=repeats,
+        )
         self.world.store.apply(ev.StacksSeen(stacks=(stack,), **self.world.stamp()))
 
 
@@ -43,6 +51,19 @@ def busy(*stacks: tuple[str, ...], apart_ns: int = SECOND) -> Busy:
     for stack in stacks:
         world.look(apart_ns)
         sampler.sample(*stack)
+    return world
+
+
+def repeating(samples: int, function: str, *, computes: int = 0, apart_ns: int = SECOND) -> Busy:
+    """A thread that computes in a function at first, and repeats itself there from then on."""
+    world = Busy()
+    sampler = Sampler(world)
+    since_ns: int | None = None
+    for number in range(samples):
+        world.look(apart_ns)
+        if number == computes:
+            since_ns = world.now_ns
+        sampler.sample(function, "main", repeats_since_ns=since_ns, repeats=max(0, number - computes))
     return world
 
 
@@ -82,20 +103,42 @@ def test_the_innermost_function_that_is_in_all_samples_is_named(kind: str, place
     assert f"computes or spins in {place} for 13 s or more." in busy(*HEALTHY[kind]).found("spinning").sentence
 
 
-@pytest.mark.parametrize(("stacks", "function"), [(FLAG, "wait_flag"), (MPI, "MPI_Recv")])
-def test_a_function_that_waits_and_is_in_all_samples_spins(stacks: list[tuple[str, ...]], function: str) -> None:
+@pytest.mark.invariant("spinning.N1")
+@pytest.mark.parametrize(
+    ("stacks", "function"),
+    [(FLAG, "wait_flag"), (MPI, "MPI_Recv"), ([("round", "wait_and_hash", "main")] * 14, "wait_and_hash")],
+)
+def test_a_function_that_is_named_like_a_wait_may_compute(stacks: list[tuple[str, ...]], function: str) -> None:
     world = busy(*stacks)
     found = world.found("spinning")
-    assert f"spins in {function} (job.cpp:7) for" in found.sentence and "stall, unless" in found.sentence
+    assert f"computes or spins in {function} (job.cpp:7) for" in found.sentence and "stall" not in found.sentence
     assert found.evidence[1].source == SAMPLED and "stacks in one place" in found.evidence[1].text
     assert verdict(world).state is VerdictState.UNKNOWN
 
 
+@pytest.mark.invariant("spinning.N1")
+@pytest.mark.parametrize("function", ["poll_flag", "step"])
+def test_a_thread_that_repeats_itself_spins_whatever_its_function_is_named(function: str) -> None:
+    world = repeating(14, function)
+    found = world.found("spinning")
+    assert f"spins in {function} (job.cpp:7) for 13 s or more: a stall, unless" in found.sentence
+    assert "computes" not in found.sentence and found.inferred
+    assert found.evidence[1].text == "13 samples found the same registers in a loop that only reads memory"
+    assert (verdict(world).state, verdict(world).sentence) == (VerdictState.UNKNOWN, found.sentence)
+
+
+def test_a_thread_that_has_repeated_itself_for_less_than_the_threshold_computes_or_spins() -> None:
+    assert "computes or spins in step" in repeating(14, "step", computes=8).found("spinning").sentence
+    assert "computes or spins" not in repeating(24, "step", computes=8).found("spinning").sentence
+    few = repeating(3, "step", apart_ns=6 * SECOND).found("spinning")
+    assert "computes or spins in step" in few.sentence
+
+
 def test_a_spin_lock_whose_holder_works_is_a_note() -> None:
-    world = busy(*[("spin_lock", "run", "main")] * 14)
+    world = repeating(14, "spin_lock")
     world.thread(2, "holder", state=ThreadState.RUNNING, cpu_ns=SECOND)
     found = world.found("spinning")
-    assert found.state is None and "stall" not in found.sentence
+    assert found.state is None and "stall" not in found.sentence and "spins in spin_lock" in found.sentence
 
 
 def test_an_earlier_phase_does_not_hide_where_it_is_now() -> None:

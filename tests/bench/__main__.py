@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, launches, logs, ring, screen, touch
+from tests.bench import attach, catch, graph, launches, logs, ring, scale, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "attach": ("Observing a torch process with 257 threads", attach.rows),
+    "scale": ("CPU time and memory of a report", scale.rows),
     "catch": ("Tracing exceptions", catch.rows),
     "launches": ("Tracing launches", launches.rows),
     "touch": ("Attaching gdb, and glances", touch.rows),

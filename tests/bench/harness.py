@@ -17,7 +17,19 @@ from pathlib import Path
 
 from tests.bench.table import Row
 
-__all__ = ["THREADS", "Heartbeat", "Row", "Target", "cpu_of", "program", "run", "switches", "torch_target"]
+__all__ = [
+    "TARGETS",
+    "THREADS",
+    "Heartbeat",
+    "Row",
+    "Target",
+    "cost_of",
+    "cpu_of",
+    "program",
+    "run",
+    "switches",
+    "torch_target",
+]
 
 TARGETS = Path(__file__).parents[1] / "targets"
 THREADS = 257
@@ -85,6 +97,35 @@ def run(*argv: str) -> float:
     # a pipe, not /dev/null: grep stops at the first match when nobody reads what it says
     subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False)
     return time.perf_counter() - started
+
+
+def cost_of(*argv: str) -> tuple[float, float]:
+    """Run a command silently: CPU seconds of it and of all that it waited for, and the memory of its processes in MiB.
+
+    The memory is the sum of what each process had at most (VmHWM), seen every 10 ms.
+    """
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(argv, stdout=silent, stderr=silent, stdin=silent) as child:
+        peaks: dict[int, int] = {}
+        done = 0
+        while not done:
+            for pid in _family(child.pid):
+                with contextlib.suppress(OSError, IndexError):  # it has ended
+                    status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+                    peaks[pid] = int(status.partition("VmHWM:")[2].split(maxsplit=1)[0])
+            time.sleep(0.01)
+            done, status_code, used = os.wait4(child.pid, os.WNOHANG)
+        child.returncode = os.waitstatus_to_exitcode(status_code)
+    return used.ru_utime + used.ru_stime, sum(peaks.values()) / 1024
+
+
+def _family(root: int) -> Iterator[int]:
+    """A process and those below it (proc_tid_children(5))."""
+    yield root
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{root}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _family(int(child))
 
 
 def cpu_of(root: int) -> float:

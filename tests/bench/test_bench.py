@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import graph, logs
-from tests.bench.harness import cpu_of, switches
+from tests.bench import graph, logs, scale
+from tests.bench.harness import cost_of, cpu_of, switches
 from tests.bench.table import Figure, Row, repeated
 
 
@@ -70,6 +70,21 @@ def test_the_graph_bench_runs() -> None:
 def test_the_log_bench_runs() -> None:
     found = list(logs.rows(size=1 << 20, repeats=1))
     assert len(found) == 6 and all(0 < row.ratio < float("inf") for row in found)
+
+
+def test_the_bench_of_ranks_and_of_a_large_process_runs() -> None:
+    two, two_cpu = scale._ranks(2, 2, 1)
+    assert all(0 < row.ratio < float("inf") for row in (two, two_cpu)) and "on 2 processes" in two.what
+    cpu, memory = scale._large((20, 400, 30), 1)
+    assert "on 21 threads, " in cpu.what and cpu.ratio == memory.ratio == 1  # of nothing it would be without end
+
+
+def test_the_cost_of_a_command_counts_its_children() -> None:
+    code = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
+    cpu_s, mib = cost_of(
+        sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+    )
+    assert cpu_s >= 0.2 and mib > 1
 
 
 def test_the_target_of_the_catch_bench_measures_its_throws_and_its_work(build_target: Callable[..., Path]) -> None:

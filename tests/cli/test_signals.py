@@ -139,8 +139,8 @@ def test_a_latch_is_set_although_a_signal_ended_a_wait_for_it() -> None:
 
     old = signal.signal(signal.SIGALRM, quit_now)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyError):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             latch.wait(250)
     finally:
         signal.signal(signal.SIGALRM, old)

@@ -29,6 +29,7 @@ from livedbg.cli import main
 from livedbg.cli.group import livedbg
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules
+from tests.touch.patience import LIMITS, LONG_S
 
 __all__ = ["Livedbg", "patient", "run_livedbg"]
 
@@ -182,6 +183,8 @@ def _serve() -> None:
             livedbg.get_command(context, name)
     adapter_classes()
     all_rules()
+    for module, name in LIMITS:
+        setattr(module, name, LONG_S)
     gc.collect()
     gc.freeze()
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork copies one thread only"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux import procfs
-from livedbg.linux.x86_64 import SP
+from livedbg.linux.registers import SP
 from livedbg.probes import clock_refused, clock_samples
 from livedbg.probes.clock_refused import refused, refused_here
 from livedbg.probes.clock_samples import ClockSamples

@@ -83,6 +83,8 @@ int main(int argc, char **argv) {
         sem_init(sem, 1, 0); ready(); sem_wait(sem);
     } else if (!strcmp(what, "clone-vm")) {
         clone(posts_later, stack + sizeof stack, CLONE_VM | SIGCHLD, 0); ready(); in_sem();
+    } else if (!strcmp(what, "main-ended")) {
+        pthread_create(&other, 0, thread, 0); ready(); pthread_exit(0);
     } else if (!strcmp(what, "sleeping-thread")) {
         pthread_create(&other, 0, sleeper, 0); ready(); in_sem();
     } else if (!strcmp(what, "pause")) { ready(); for (;;) pause(); }

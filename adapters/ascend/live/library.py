@@ -14,13 +14,13 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.adapters.ascend.live.sign import WORD
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text
 
 __all__ = ["Library", "LibraryFinder"]
 
 _SYMBOLS: Final = ("_ZL16g_aicpu_executor", "g_aicpu_executor")  # a static variable, and one that is not
-_WORD: Final = "aicpu"
 _SIMULATOR: Final = re.compile(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 
 
@@ -57,9 +57,9 @@ class LibraryFinder(Struct):
             OSError: the process is gone, or may not be looked at.
         """
         text = Path(f"/proc/{pid}/maps").read_bytes()
-        if _WORD.encode() not in text:
+        if WORD.encode() not in text:
             return []
-        mappings = [mapping for mapping in parse_maps_text(text) if _WORD in mapping.path.rpartition("/")[2]]
+        mappings = [mapping for mapping in parse_maps_text(text) if WORD in mapping.path.rpartition("/")[2]]
         by_file: dict[tuple[str, str, int], list[Mapping]] = {}
         for mapping in mappings:
             by_file.setdefault((mapping.path, mapping.device, mapping.inode), []).append(mapping)

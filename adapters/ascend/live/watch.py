@@ -16,6 +16,7 @@ from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.adapters.ascend.live.roles import CoreRoles
 from livedbg.adapters.ascend.live.shared import SharedLog
+from livedbg.adapters.ascend.live.sign import SEARCH_MOST_S, SEARCH_S, first_processes
 from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
@@ -30,12 +31,9 @@ from livedbg.session.tools import find_gdb
 __all__ = ["LiveWatch"]
 
 _LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
-_SEARCH_S: Final = 2.0
-_SEARCH_MOST_S: Final = 30.0  # where no log speaks of the runtime
 _AGAIN_S: Final = 0.3  # between the two samples of a report
 _MOST_AGAIN: Final = 5  # more looks of it, while a run that is not young has not moved
 _YOUNG_NS: Final = 10_000_000_000
-_PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
 
 
@@ -60,7 +58,7 @@ class _Seen(Struct):
     """
 
     next_s: float = 0.0
-    pause_s: float = _SEARCH_S
+    pause_s: float = SEARCH_S
     schedulers: dict[int, _Scheduler] = field(default_factory=dict)
 
 
@@ -83,7 +81,7 @@ class LiveWatch:
         """Look until the processes have ended; once, or rather twice, for a report."""
         if not context.request.processes:
             return
-        await self._first_processes(context)
+        await first_processes(context, self._model)
         while not targets_ended(context):
             await self.sample(context)
             if context.request.once:
@@ -92,7 +90,7 @@ class LiveWatch:
                         await context.sleep(_AGAIN_S)
                         await self.sample(context)
                 return
-            await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else _SEARCH_S)
+            await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else SEARCH_S)
 
     async def sample(self, context: Context) -> None:
         """One sample of all schedulers."""
@@ -137,23 +135,14 @@ class LiveWatch:
             view.speaks and not view.moved and (view.began_wall_ns or now_ns) < now_ns - _YOUNG_NS for view in views
         )
 
-    async def _first_processes(self, context: Context) -> None:
-        end = time.monotonic() + _PATIENCE_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
-        if context.request.once:
-            end = time.monotonic() + _PATIENCE_S
-            while not self._model.settled and time.monotonic() < end:
-                await context.sleep(0.02)
-
     # finding
 
     async def _search(self, process: Process, context: Context) -> None:
         seen = self._seen.setdefault(process.id, _Seen())
         if seen.schedulers or time.monotonic() < seen.next_s:
             return
-        seen.next_s = time.monotonic() + (_SEARCH_S if self._model.jobs else seen.pause_s)
-        seen.pause_s = min(_SEARCH_MOST_S, 2 * seen.pause_s)
+        seen.next_s = time.monotonic() + (SEARCH_S if self._model.jobs else seen.pause_s)
+        seen.pause_s = min(SEARCH_MOST_S, 2 * seen.pause_s)
         try:
             libraries = await asyncio.to_thread(self._finder.find, process.pid)
         except OSError:

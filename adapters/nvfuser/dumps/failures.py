@@ -16,9 +16,8 @@ from msgspec import Struct, field
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["TRIGGERS", "Failure", "FailureReader", "begins", "groups_in", "parts_of", "short_path"]
+__all__ = ["Failure", "FailureReader", "begins", "groups_in", "parts_of", "short_path"]
 
-TRIGGERS: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
 
 _GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.*)$")
 _ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")

@@ -1,6 +1,6 @@
 """From lines of output to nvFuser's statements: a pure state machine, fed one line at a time.
 
-What no statement begins with is passed over: `TRIGGERS` are the byte strings of which each beginning holds one, so that
+What no statement begins with is passed over: of the byte strings `triggers.TRIGGERS` each beginning holds one, so that
 a reader may skip to the next while `idle`.
 """
 
@@ -22,31 +22,12 @@ from livedbg.adapters.nvfuser.dumps.blocks import (
     SegmentedBlock,
     WholeBlock,
 )
-from livedbg.adapters.nvfuser.dumps.failures import TRIGGERS as FAILURE_TRIGGERS
 from livedbg.adapters.nvfuser.dumps.failures import begins
 from livedbg.adapters.nvfuser.dumps.segments import BEGIN
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, BadOption, Kernel, Launch, Statement
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["LINES_BEFORE", "TRIGGERS", "Scanner", "kernel_in"]
-
-TRIGGERS: Final = (
-    b"Segmented_Fusion{",
-    b"Re-written complete fusion:{",
-    b"Segment the fusion (",
-    b"**Segmenter** Considering fusion:",
-    b"***Runtime***",
-    b"__tmp_nvfuser_",
-    b"Codegen output for kernel",
-    b"Arguments for fusion",
-    b"Launch Parameters:",
-    b"failed. Invalid option",
-    b"# CUDA devices:",
-    b"from nvfuser",
-    b"def nvfuser_",
-    b"Python definition for segmented group",
-    *FAILURE_TRIGGERS,
-)
+__all__ = ["LINES_BEFORE", "Scanner", "kernel_in"]
 
 LINES_BEFORE: Final = 12
 """Lines above a trigger that an error's message may begin at."""

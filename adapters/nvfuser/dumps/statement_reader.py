@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, TRIGGERS, Scanner
+from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, Scanner
 from livedbg.adapters.nvfuser.dumps.statements import Statement
+from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.logs.shapes import split_prefix
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_bytes

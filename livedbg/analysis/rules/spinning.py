@@ -1,4 +1,9 @@
-"""Threads that use CPU time and stay in the same functions: they spin, or they compute there."""
+"""Threads that use CPU time and stay in the same functions: they spin, or they compute there.
+
+Invariant:
+    spinning.N1. "Spins" is said only of a thread that repeats itself (livedbg.model.Stack.repeats): what a function is
+        named is no evidence.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +31,14 @@ class _Stay(NamedTuple):
     Attributes:
         for_ns: for how long it was seen there.
         samples: how many stacks show it.
-        waits: its function is named like one that waits.
+        spins: it repeats itself.
         where: the function, and the line.
         source: how the stacks were taken.
     """
 
     for_ns: int
     samples: int
-    waits: bool
+    spins: bool
     where: str
     source: str
 
@@ -44,10 +49,12 @@ class Spinning:
     name = "spinning"
     doc = (
         "A thread uses CPU time, makes no call, wait or page fault, and all its stacks of the threshold (10 s) and "
-        "longer, at least three, are in the same function, whatever that calls in between. Where it is named like a "
-        "wait (a spin lock, a receive, a barrier, a synchronisation), the thread spins there: a stall, unless what it "
-        "waits for comes from outside. While another thread gets on or computes, that one may be what it waits for, "
-        "and this is a note. Else it computes or spins there. No stall by itself: a long computation looks the same. "
+        "longer, at least three, are in the same function, whatever that calls in between. Where all samples are in "
+        "one loop that only reads memory, and find the same registers there, the thread spins: it gets on only when "
+        "somebody else changes what it reads. That is a stall, unless what it waits for comes from outside; while "
+        "another thread gets on or computes, that one may be what it waits for, and this is a note. Else it computes "
+        "or spins there, whatever the function is named. No stall by itself: a long computation looks the same, and so "
+        "does a loop that waits and counts, or that calls something. "
         "Rests on samples of running threads, on Python stacks, and on native ones that were asked for (glance)."
     )
 
@@ -68,9 +75,13 @@ class Spinning:
 
     def _finding(self, thread: Thread, stay: _Stay, state: RuleInput) -> Finding:
         snapshot = state.snapshot
-        does = "spins" if stay.waits else "computes or spins"
+        does = "spins" if stay.spins else "computes or spins"
         alone = not _another_runs(thread, state)
-        rest = ": a stall, unless what it waits for comes from outside" if stay.waits and alone else ""
+        rest = ": a stall, unless what it waits for comes from outside" if stay.spins and alone else ""
+        seen = f"{stay.samples} stacks in one place"
+        why = (
+            f"{stay.samples} samples found the same registers in a loop that only reads memory" if stay.spins else seen
+        )
         waiters = tuple(state.graph.waiters_of(thread.id))
         return Finding(
             rule=self.name,
@@ -82,7 +93,7 @@ class Spinning:
             entities=(thread.id, *waiters),
             evidence=(
                 thread_evidence(thread, state),
-                Evidence(kind="stack", source=stay.source, text=f"{stay.samples} stacks in one place"),
+                Evidence(kind="stack", source=stay.source, text=why),
             ),
             next=tuple(f"livedbg stacks {pid} --for 10s" for pid in pids_of((thread.id,))),
             inferred=True,
@@ -95,6 +106,9 @@ class Spinning:
 def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
     """Where a thread has stayed, as far as its stacks show; None without any."""
     stack = state.snapshot.stacks.get(thread.id)
+    spun = _spun(stack, thread, state)
+    if spun is not None:
+        return spun
     if stack is not None and any(frame.held_mono_ns is not None for frame in stack.frames):
         found = _held(stack, state.settings.thread_stall_ns)
         if found is not None:
@@ -113,10 +127,23 @@ def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
     return _Stay(
         now_ns - activity.stack_since_mono_ns,
         activity.stack_samples,
-        waits is not None,
+        False,
         _named(frame, thread, state),
         stack.source if stack else "stacks",
     )
+
+
+def _spun(stack: Stack | None, thread: Thread, state: RuleInput) -> _Stay | None:
+    """Where a thread has repeated itself for the threshold; None if it has not."""
+    if stack is None or stack.repeats_since_mono_ns is None or not stack.frames or stack.repeats < _SAMPLES:
+        return None
+    for_ns = stack.taken_mono_ns - stack.repeats_since_mono_ns
+    if for_ns < state.settings.thread_stall_ns:
+        return None
+    frame = user_frame(thread.id, state) or stack.frames[0]
+    line = line_of(frame)
+    where = f"{frame.function}{f' ({line})' if line else ''}"
+    return _Stay(for_ns, stack.repeats, True, where, stack.source)
 
 
 def _held(stack: Stack, threshold_ns: int) -> _Stay | None:
@@ -137,7 +164,7 @@ def _held(stack: Stack, threshold_ns: int) -> _Stay | None:
     frame, for_ns = next(((frame, for_ns) for frame, for_ns in long if frame is waits), long[0])
     line = line_of(frame)
     where = f"{frame.function}{f' ({line})' if line else ''}"
-    return _Stay(for_ns, frame.held_samples, waits is not None, where, stack.source)
+    return _Stay(for_ns, frame.held_samples, False, where, stack.source)
 
 
 def _another_runs(thread: Thread, state: RuleInput) -> bool:

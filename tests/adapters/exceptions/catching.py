@@ -6,15 +6,15 @@ import os
 
 import pytest
 
-from livedbg.adapters.exceptions import ExceptionsAdapter, stopper
+from livedbg.adapters.exceptions import ExceptionsAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.intents import Catch
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from livedbg.touch import attach, inspector
 from tests.conftest import Target, eventually
+from tests.touch.patience import LIMITS, LONG_S
 
 __all__ = ["HITS_S", "Tracing", "functions", "take_time", "tell"]
 
@@ -23,17 +23,9 @@ HITS_S = 240.0
 
 
 def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the inspection of a stopped thread last longer than users wait: on a busy machine gdb may take seconds, and a
-    test of what an inspection brings is not to miss it for that."""
-    for module, name in (
-        (stopper, "_PRELOAD_S"),
-        (stopper, "_ATTACH_S"),
-        (stopper, "_AT_S"),
-        (stopper, "_INSPECT_S"),
-        (inspector, "_VARIABLES_S"),
-        (attach, "_DETACH_S"),
-    ):
-        monkeypatch.setattr(module, name, 60.0)
+    """Let the inspection of a stopped thread last longer than users wait."""
+    for module, name in LIMITS:
+        monkeypatch.setattr(module, name, LONG_S)
 
 
 class Tracing:

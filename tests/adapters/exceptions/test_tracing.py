@@ -271,7 +271,7 @@ def test_torch(spawn: Spawn, trace: Callable[..., Tracing]) -> None:
         "    try: torch.zeros(2) + torch.zeros(3)\n"
         "    except RuntimeError: print('done 1', flush=True)\n"
     )
-    target = spawn([sys.executable, "-c", code], deadline_s=100)
+    target = spawn([sys.executable, "-c", code], deadline_s=200)
     tracing = trace(target.pid)
     tracing.catch("c10")
     tell(target, "go")

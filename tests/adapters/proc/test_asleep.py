@@ -24,9 +24,10 @@ from livedbg.linux import maps
 from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.procfs import BlockedSyscall, Running
+from livedbg.linux.procfs import BlockedSyscall, Running, read_stat
 from livedbg.model import ThreadState
 from tests.adapters.proc.conftest import HOST, at_rest, observe_once
+from tests.conftest import Target, eventually, settled
 
 OPEN: Final = {
     "handler": "handles SIGTERM",
@@ -119,6 +120,20 @@ def test_Z1_what_could_wake_a_program_is_found_and_named(mode: str, programs: tu
     pids, closed = programs
     assert sets_of(pids[mode], closed) == []
     assert OPEN[mode].casefold() in closed.open_because.get(f"process:{HOST}/{pids[mode]}", "").casefold()
+
+
+def test_a_process_whose_main_thread_has_ended_is_not_said_to_share_its_memory(
+    build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asleep, "LONG_NS", 0)
+    pid = spawn([build_target("asleep"), "main-ended", tmp_path]).pid
+    eventually(lambda: read_stat(pid).state is ThreadState.ZOMBIE)
+    settled(pid, but={pid})
+    closed = closed_sets(observe_once(pid))
+    assert sets_of(pid, closed) == []
+    assert closed.open_because[f"process:{HOST}/{pid}"].endswith(
+        "is seen only in part: its main thread has ended (pthread_exit)"
+    )
 
 
 def reader(pid: int) -> AsleepReader:

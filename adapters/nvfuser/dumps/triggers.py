@@ -1,0 +1,29 @@
+"""The byte strings of which each beginning of a statement of nvFuser's holds one: what has none is passed over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["FAILURES", "TRIGGERS"]
+
+FAILURES: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
+"""Those of errors."""
+
+TRIGGERS: Final = (
+    b"Segmented_Fusion{",
+    b"Re-written complete fusion:{",
+    b"Segment the fusion (",
+    b"**Segmenter** Considering fusion:",
+    b"***Runtime***",
+    b"__tmp_nvfuser_",
+    b"Codegen output for kernel",
+    b"Arguments for fusion",
+    b"Launch Parameters:",
+    b"failed. Invalid option",
+    b"# CUDA devices:",
+    b"from nvfuser",
+    b"def nvfuser_",
+    b"Python definition for segmented group",
+    *FAILURES,
+)
+"""All of them."""

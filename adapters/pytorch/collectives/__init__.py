@@ -1,0 +1,1 @@
+"""Collectives of torch.distributed, read from the Flight Recorders of running processes."""

@@ -1,0 +1,289 @@
+"""The adapter for collectives: reads the Flight Recorders of all ranks, and puts what stands on the stream as tasks.
+
+Invariants:
+    collectives_adapter.C1. No target is stopped, and nothing is set or run in it: its memory is read.
+    collectives_adapter.C2. What does not stand (joined.J1) is no task: a healthy job puts next to nothing
+        on the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join, standing
+from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
+from livedbg.model import (
+    Edge,
+    EdgeKind,
+    SourceHealth,
+    SourceStatus,
+    Stack,
+    Task,
+    TaskState,
+    ids,
+)
+from livedbg.model.events import CounterSeen, EdgesReplaced, Event, StatusSeen, TasksSeen
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
+
+__all__ = ["CollectivesAdapter", "waits_in_collective"]
+
+_PATIENCE_S: Final = 5.0
+_STACKS_S: Final = 20.0  # a busy machine
+_APART_S: Final = 0.5  # two looks of a session that samples once
+_LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=30.0)
+_SCOPE: Final = "pytorch/collectives"
+_INNERMOST: Final = 40
+_NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
+_PYTHON: Final = re.compile(r"/torch/distributed/")
+_FRAMEWORK: Final = re.compile(r"/torch/|^<")
+
+
+def waits_in_collective(stack: Stack | None) -> bool:
+    """Whether a stack is inside of torch.distributed: native frames of c10d, or its Python functions, within the user's
+    innermost line."""
+    for frame in stack.frames[:_INNERMOST] if stack is not None else ():
+        if frame.language == "python":
+            if _PYTHON.search(frame.file or ""):
+                return True
+            if not _FRAMEWORK.search(frame.file or ""):
+                return False
+        elif _NATIVE.match(frame.function):
+            return True
+    return False
+
+
+class CollectivesAdapter(Adapter):
+    """Collectives of the processes of a session that use torch.distributed."""
+
+    name = "collectives"
+    sees = "collectives of torch.distributed that stand, which ranks are in them, and which are not"
+    cost = "no stop; reads the Flight Recorder of each rank from memory once a second at most, less than 1 ms a rank"
+
+    def __init__(self) -> None:
+        self._readers: dict[tuple[str, int | None], RankReader] = {}
+        self._before: dict[str, Look] = {}
+        self._counts: dict[str, int] = {}
+        self._tasks: dict[str, Task] = {}
+        self._edges: tuple[Edge, ...] = ()
+        self._said: dict[str, SourceStatus] = {}
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """When processes are watched."""
+        return bool(request.processes)
+
+    async def run(self, context: Context) -> None:
+        """Look until the targets have ended; a session that samples once looks twice."""
+        await self._first_processes(context)
+        ranks, cost = await self._look(context)
+        if context.request.once:
+            if ranks:
+                await context.sleep(_APART_S)
+                await self._stacks(context, ranks)
+                await self._look(context)
+            context.settled()
+            return
+        context.settled()
+        while not targets_ended(context):
+            await context.sleep(_LIMIT.rest_s(cost))
+            _, cost = await self._look(context)
+
+    async def _first_processes(self, context: Context) -> None:
+        end = time.monotonic() + _PATIENCE_S
+        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
+            await context.sleep(0.02)
+
+    async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
+        """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
+        Python frames of one that waits for a collective that it enqueued before don't."""
+        wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
+        begun = time.monotonic()
+        while wanted and context.request.stacks != "none" and not targets_ended(context):
+            stacks = [context.snapshot().stacks.get(thread) for thread in wanted]
+            if all(one is not None and (one.layer != "python" or waits_in_collective(one)) for one in stacks):
+                return
+            if time.monotonic() - begun > (_PATIENCE_S if None not in stacks else _STACKS_S):
+                return
+            await context.sleep(0.05)
+
+    async def _look(self, context: Context) -> tuple[list[RankSeen], Cost]:
+        watch = Stopwatch()
+        snapshot = context.snapshot()
+        living = [process for process in snapshot.processes.values() if process.target and not process.exited]
+        seen: list[RankSeen] = []
+        spent_s = 0.0
+        for process in living:
+            key = (process.id, process.start_ticks)
+            reader = self._readers.setdefault(key, RankReader(process))
+            try:
+                rank, cost = await asyncio.to_thread(timed, reader.read, process)
+            except OSError:
+                continue  # gone, or not ours to look at: the process adapter says so
+            spent_s += cost.cpu_s
+            self._tell(reader, context)
+            if rank is not None:
+                seen.append(rank)
+        alive = {(process.id, process.start_ticks) for process in living}
+        self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
+        if seen or self._tasks:
+            self._count(seen, context)
+            self._put(seen, snapshot, context)
+        own = watch.cost()
+        return seen, Cost(own.cpu_s + spent_s, own.wall_s)
+
+    def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
+        """How many collectives each rank has enqueued so far: that it rises is progress."""
+        counts = {rank.look.process: sum(ring.count for ring in rank.look.rings) for rank in seen}
+        for process, count in counts.items():
+            if self._counts.get(process) != count:
+                context.emit(CounterSeen(entity=process, name=ENQUEUED, value=float(count), **context.stamp()))
+        self._counts = counts
+
+    def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
+        """What has changed in what stands."""
+        stamp = context.stamp()
+        tasks: dict[str, Task] = {}
+        edges: list[Edge] = []
+        for number, job in enumerate(_jobs(seen, snapshot)):
+            looks = [rank.look for rank in job]
+            stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
+            still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
+            for one in join(looks, stands):
+                task = _task(one, f"{number + 1}." if number else "", {look.rank: look for look in looks}, still)
+                tasks[task.id] = task
+                edges += _edges(task.id, one, job, snapshot, context.request.host)
+        self._before = {rank.look.process: rank.look for rank in seen}
+        gone = [
+            structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
+            for name, task in self._tasks.items()
+            if name not in tasks
+        ]
+        changed = [task for name, task in tasks.items() if self._tasks.get(name) != task]
+        events: list[Event] = []
+        if changed or gone:
+            events.append(TasksSeen(tasks=(*changed, *gone), **stamp))
+        if tuple(edges) != self._edges:
+            events.append(EdgesReplaced(scope=_SCOPE, edges=tuple(edges), **stamp))
+        self._tasks, self._edges = tasks, tuple(edges)
+        context.emit(*events)
+
+    def _tell(self, reader: RankReader, context: Context) -> None:
+        """Say what can't be read of a process, and when it can be again."""
+        known = self._said.get(reader.process.id)
+        if not reader.problem and known is None:
+            return
+        status = SourceStatus(
+            source="pytorch",
+            target=reader.process.id,
+            health=SourceHealth.DEGRADED if reader.problem else SourceHealth.OK,
+            code="recorder-unread",
+            sentence=f"Collectives are not seen: {reader.problem}." if reader.problem else "",
+            remedy="livedbg reads stacks all the same; `livedbg doctor` names the versions" if reader.problem else "",
+        )
+        if status != known:
+            self._said[reader.process.id] = status
+            context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _jobs(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[list[RankSeen]]:
+    """The ranks by job: those with one rendezvous and one size; a rank that is there twice makes two jobs of them, by
+    their parents."""
+    jobs: dict[object, list[RankSeen]] = {}
+    for rank in seen:
+        jobs.setdefault(_meeting(rank, snapshot), []).append(rank)
+    found: list[list[RankSeen]] = []
+    for job in jobs.values():
+        if len({rank.look.rank for rank in job}) == len(job):
+            found.append(job)
+            continue
+        families: dict[int | None, list[RankSeen]] = {}
+        for rank in job:
+            families.setdefault(snapshot.processes[rank.look.process].ppid, []).append(rank)
+        found += [one for one in families.values() if len({rank.look.rank for rank in one}) == len(one)]
+    return found
+
+
+def _meeting(rank: RankSeen, snapshot: Snapshot) -> object:
+    process = snapshot.processes[rank.look.process]
+    names = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
+    return tuple(process.environment.get(name, "") for name in names), rank.look.groups.get("0", ())
+
+
+def _moved(before: Look | None, now: Look) -> bool:
+    return before is None or now.moved(before)
+
+
+def _threads(rank: RankSeen, host: str) -> list[str]:
+    pid = int(ids.parse(rank.look.process).short)
+    return [ids.thread(host, pid, tid) for tid in rank.threads.values()]
+
+
+def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -> Task:
+    first = one.first
+    group = one.description or one.group
+    attributes = {
+        "group": group,
+        "in it": _numbers((*one.entries, *one.passed)),
+        "not in it": _numbers(one.absent),
+        "not seen": _numbers(one.unseen),
+        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "ranks": str(len(one.members)),
+    }
+    if one.differs:
+        for rank, entry in sorted(one.entries.items()):
+            attributes[f"rank {rank} does"] = f"{entry.name} {_shape(entry.shapes)}".strip()
+    elif first.shapes:
+        attributes["shape"] = _shape(first.shapes)
+    if first.timeout_ms:
+        attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
+    for rank in (*one.entries, *one.passed, *one.absent):
+        attributes[f"rank {rank}"] = looks[rank].process
+    return Task(
+        id=ids.collective(f"{prefix}{_key(group, one)}", one.sequence),
+        system="pytorch",
+        name=f"{first.name} #{one.sequence}",
+        kernel=first.name,
+        state=TaskState.RUNNING,
+        since_wall_ns=first.created_wall_ns,
+        attributes={name: text for name, text in attributes.items() if text},
+    )
+
+
+def _key(group: str, one: Standing) -> str:
+    """What tells a group from others: groups of a device mesh share their description."""
+    text = group if group == one.group else f"{group}.{one.group}"
+    return re.sub(r"[/\s]", "_", text)
+
+
+def _shape(shapes: Sequence[Sequence[int]]) -> str:
+    return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
+
+
+def _numbers(ranks: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(ranks)))
+
+
+def _edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
+    found = []
+    for rank in job:
+        process = rank.look.process
+        entry = one.entries.get(rank.look.rank)
+        if rank.look.rank in one.absent:
+            what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
+            text = f"rank {rank.look.rank} has not enqueued {what}"
+            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
+        elif entry is not None and entry.thread in rank.threads:
+            thread = ids.thread(host, int(ids.parse(process).short), rank.threads[entry.thread])
+            if waits_in_collective(snapshot.stacks.get(thread)):
+                text = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
+                found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
+    return found

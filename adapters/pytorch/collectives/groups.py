@@ -1,0 +1,113 @@
+"""Which ranks a process group has: `torch.distributed`'s own tables, read from the interpreter's memory.
+
+The Flight Recorder of gloo has no ranks of its groups. `torch.distributed.distributed_c10d` has: `_pg_names` and
+`_pg_group_ranks`, both dicts by the group (torch 2.13, distributed_c10d.py). A group is an object of pybind11, which
+points to a c10d::ProcessGroup; that has its own rank and its size beside each other (`rank_`, `size_`,
+torch/csrc/distributed/c10d/ProcessGroup.hpp). Where they are is found by sense: the one place, the same in all groups,
+where the size is that of the table.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.interpreter import find_interpreter
+from livedbg.cpython.modules import module_variables
+from livedbg.cpython.threads import ThreadReader
+from livedbg.linux import memory
+
+__all__ = ["Groups", "own_rank", "read_groups"]
+
+_MODULE: Final = "torch.distributed.distributed_c10d"
+_NAMES: Final = "_pg_names"
+_RANKS: Final = "_pg_group_ranks"
+_MOST_RANKS: Final = 1 << 17
+
+
+_VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
+_HEAD: Final = 96  # bytes of a c10d::ProcessGroup in which rank and size are
+_WORLD: Final = "0"  # name of the first group of all
+
+
+class Groups(Struct, frozen=True):
+    """The process groups of one process.
+
+    Attributes:
+        ranks: the global ranks of each group, by its name, in the order of their ranks in it.
+        rank: the global rank of the process; None where it can't be told.
+    """
+
+    ranks: Mapping[str, tuple[int, ...]] = {}
+    rank: int | None = None
+
+
+def read_groups(pid: int) -> Groups:
+    """The process groups that a process is in; none where that can't be read.
+
+    Raises:
+        OSError: gone, or not allowed, or it changes too fast.
+    """
+    interpreter = find_interpreter(pid)
+    if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
+        return Groups()
+    reader = ThreadReader(pid, interpreter)
+    heap = HeapReader(reader.objects)
+    for state in reader.interpreters():
+        found = module_variables(heap, state, _MODULE, {_NAMES, _RANKS})
+        if len(found) == 2:
+            return _groups(heap, found[_NAMES], found[_RANKS])
+    return Groups()
+
+
+def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
+    if heap.type_name(names) != "dict" or heap.type_name(ranks) != "dict":
+        return Groups()
+    named = {group: heap.name(name) for group, name in heap.dict_items(names)}
+    found = {}
+    heads = {}
+    for group, members in heap.dict_items(ranks):
+        name = named.get(group, "")
+        if not name or heap.type_name(members) != "dict":
+            continue
+        pairs = [(heap.integer(key), heap.integer(value)) for key, value in heap.dict_items(members, _MOST_RANKS)]
+        numbers = {place: number for number, place in pairs if number is not None and place is not None}
+        if numbers and sorted(numbers) == list(range(len(pairs))):
+            found[name] = tuple(numbers[place] for place in sorted(numbers))
+            heads[name] = _head(heap, group)
+    return Groups(found, own_rank(found, heads))
+
+
+def _head(heap: HeapReader, group: int) -> bytes:
+    """The first bytes of the C++ object of a group; b"" where there is none (a group that the process is not in)."""
+    try:
+        (value,) = heap.words(group + _VALUE_AT, 1)
+        return memory.read(heap.pid, value, _HEAD)
+    except (OSError, OverflowError):
+        return b""
+
+
+def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) -> int | None:
+    """The global rank that all groups of a process agree on; None where they don't, or where there is no group of all.
+
+    Args:
+        groups: ranks by the group's name.
+        heads: the first bytes of each group's C++ object.
+    """
+    if _WORLD not in groups:
+        return None
+    said = set()
+    for at in range(8, _HEAD - 8, 4):
+        ranks = set()
+        for name, head in heads.items():
+            if len(head) == _HEAD:
+                own, size = struct.unpack_from("<ii", head, at)
+                ranks.add(groups[name][own] if size == len(groups[name]) and 0 <= own < size else None)
+        if len(ranks) == 1:
+            said |= ranks
+    said.discard(None)
+    return next(iter(said)) if len(said) == 1 else None

@@ -1,0 +1,141 @@
+"""Joins what the recorders of a job's ranks say: which collectives stand, who is in them, who is not.
+
+Invariants:
+    joined.J1. A collective stands for a rank only if it was pending at two looks, and the rank enqueued and completed
+        nothing between them, in any group. One look of a healthy job shows pending collectives about half of the time.
+    joined.J2. That a rank has not entered a collective is said only of one whose recorder was read, and which still
+        has what it last enqueued in that group, or has lost nothing yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
+
+__all__ = ["Look", "Standing", "join", "standing"]
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """One rank at one moment.
+
+    Attributes:
+        rank: its global rank.
+        process: identifier of its process.
+        rings: of its recorders.
+        groups: the ranks of its groups, by name.
+    """
+
+    rank: int
+    process: str
+    rings: tuple[Ring, ...]
+    groups: Mapping[str, tuple[int, ...]]
+
+    @property
+    def entries(self) -> Iterable[Entry]:
+        """What all of its recorders have."""
+        for ring in self.rings:
+            yield from ring.entries
+
+    def reached(self, group: str, backend: str) -> int | None:
+        """The number of the newest collective that it has enqueued in a group; 0 for none, None where not known."""
+        numbers = [e.sequence for e in self.entries if e.group == group and not e.is_p2p and e.backend == backend]
+        if numbers:
+            return max(numbers)
+        return 0 if all(ring.whole for ring in self.rings) else None
+
+    def moved(self, before: Look) -> bool:
+        """Whether it has enqueued or completed something since another look."""
+        if [ring.count for ring in self.rings] != [ring.count for ring in before.rings]:
+            return True
+        return _pending(self) != _pending(before)
+
+
+def _pending(look: Look) -> frozenset[tuple[str, int]]:
+    return frozenset((entry.backend, entry.record) for entry in look.entries if not entry.done)
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """A collective that stands.
+
+    Attributes:
+        group: name of its group.
+        description: what its author called the group, or "".
+        sequence: its number in the group.
+        entries: by rank, what those have enqueued that it stands for.
+        passed: ranks that have completed it or are in a later one, and so are in it too.
+        absent: ranks that have not enqueued it.
+        unseen: ranks of its group of which nothing is known.
+        members: the ranks of the group.
+    """
+
+    group: str
+    description: str
+    sequence: int
+    entries: Mapping[int, Entry]
+    passed: tuple[int, ...]
+    absent: tuple[int, ...]
+    unseen: tuple[int, ...]
+    members: tuple[int, ...]
+
+    @property
+    def first(self) -> Entry:
+        """The entry of the rank that came first."""
+        return min(self.entries.values(), key=lambda entry: entry.created_wall_ns)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the ranks that are in it do not do the same."""
+        said = {(entry.name, entry.shapes[:1]) for entry in self.entries.values() if entry.shapes}
+        return len({entry.name for entry in self.entries.values()}) > 1 or len(said) > 1
+
+
+def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
+    """The collectives that stand for a rank (J1), the oldest first."""
+    if before is None or before.process != now.process or now.moved(before):
+        return ()
+    return tuple(entry for entry in now.entries if not entry.done and not entry.is_p2p)
+
+
+def join(looks: Sequence[Look], stands: Mapping[int, Sequence[Entry]]) -> list[Standing]:
+    """The collectives that stand for at least one rank of a job, the oldest first.
+
+    Args:
+        looks: one for each rank that is seen.
+        stands: what stands for each of them, by rank.
+    """
+    by_rank = {look.rank: look for look in looks}
+    found: dict[tuple[str, str, int], dict[int, Entry]] = {}
+    for rank, entries in stands.items():
+        for entry in entries:
+            found.setdefault((entry.backend, entry.group, entry.sequence), {})[rank] = entry
+    joined = [_joined(key, entries, by_rank) for key, entries in found.items()]
+    return sorted(joined, key=lambda one: one.first.created_wall_ns)
+
+
+def _joined(key: tuple[str, str, int], entries: Mapping[int, Entry], looks: Mapping[int, Look]) -> Standing:
+    backend, group, sequence = key
+    members: tuple[int, ...] = ()
+    for rank in entries:
+        members = max(members, looks[rank].groups.get(group, ()), key=len)
+    others = [rank for rank in members if rank not in entries]
+    passed: list[int] = []
+    absent: list[int] = []
+    unseen: list[int] = []
+    for rank in others:
+        reached = looks[rank].reached(group, backend) if rank in looks else None
+        place = unseen if reached is None else passed if reached >= sequence else absent
+        place.append(rank)
+    described = next((entry.description for entry in entries.values() if entry.description), "")
+    return Standing(
+        group=group,
+        description="" if described in ("undefined", "default_pg") else described,
+        sequence=sequence,
+        entries=entries,
+        passed=tuple(passed),
+        absent=tuple(absent),
+        unseen=tuple(unseen),
+        members=members,
+    )

@@ -1,0 +1,15 @@
+"""The rules of the PyTorch system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.adapters.pytorch.rules import collectives, progress
+from livedbg.analysis.rules.base import Rule
+
+__all__ = ["rules"]
+
+
+def rules() -> Sequence[Rule]:
+    """All of them."""
+    return (*collectives.rules(), *progress.rules())

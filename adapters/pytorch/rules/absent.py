@@ -1,0 +1,97 @@
+"""What a rank does that the others wait for: what that amounts to, and how it is said."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.liveness import last_waited_for, progressing
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.places import at, blocked_in
+from livedbg.analysis.rules.words import duration, waited_ns
+from livedbg.model import OUTSIDE, Process, Thread, ThreadState
+
+__all__ = ["Absence", "absence_of", "main_thread"]
+
+_HALTED = (ThreadState.STOPPED, ThreadState.TRACED)
+
+
+class Absence(NamedTuple):
+    """What an absent rank does.
+
+    Attributes:
+        what: goes on from `Rank 2 has not entered …: `.
+        state: what the verdict is for it.
+        entity: where it is stuck.
+        busy: something of it makes progress.
+    """
+
+    what: str
+    state: VerdictState
+    entity: str
+    busy: bool = False
+
+
+def main_thread(process: str, state: RuleInput) -> Thread | None:
+    """The main thread of a process."""
+    pid = process.rpartition("/")[2]
+    found = (thread for thread in state.snapshot.threads_of(process) if str(thread.tid) == pid)
+    return next(found, None)
+
+
+def absence_of(process: str, state: RuleInput) -> Absence:
+    """What a rank does instead of entering a collective.
+
+    It is a stall only if the thread that the others wait for is in one wait without a time limit for the threshold
+    (10 s) that nothing from outside explains, and nothing of its process and its children makes progress.
+    """
+    known = state.snapshot.processes.get(process)
+    main = main_thread(process, state)
+    if known is not None and known.exited:
+        return Absence("its process has ended", VerdictState.STALLED, process)
+    if main is None or known is None:
+        return Absence("nothing is known of its threads", VerdictState.UNKNOWN, process)
+    if known.state in _HALTED or main.state in _HALTED:
+        return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
+    thread = last_waited_for(main, state)
+    busy = progressing(_family(known, state), state)
+    if thread.state is ThreadState.RUNNING:
+        what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
+        return Absence(what, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
+    waited = waited_ns(thread, state.snapshot)
+    where = f"it waits in {blocked_in(thread, state)}"
+    if waited is None:
+        return Absence(where, VerdictState.UNKNOWN, thread.id)
+    where += f" for {duration(waited)}"
+    if waited < state.settings.thread_stall_ns:
+        return Absence(where, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
+    if thread.timed:
+        return Absence(f"{where}, and goes on by itself", VerdictState.UNKNOWN, thread.id)
+    if busy:
+        return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id, True)
+    if outside := _outside(thread, state):
+        return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
+    return Absence(where, VerdictState.STALLED, thread.id)
+
+
+def _family(process: Process, state: RuleInput) -> list[Thread]:
+    """The threads of a process and of its living descendants."""
+    family = {process.pid}
+    left = [one for one in state.snapshot.processes.values() if not one.exited and one.host == process.host]
+    while children := [one for one in left if one.ppid in family and one.pid not in family]:
+        family |= {child.pid for child in children}
+    members = {one.id for one in left if one.pid in family}
+    return [thread for thread in state.snapshot.threads.values() if thread.process in members and not thread.exited]
+
+
+def _outside(thread: Thread, state: RuleInput) -> str:
+    """Who could end its wait that is not seen; "" for nobody."""
+    for entity in state.graph.blockers_of(thread.id):
+        resource = state.snapshot.resources.get(entity)
+        if resource is None:
+            continue
+        if resource.kind == "socket" and not state.graph.blockers_of(entity):
+            return "the other end of the socket"
+        if OUTSIDE in resource.attributes and resource.kind not in ("pylock", "file"):
+            return resource.attributes[OUTSIDE]
+    return ""

@@ -1,0 +1,131 @@
+"""Collectives that stand, as the rules see them: who waits in which, and whom each of them lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Task, TaskState
+
+__all__ = ["Call", "calls_of", "rank_list", "waiting_processes"]
+
+_PREFIX = "task:collective/"
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A collective that stands.
+
+    Attributes:
+        task: the task.
+        group: what its group is called.
+        total: how many ranks its group has.
+        processes: identifiers by rank, of those that are seen.
+        entered: ranks that have enqueued it.
+        absent: ranks that have not, though their recorder was read.
+        unseen: ranks of which nothing is known.
+        moving: those of `absent` that enqueued or completed something else between the last two looks.
+        does: what the ranks do that are in it, where that is not the same, by rank.
+        waiting: threads that wait in it, by the rank.
+        age_ns: since the first rank enqueued it.
+    """
+
+    task: Task
+    group: str
+    total: int
+    processes: dict[int, str]
+    entered: tuple[int, ...]
+    absent: tuple[int, ...]
+    unseen: tuple[int, ...]
+    moving: tuple[int, ...]
+    does: dict[int, str]
+    waiting: dict[int, str]
+    age_ns: int
+
+    @property
+    def title(self) -> str:
+        """`all_reduce #6 of group dp`; the group of all has no name."""
+        return self.task.name if self.group in ("", "0") else f"{self.task.name} of group {self.group}"
+
+
+def calls_of(state: RuleInput) -> list[Call]:
+    """The collectives that stand, the oldest first."""
+    wall_ns = state.snapshot.now().wall_ns
+    found = [
+        _call(task, wall_ns - task.since_wall_ns, state)
+        for task in state.tasks_in(TaskState.RUNNING)
+        if task.id.startswith(_PREFIX) and task.since_wall_ns is not None
+    ]
+    return sorted(found, key=lambda call: -call.age_ns)
+
+
+def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
+    known = task.attributes
+    processes = {
+        int(number): process
+        for name, process in known.items()
+        if name.startswith("rank ") and (number := name[5:]).isdecimal() and process.startswith("process:")
+    }
+    does = {}
+    for name, text in known.items():
+        words = name.split()
+        if len(words) == 3 and words[0] == "rank" and words[2] == "does" and words[1].isdecimal():
+            does[int(words[1])] = text
+    ranks = {process: rank for rank, process in processes.items()}
+    waiting = {}
+    for waiter in state.graph.waiters_of(task.id):
+        thread = state.snapshot.threads.get(waiter)
+        if thread is not None and thread.process in ranks:
+            waiting[ranks[thread.process]] = waiter
+    return Call(
+        task=task,
+        group=known.get("group", ""),
+        total=int(known.get("ranks", "0")),
+        processes=processes,
+        entered=_numbers(known.get("in it", "")),
+        absent=_numbers(known.get("not in it", "")),
+        unseen=_numbers(known.get("not seen", "")),
+        moving=_numbers(known.get("moved since", "")),
+        does=does,
+        waiting=waiting,
+        age_ns=age_ns,
+    )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split() if word.isdecimal())
+
+
+def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    """The collectives in which a thread of a process waits, by the process."""
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        for rank in call.waiting:
+            found.setdefault(call.processes[rank], []).append(call)
+    return found
+
+
+def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:
+    """`rank 2`, `ranks 0, 1, 3`, `ranks 0-6, 9`.
+
+    Args:
+        ranks: in any order.
+        start: it begins a sentence.
+    """
+    numbers = sorted(set(ranks))
+    word = "rank" if len(numbers) == 1 else "ranks"
+    return f"{word.capitalize() if start else word} {', '.join(_runs(numbers))}"
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    at = 0
+    while at < len(numbers):
+        end = at
+        while end + 1 < len(numbers) and numbers[end + 1] == numbers[end] + 1:
+            end += 1
+        if end - at >= 2 and len(numbers) > 4:
+            yield f"{numbers[at]}-{numbers[end]}"
+        else:
+            yield from map(str, numbers[at : end + 1])
+        at = end + 1

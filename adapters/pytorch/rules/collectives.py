@@ -1,0 +1,265 @@
+"""Collectives that stand: which rank is missing and what holds it up, groups in another order, calls that differ.
+
+Invariants:
+    rules_collectives.R1. A rank that is missing is a stall only by its own wait (absent.absence_of), never by that of
+        the others: they wait in a healthy job, too.
+    rules_collectives.R2. A rank waits for a collective only if the stack of one of its threads is in it: one that was
+        enqueued and is not waited for holds nobody up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.adapters.pytorch.rules.absent import absence_of
+from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list, waiting_processes
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import line_of
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import user_frame
+from livedbg.analysis.rules.words import thread_evidence
+from livedbg.model import Evidence, Severity
+
+__all__ = ["rules"]
+
+_SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}
+
+
+def _old(state: RuleInput) -> list[Call]:
+    """The collectives in which somebody has waited for the threshold."""
+    return [call for call in calls_of(state) if call.age_ns >= state.settings.thread_stall_ns and call.waiting]
+
+
+class CollectiveMissing:
+    """A rank that has not entered a collective in which others wait."""
+
+    name = "collective-missing"
+    doc = (
+        "Ranks have waited in a collective of torch.distributed for the threshold (10 s) and longer, and one or more "
+        "ranks of its group have not entered it. It is a stall where the missing rank itself is in one wait without a "
+        "time limit for the threshold, which nothing from outside explains, and neither its process nor a child of it "
+        "makes progress; also where it has ended or is stopped. A missing rank that computes is late, and the job "
+        "runs; one that sleeps, or waits for what is not seen, is `unknown`. Rests on the Flight Recorders in the "
+        "ranks' memory, read twice: between the two looks the waiting ranks have enqueued and completed nothing. A "
+        "rank that is not seen (on another host) is named as such."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a missing rank that itself waits in no collective."""
+        calls = _old(state)
+        waits = waiting_processes(calls)
+        told = set()
+        for call in calls:
+            for rank in call.absent:
+                process = call.processes.get(rank, "")
+                if process and process not in told and process not in waits:
+                    told.add(process)
+                    yield self._missing(call, rank, calls, state)
+        yield from (self._unseen(call, state) for call in calls if call.unseen and not call.absent)
+
+    def _missing(self, call: Call, rank: int, calls: Sequence[Call], state: RuleInput) -> Finding:
+        process = call.processes[rank]
+        absence = absence_of(process, state)
+        stuck = absence.state
+        what = absence.what
+        if rank in call.moving:
+            what, stuck = f"it goes on with other collectives; {what}", VerdictState.UNKNOWN
+        behind = _behind(rank, calls)
+        verb = "waits" if len(behind) == 1 else "wait"
+        threads = tuple(call.waiting[one] for one in sorted(call.waiting))
+        entity = state.snapshot.threads.get(absence.entity)
+        return Finding(
+            rule=self.name,
+            severity=_SEVERITY.get(stuck, Severity.WARNING),
+            sentence=(
+                f"Rank {rank} of {call.total} has not entered {call.title}: {what}; {rank_list(behind)} {verb} for it."
+            ),
+            entities=tuple(dict.fromkeys((absence.entity, process, call.task.id, *threads))),
+            evidence=(
+                _recorder(call, state),
+                *((thread_evidence(entity, state),) if entity is not None else ()),
+                *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:4]),
+            ),
+            next=(f"livedbg stacks {process.rpartition('/')[2]} --native",),
+            since_wall_ns=call.task.since_wall_ns,
+            state=stuck,
+            roots=(absence.entity,),
+            decides=stuck is VerdictState.UNKNOWN and not absence.busy and rank not in call.moving,
+        )
+
+    def _unseen(self, call: Call, state: RuleInput) -> Finding:
+        verb = "waits" if len(call.waiting) == 1 else "wait"
+        are = "is" if len(call.unseen) == 1 else "are"
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=(
+                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{_line(call, call.waiting, state)}; "
+                f"{rank_list(call.unseen)} of {call.total} {are} not among the processes that are watched."
+            ),
+            entities=(call.task.id, *call.waiting.values()),
+            evidence=(_recorder(call, state),),
+            next=("livedbg attach torchrun:PID, or on the host of the other ranks",),
+            since_wall_ns=call.task.since_wall_ns,
+            state=VerdictState.UNKNOWN,
+            decides=True,
+        )
+
+
+class CollectiveOrder:
+    """Ranks that wait for each other in collectives of different groups."""
+
+    name = "collective-order"
+    doc = (
+        "Ranks wait for each other in a circle: each waits, for the threshold (10 s) and longer, in a collective that "
+        "the next one has not entered, because that waits in another one. They take their groups, or the collectives "
+        "of one group, in another order. It is a stall, not a proved deadlock: the time limit of the group ends it. "
+        "Rests on the same as collective-missing."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a circle."""
+        calls = _old(state)
+        waits = waiting_processes(calls)
+        told: set[str] = set()
+        for process in waits:
+            circle = _circle(process, waits)
+            if circle and told.isdisjoint(circle):
+                told |= set(circle)
+                yield self._finding([call for call in calls if any(call in waits[one] for one in circle)], state)
+
+    def _finding(self, calls: Sequence[Call], state: RuleInput) -> Finding:
+        ordered = sorted(calls, key=lambda call: -len(call.waiting))
+        parts = []
+        for number, call in enumerate(ordered):
+            alone = len(call.waiting) == 1
+            verb = ("waits in" if alone else "wait in") if not number else ("is in" if alone else "are in")
+            parts.append(
+                f"{rank_list(call.waiting, start=not number)} {verb} {call.title}{_line(call, call.waiting, state)}"
+            )
+        swapped = len({call.group for call in calls}) > 1 and len({call.task.name for call in calls}) == 1
+        why = "the groups are taken in another order" if swapped else "the ranks do not call the same in one order"
+        threads = tuple(thread for call in ordered for _, thread in sorted(call.waiting.items()))
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=f"{'; '.join(parts)}: {why}.",
+            entities=(*(call.task.id for call in ordered), *threads),
+            evidence=(
+                *(_recorder(call, state) for call in ordered),
+                *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:8]),
+            ),
+            next=("let all ranks take the groups in one order",),
+            since_wall_ns=max(call.task.since_wall_ns or 0 for call in calls) or None,
+            state=VerdictState.STALLED,
+            roots=tuple(call.waiting[min(call.waiting)] for call in ordered),
+        )
+
+
+class CollectiveDiffers:
+    """All ranks are in a collective that does not complete."""
+
+    name = "collective-differs"
+    doc = (
+        "All ranks of a group have entered one collective, some have waited in it for the threshold (10 s) and longer, "
+        "and it does not complete. It is a stall where the ranks call different operations, or give them tensors of "
+        "different sizes; else it is `unknown`: the network, or what one of them gave it. Rests on the Flight "
+        "Recorders."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a collective."""
+        for call in _old(state):
+            if not call.absent and not call.unseen:
+                yield self._finding(call, state)
+
+    def _finding(self, call: Call, state: RuleInput) -> Finding:
+        where = _line(call, call.waiting, state)
+        said: dict[str, list[int]] = {}
+        for rank, text in call.does.items():
+            said.setdefault(text, []).append(rank)
+        if said:
+            parts = [f"{rank_list(ranks)}: {text}" for text, ranks in sorted(said.items(), key=lambda one: one[1])]
+            sentence = f"{call.title} is not the same on all ranks{where}: {'; '.join(parts)}."
+        else:
+            verb = "waits" if len(call.waiting) == 1 else "wait"
+            sentence = (
+                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.total} ranks are "
+                "in it, and it does not complete."
+            )
+        threads = tuple(thread for _, thread in sorted(call.waiting.items()))
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if said else Severity.WARNING,
+            sentence=sentence,
+            entities=(call.task.id, *threads),
+            evidence=(
+                _recorder(call, state),
+                *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:8]),
+            ),
+            since_wall_ns=call.task.since_wall_ns,
+            state=VerdictState.STALLED if said else VerdictState.UNKNOWN,
+            decides=not said,
+        )
+
+
+def _behind(rank: int, calls: Iterable[Call]) -> list[int]:
+    """The ranks that wait for one, directly or through others."""
+    calls = list(calls)
+    found: set[int] = set()
+    todo = {rank}
+    while todo:
+        one = todo.pop()
+        fresh = {waiter for call in calls if one in call.absent for waiter in call.waiting} - found - {rank}
+        found |= fresh
+        todo |= fresh
+    return sorted(found)
+
+
+def _circle(start: str, waits: dict[str, list[Call]]) -> list[str]:
+    """Processes that wait for each other, from one back to itself; [] where it is in no circle."""
+    before: dict[str, str] = {}
+    todo = [start]
+    while todo:
+        process = todo.pop(0)
+        for call in waits.get(process, ()):
+            for rank in call.absent:
+                other = call.processes.get(rank, "")
+                if other == start:
+                    path = [process]
+                    while path[-1] != start:
+                        path.append(before[path[-1]])
+                    return path[::-1]
+                if other in waits and other not in before:
+                    before[other] = process
+                    todo.append(other)
+    return []
+
+
+def _line(call: Call, ranks: Iterable[int], state: RuleInput) -> str:
+    """` (train.py:41)`: the user's line at which ranks wait, if it is one."""
+    frames = [user_frame(call.waiting[rank], state) for rank in ranks if rank in call.waiting]
+    lines = {line_of(frame) for frame in frames if frame is not None}
+    return f" ({next(iter(lines))})" if len(lines) == 1 and "" not in lines else ""
+
+
+def _recorder(call: Call, state: RuleInput) -> Evidence:
+    parts = [f"{call.title}: enqueued by {rank_list(call.entered)}"]
+    if call.absent:
+        parts.append(f"not by {rank_list(call.absent)}")
+    if call.unseen:
+        parts.append(f"nothing known of {rank_list(call.unseen)}")
+    if limit := call.task.attributes.get("ends with an error after"):
+        parts.append(f"it ends with an error {limit} after it was enqueued")
+    return Evidence(
+        kind="memory",
+        source="Flight Recorder",
+        text="; ".join(parts),
+        at_wall_ns=state.snapshot.now().wall_ns or None,
+    )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (CollectiveMissing(), CollectiveOrder(), CollectiveDiffers())

@@ -1,0 +1,103 @@
+"""Jobs of torch.distributed that go on, or that sleep: what a job that hangs does not look like.
+
+Invariants:
+    rules_progress.P1. A job goes on only if every rank that is seen has enqueued a collective within the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.rules.absent import main_thread
+from livedbg.adapters.pytorch.rules.calls import calls_of
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import blocked_in
+from livedbg.analysis.rules.words import duration
+from livedbg.model import Evidence, Severity, Thread
+from livedbg.model.snapshot import Counter
+
+__all__ = ["rules"]
+
+
+def _ranks(state: RuleInput) -> dict[str, Counter]:
+    """What the living ranks have enqueued, by the process."""
+    processes = state.snapshot.processes
+    return {
+        key.entity: counter
+        for key, counter in state.snapshot.counters.items()
+        if key.name == ENQUEUED and key.entity in processes and not processes[key.entity].exited
+    }
+
+
+class CollectiveProgress:
+    """All ranks go through collectives."""
+
+    name = "collective-progress"
+    doc = (
+        "Every rank that is seen has enqueued collectives of torch.distributed while it was watched, the last within "
+        "the threshold (10 s): the job runs. Rests on the count in each rank's Flight Recorder."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for all ranks together."""
+        ranks = _ranks(state)
+        now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
+        goes_on = all(one.changes and now_ns - one.changed_mono_ns < limit_ns for one in ranks.values())
+        if len(ranks) < 2 or not goes_on:
+            return
+        watched_ns = now_ns - min(one.first_mono_ns for one in ranks.values())
+        yield Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=f"Running: all {len(ranks)} ranks have entered collectives in {duration(watched_ns)} of watching.",
+            entities=tuple(ranks),
+            evidence=(
+                Evidence(
+                    kind="memory",
+                    source="Flight Recorder",
+                    text=f"the counts of all {len(ranks)} ranks have risen",
+                    at_wall_ns=state.snapshot.now().wall_ns or None,
+                ),
+            ),
+            state=VerdictState.RUNNING,
+        )
+
+
+class RanksAsleep:
+    """All ranks sleep, and none waits for another."""
+
+    name = "ranks-asleep"
+    doc = (
+        "The main thread of every rank that is seen sleeps for a time of its own (`time.sleep`), and no rank waits in "
+        "a collective: as between epochs. They wake by themselves. Rests on the system calls of the main threads and "
+        "on the Flight Recorders."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for all ranks together."""
+        ranks = _ranks(state)
+        mains = [main_thread(process, state) for process in ranks]
+        asleep = [thread for thread in mains if thread is not None and _asleep(thread)]
+        if len(ranks) < 2 or len(asleep) < len(ranks) or any(call.waiting for call in calls_of(state)):
+            return
+        yield Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=(
+                f"Asleep: all {len(asleep)} ranks sleep, the first in {blocked_in(asleep[0], state)}, and will wake by "
+                "themselves; none waits in a collective."
+            ),
+            entities=tuple(thread.id for thread in asleep),
+            state=VerdictState.RUNNING,
+        )
+
+
+def _asleep(thread: Thread) -> bool:
+    return thread.timed is True and (thread.waits_in or "").startswith("sleep")
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (CollectiveProgress(), RanksAsleep())

@@ -1,0 +1,71 @@
+"""Real jobs of torch.distributed for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.zygote import run_livedbg
+from tests.conftest import TARGETS, Target, start
+
+PROGRAM = TARGETS / "torch_jobs.py"
+
+Job = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def torch_jobs() -> Iterator[Target]:
+    """The program that starts jobs: it has imported torch."""
+    folder = tempfile.mkdtemp(prefix="livedbg-jobs-")
+    target = start([sys.executable, PROGRAM], env={**os.environ, "TMPDIR": folder})
+    target.until("READY", 300)
+    yield target
+    target.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def job(torch_jobs: Target) -> Iterator[Job]:
+    """Start a job: its case and how many ranks; gives the pid of the parent of the ranks."""
+    started = []
+
+    def begin(case: str, ranks: int = 3) -> int:
+        torch_jobs.stdin.write(f"{case} {ranks}\n".encode())
+        pid = int(torch_jobs.line())
+        started.append(pid)
+        return pid
+
+    yield begin
+    for pid in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def report_when(pid: int, true: Callable[[dict[str, Any]], object], deadline_s: float = 150.0) -> dict[str, Any]:
+    """The first report of a job of which something is true: it takes a moment until it hangs, and for long enough."""
+    end = time.monotonic() + deadline_s
+    while True:
+        done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150)
+        assert done.stdout, done.stderr.decode()
+        said: dict[str, Any] = json.loads(done.stdout)
+        if true(said):
+            assert said["intrusions"]["stops"] == 0
+            return said | {"exit": done.returncode}
+        assert time.monotonic() < end, said["verdict"]
+        time.sleep(0.2)
+
+
+def line_of(words: str, program: Path = PROGRAM) -> int:
+    """The number of the line of the program with these words."""
+    return next(number for number, line in enumerate(program.read_text().splitlines(), 1) if words in line)

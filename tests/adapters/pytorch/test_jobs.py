@@ -1,0 +1,99 @@
+"""Real jobs of torch.distributed that hang, and healthy ones, through the real command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.adapters.pytorch.conftest import Job, line_of, report_when
+
+STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
+
+
+def sentence(said: dict[str, Any]) -> str:
+    text: str = said["verdict"]["sentence"]
+    return text
+
+
+def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
+    """The report of a job that hangs, once its verdict has these words."""
+    said = report_when(pid, lambda one: all(word in one["verdict"]["sentence"] for word in words))
+    assert (said["verdict"]["state"], said["exit"]) == (state, 10 if state == "stalled" else 5), said["verdict"]
+    return said
+
+
+@pytest.mark.invariant("collectives_adapter.C1")
+def test_C1_a_missing_rank_is_named_with_what_it_waits_for(job: Job) -> None:
+    said = hung(job("missing"), "stalled", "Rank 2 of 3 has not entered all_reduce #5 of group dp: it waits in ")
+    assert f"Queue.get() in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) for " in sentence(said)
+    assert sentence(said).endswith("; ranks 0, 1 wait for it.")
+    (chief,) = (one for one in said["findings"] if one["rule"] == "collective-missing")
+    assert chief["entities"][2] == "task:collective/dp.1/5"
+
+
+def test_groups_in_another_order(job: Job) -> None:
+    said = hung(job("swapped"), "stalled", "the groups are taken in another order")
+    assert sentence(said) == (
+        f"Ranks 0, 1 wait in all_reduce #5 of group dp (torch_jobs.py:{STEP}); rank 2 is in all_reduce #5 of group ep "
+        f"(torch_jobs.py:{STEP}): the groups are taken in another order."
+    )
+
+
+def test_one_batch_fewer(job: Job) -> None:
+    said = hung(job("fewer"), "stalled", "rank 2 is in barrier #1")
+    assert sentence(said).startswith("Ranks 0, 1 wait in all_reduce #10 of group dp")
+    assert sentence(said).endswith("the ranks do not call the same in one order.")
+
+
+def test_another_call(job: Job) -> None:
+    said = hung(job("other_call"), "stalled", "is not the same on all ranks")
+    assert "ranks 0, 1: all_reduce [8]; rank 2: broadcast [8]" in sentence(said)
+
+
+def test_a_stopped_rank(job: Job) -> None:
+    hung(job("stopped"), "stalled", "Rank 2 of 3 has not entered all_reduce #5", "its process is stopped")
+
+
+@pytest.mark.parametrize("case", ["sleeps", "except_block"])
+def test_a_rank_that_sleeps_may_go_on(case: str, job: Job) -> None:
+    said = hung(job(case), "unknown", "Rank 2 of 3 has not entered", "and goes on by itself")
+    assert (
+        f"time.sleep(3600) in {case} " in sentence(said)
+        or f"sleep(3600) in {case} " in sentence(said)
+        or "sleep" in sentence(said)
+    )
+
+
+def test_what_holds_the_missing_rank_up_is_named_and_not_who_joins_it(job: Job) -> None:
+    said = hung(job("joins"), "stalled", "Rank 2 of 3 has not entered all_reduce #5", "ranks 0, 1 wait for it")
+    assert "Thread.join" not in sentence(said)
+
+
+def test_a_checkpoint_into_a_fifo(job: Job) -> None:
+    hung(job("fifo"), "stalled", "Rank 0 of 3 has not entered barrier #1", "in fifo (torch_jobs.py:", "ranks 1, 2 wait")
+
+
+def test_who_has_enqueued_and_does_not_wait_holds_nobody_up(job: Job) -> None:
+    said = hung(job("unfinished"), "stalled", "Rank 2 of 3 has not entered", "rank 1 waits for it")
+    assert "ranks 0" not in sentence(said)
+
+
+def test_a_rank_that_works_lets_the_others_wait(job: Job) -> None:
+    said = report_when(job("computes"), lambda one: "it computes" in one["verdict"]["sentence"])
+    assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))
+    assert "Rank 2 of 3 has not entered all_reduce #5 of group dp: it computes" in sentence(said)
+
+
+@pytest.mark.invariant("collectives_adapter.C2")
+def test_C2_a_job_that_goes_on_runs(job: Job) -> None:
+    said = report_when(job("healthy"), lambda one: "collective-progress" in {f["rule"] for f in one["findings"]})
+    assert (said["verdict"]["state"], said["exit"]) == ("running", 0)
+    assert sentence(said).startswith("Running: all 3 ranks have entered collectives in ")
+    assert not [task for task in said["entities"] if task.startswith("task:collective/")]
+
+
+def test_ranks_that_sleep_between_epochs(job: Job) -> None:
+    said = report_when(job("between_epochs"), lambda one: "ranks-asleep" in {f["rule"] for f in one["findings"]})
+    assert (said["verdict"]["state"], said["exit"]) == ("running", 0)
+    assert "Asleep: all 3 ranks sleep, the first in " in sentence(said)

@@ -1,0 +1,73 @@
+"""What stands for the ranks of a job, from what their recorders have."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
+from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
+
+
+def entry(record: int, sequence: int, name: str = "all_reduce", *, group: str = "1", done: bool = False) -> Entry:
+    return Entry(
+        record=record,
+        group=group,
+        description="dp" if group == "1" else "",
+        sequence=sequence,
+        name=name,
+        backend="gloo",
+        created_wall_ns=10**18 + record,
+        timeout_ms=1000,
+        is_p2p=False,
+        shapes=((8,), (8,)),
+        thread=1,
+        done=done,
+    )
+
+
+def look(rank: int, *entries: Entry, count: int | None = None, whole: bool = True) -> Look:
+    ring = Ring(entries=entries, count=len(entries) if count is None else count, whole=whole)
+    groups = {"0": (0, 1, 2), "1": (0, 1, 2)}
+    return Look(rank=rank, process=f"process:box/{rank}", rings=(ring,), groups=groups)
+
+
+WAITS = look(0, entry(0, 1, done=True), entry(1, 2))
+
+
+@pytest.mark.invariant("joined.J1")
+def test_J1_one_look_is_not_enough_nor_are_two_between_which_the_rank_moved() -> None:
+    assert standing(None, WAITS) == ()
+    assert [one.sequence for one in standing(WAITS, WAITS)] == [2]
+    completed = look(0, entry(0, 1), entry(1, 2))
+    assert standing(completed, WAITS) == ()
+    went_on = look(0, entry(0, 1, done=True), entry(1, 2), entry(2, 1, group="0", done=True))
+    assert standing(WAITS, went_on) == ()
+    another = Look(rank=0, process="process:box/9", rings=WAITS.rings, groups=WAITS.groups)
+    assert standing(another, WAITS) == ()
+
+
+@pytest.mark.invariant("joined.J2")
+def test_J2_who_has_not_entered_is_known_only_of_a_recorder_that_has_lost_nothing_of_the_group() -> None:
+    behind = look(1, entry(0, 1, done=True))
+    never = look(2)
+    (one,) = join([WAITS, behind, never], {0: standing(WAITS, WAITS)})
+    assert (one.description, one.sequence, one.absent, one.unseen) == ("dp", 2, (1, 2), ())
+    lost = look(2, entry(9000, 7, group="0", done=True), count=9001, whole=False)
+    (one,) = join([WAITS, behind, lost], {0: standing(WAITS, WAITS)})
+    assert (one.absent, one.unseen) == ((1,), (2,))
+    (one,) = join([WAITS], {0: standing(WAITS, WAITS)})
+    assert (one.absent, one.unseen) == ((), (1, 2))
+
+
+def test_who_is_in_it_or_past_it_is_not_absent() -> None:
+    past = look(1, entry(0, 1, done=True), entry(1, 2, done=True), entry(2, 3, done=True))
+    (one,) = join([WAITS, past], {0: standing(WAITS, WAITS)})
+    assert (one.passed, one.absent, one.unseen) == ((1,), (), (2,))
+
+
+def test_calls_that_differ_are_seen() -> None:
+    other = look(1, entry(0, 1, done=True), entry(1, 2, "broadcast"))
+    (one,) = join([WAITS, other], {0: standing(WAITS, WAITS), 1: standing(other, other)})
+    assert one.differs and sorted(one.entries) == [0, 1]
+    (one,) = join([WAITS, other], {0: standing(WAITS, WAITS)})
+    assert not one.differs

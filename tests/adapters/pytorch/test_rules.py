@@ -1,0 +1,165 @@
+"""Edges of the rules about collectives, on states built by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.analysis import VerdictState
+from livedbg.analysis.diagnosis import Finding
+from livedbg.model import Task, TaskState, ThreadState
+from livedbg.model import events as ev
+from tests.analysis.world import SECOND, World
+
+CALL = "task:collective/dp.1/6"
+
+
+class Job(World):
+    """Three ranks, processes 10 to 12, whose main threads have their numbers; ranks 0 and 1 wait in all_reduce #6."""
+
+    def __init__(self, *waiting: int, absent: str = "2", moved: str = "", age_s: float = 20) -> None:
+        super().__init__()
+        self.began_ns = self.now_ns
+        for rank in range(3):
+            self.process(10 + rank)
+            if rank != 2:
+                self.thread(10 + rank, pid=10 + rank, waits_in="pthread_cond_wait", timed=True)
+        self.call(CALL, absent=absent, moved=moved, waiting=waiting or (0, 1), age_s=age_s)
+
+    def call(self, name: str, *, absent: str, waiting: tuple[int, ...], moved: str = "", age_s: float = 20) -> None:
+        attributes = {
+            "group": "dp" if "dp" in name else "ep",
+            "in it": " ".join(map(str, waiting)),
+            "not in it": absent,
+        }
+        attributes |= {"moved since": moved, "ranks": "3"} | {
+            f"rank {rank}": f"process:box/{10 + rank}" for rank in range(3)
+        }
+        task = Task(
+            id=name,
+            system="pytorch",
+            name=f"all_reduce #{name.rpartition('/')[2]}",
+            state=TaskState.RUNNING,
+            since_wall_ns=10**18 + self.began_ns - int((age_s - 11) * SECOND),
+            attributes=attributes,
+        )
+        self.store.apply(ev.TasksSeen(tasks=(task,), **self.stamp()))
+        for rank in waiting:
+            self.waits(f"thread:box/{10 + rank}/{10 + rank}", name)
+
+    def missing(self, **thread: object) -> Finding:
+        """The one finding about a missing rank, once its main thread has been so for 11 s."""
+        self.thread(12, pid=12, **thread)  # type: ignore[arg-type]
+        return self.found("collective-missing")
+
+    def found(self, rule: str) -> Finding:
+        self.now_ns += 11 * SECOND
+        for thread in list(self.threads.values()):
+            self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))
+        self.store.apply(ev.Tick(**self.stamp()))
+        (one,) = [one for one in self.diagnosis().findings.values() if one.rule == rule]
+        return one
+
+
+@pytest.mark.invariant("rules_collectives.R1")
+def test_R1_a_missing_rank_is_a_stall_by_its_own_wait() -> None:
+    one = Job().missing(waits_in="Queue.get")
+    assert (one.state, one.roots) == (VerdictState.STALLED, ("thread:box/12/12",))
+    assert one.sentence == (
+        "Rank 2 of 3 has not entered all_reduce #6 of group dp: it waits in Queue.get() for 11 s; "
+        "ranks 0, 1 wait for it."
+    )
+
+
+@pytest.mark.invariant("rules_collectives.R1")
+@pytest.mark.parametrize(
+    ("thread", "state", "words"),
+    [
+        ({"waits_in": "sleep 600 s", "timed": True}, VerdictState.UNKNOWN, "and goes on by itself"),
+        ({"state": ThreadState.RUNNING}, VerdictState.RUNNING, "it computes"),
+        ({"state": ThreadState.STOPPED}, VerdictState.STALLED, "its process is stopped"),
+    ],
+)
+def test_R1_one_that_will_go_on_or_may_is_no_stall(thread: dict[str, object], state: VerdictState, words: str) -> None:
+    one = Job().missing(**thread)
+    assert one.state is state and words in one.sentence
+
+
+@pytest.mark.invariant("rules_collectives.R1")
+def test_R1_a_rank_that_goes_on_elsewhere_is_no_stall() -> None:
+    one = Job(moved="2").missing(waits_in="Queue.get")
+    assert one.state is VerdictState.UNKNOWN and "it goes on with other collectives" in one.sentence
+
+
+def test_a_rank_whose_process_has_ended() -> None:
+    job = Job()
+    job.thread(12, pid=12)
+    job.store.apply(ev.ProcessExited(id="process:box/12", status=-9, **job.stamp()))
+    assert "its process has ended" in job.found("collective-missing").sentence
+
+
+@pytest.mark.invariant("rules_collectives.R2")
+def test_R2_a_collective_that_nobody_waits_for_is_no_finding() -> None:
+    job = Job(0)
+    assert "rank 0 waits for it" in job.missing(waits_in="Queue.get").sentence
+    nobody = Job(0)
+    nobody.store.apply(ev.EdgesReplaced(scope="test", edges=(), **nobody.stamp()))
+    nobody.thread(12, pid=12, waits_in="Queue.get")
+    nobody.later(11 * SECOND)
+    assert not [one for one in nobody.diagnosis().findings.values() if one.rule.startswith("collective")]
+
+
+def test_a_young_collective_is_no_finding() -> None:
+    job = Job(age_s=5)
+    job.thread(12, pid=12, waits_in="Queue.get")
+    job.store.apply(ev.Tick(**job.stamp()))
+    assert not [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+
+
+def test_ranks_in_a_circle_over_two_groups() -> None:
+    job = Job()
+    job.thread(12, pid=12, waits_in="pthread_cond_wait", timed=True)
+    job.call("task:collective/ep.2/6", absent="0 1", waiting=(2,))
+    one = job.found("collective-order")
+    assert one.state is VerdictState.STALLED
+    assert one.sentence == (
+        "Ranks 0, 1 wait in all_reduce #6 of group dp; rank 2 is in all_reduce #6 of group ep: the groups are taken in "
+        "another order."
+    )
+    assert not [other for other in job.diagnosis().findings.values() if other.rule == "collective-missing"]
+
+
+def counted(*changes: int) -> World:
+    """Ranks that have each enqueued something so many times since they are watched."""
+    world = World()
+    for rank, times in enumerate(changes):
+        world.process(10 + rank)
+        world.thread(10 + rank, pid=10 + rank)
+        for value in range(times + 1):
+            world.store.apply(
+                ev.CounterSeen(entity=f"process:box/{10 + rank}", name=ENQUEUED, value=value, **world.stamp())
+            )
+    world.now_ns += 2 * SECOND
+    world.store.apply(ev.Tick(**world.stamp()))
+    return world
+
+
+@pytest.mark.invariant("rules_progress.P1")
+def test_P1_a_job_goes_on_only_if_all_its_ranks_do() -> None:
+    def rules(world: World) -> set[str]:
+        return {one.rule for one in world.diagnosis().findings.values()}
+
+    assert "collective-progress" in rules(counted(3, 1, 2))
+    assert "collective-progress" not in rules(counted(3, 0, 2))
+    assert "collective-progress" not in rules(counted(3))
+    old = counted(3, 1, 2)
+    old.now_ns += 10 * SECOND
+    old.store.apply(ev.Tick(**old.stamp()))
+    assert "collective-progress" not in rules(old)
+
+
+def test_lists_of_ranks() -> None:
+    assert rank_list([2]) == "rank 2"
+    assert rank_list([3, 0, 1]) == "ranks 0, 1, 3"
+    assert rank_list([0, 1, 2, 3, 4, 5, 9, 11, 12], start=True) == "Ranks 0-5, 9, 11, 12"

@@ -1,0 +1,144 @@
+"""`stacks --for` where the kernel refuses samples: Python functions from memory, and the refusal for others."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.samples.python_profile import _REST, PythonProfile, PythonSample
+from livedbg.cli.profiling import ProfileOptions, print_profile
+from livedbg.commands.time_limit import TimeLimit
+from livedbg.linux import procfs
+from livedbg.linux.abi import native_abi
+from livedbg.probes import clock_samples
+from livedbg.probes.perf_event import NoPerf
+from livedbg.session.adapter import Request
+from livedbg.session.hostinfo import check_target
+from livedbg.session.unwinders import no_unwinder
+from tests.conftest import Target, eventually, settled
+
+SPINS_AND_WAITS = """
+import os, threading
+def inner(n):
+    while True:
+        n = n * 3 % 1000003
+def spins():
+    inner(7)
+def waits():
+    os.read(os.pipe()[0], 1)
+threading.Thread(target=waits, daemon=True).start()
+print("READY", os.getpid(), flush=True)
+spins()
+"""
+
+
+@pytest.fixture
+def python(spawn: Callable[..., Target]) -> Target:
+    """A Python program with a thread that computes and one that waits."""
+    if sys.version_info >= (3, 14):
+        pytest.skip("the frames of this CPython are not read")
+    target = spawn([sys.executable, "-c", SPINS_AND_WAITS])
+    (other,) = (tid for tid in procfs.thread_ids(target.pid) if tid != target.pid)
+    eventually(lambda: reads(target.pid, other))
+    return target
+
+
+def reads(pid: int, tid: int) -> bool:
+    """Whether a thread is in read(2): before that it waits for the GIL, and runs in between."""
+    abi, call = native_abi(), procfs.blocked_syscall(pid, tid)
+    return abi is not None and isinstance(call, procfs.BlockedSyscall) and abi.syscalls.get(call.number) == "read"
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel takes no samples."""
+
+    def denied(*_: int) -> int:
+        raise NoPerf(errno.EACCES, "not allowed")
+
+    if no_unwinder(Request(host="box")) is not None:
+        pytest.skip("nothing that unwinds")
+    monkeypatch.setattr(clock_samples, "open_clock", denied)
+
+
+def profiled(pid: int, seconds: float) -> int:
+    """Print the profile of a process."""
+    request = Request(host="box", processes=(check_target(pid),), stacks="native")
+    return print_profile(request, ProfileOptions(seconds=seconds, as_json=True), TimeLimit(seconds + 200))
+
+
+@pytest.mark.usefixtures("refusing")
+def test_python_functions_are_read_from_memory_and_it_is_said(
+    python: Target, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds, profile, warning = 0.5, {"functions": []}, ""
+    while not profile["functions"] and seconds < 100:  # on a busy box it may not run in so short a time
+        assert profiled(python.pid, seconds) in (0, 3)
+        out, warning = capsys.readouterr()
+        profile = json.loads(out) if out else profile
+        seconds *= 3
+    names = {one["function"]: one for one in profile["functions"]}
+    assert {"inner", "spins"} <= names.keys() and "waits" not in names
+    assert names["inner"]["language"] == "python" and names["inner"]["line"] in (4, 5)
+    assert "Python functions are read from memory instead" in " ".join(warning.split())
+    assert procfs.status_fields(python.pid)["TracerPid"] == "0"
+
+
+@pytest.mark.usefixtures("refusing")
+def test_a_program_without_python_has_the_refusal(
+    build_target: Callable[..., Path], spawn: Callable[..., Target], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = spawn([build_target("stacks", "-O2", output="stacks-O2"), "2"])
+    settled(target.pid)
+    assert profiled(target.pid, 100.0) == 3
+    out, warning = capsys.readouterr()
+    assert not out and "No native stacks of running threads" in " ".join(warning.split())
+    assert "instead" not in warning
+
+
+@pytest.mark.invariant("samples_python_profile.P1")
+def test_P1_a_thread_that_waits_has_no_sample(python: Target) -> None:
+    threads = {tid: (python.pid, str(tid)) for tid in procfs.thread_ids(python.pid)}
+    seen: list[PythonSample] = []
+
+    def enough(samples: list[PythonSample]) -> None:
+        seen.extend(samples)
+        if any(one.python is not None and one.python.frames[0].function == "inner" for one in seen[19:]):
+            profile.stop()
+
+    profile = PythonProfile(threads, enough)
+    assert profile.run(200, 0.001) and len(threads) == 2
+    assert {one.thread for one in seen} == {str(python.pid)}
+    assert all(one.cpu_ns > 0 for one in seen)
+    assert len(seen) >= 20
+
+
+@pytest.mark.invariant("samples_python_profile.P2")
+def test_P2_it_rests_for_as_long_as_looking_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    own = {"s": 0.0}
+
+    def looks(_self: PythonProfile) -> list[PythonSample]:
+        own["s"] += 0.5
+        return []
+
+    profile = PythonProfile({os.getpid(): (os.getpid(), "one")}, lambda _: None)
+    monkeypatch.setattr("livedbg.adapters.samples.python_profile.PythonFrames.readable", True)
+    monkeypatch.setattr("livedbg.adapters.samples.python_profile.PythonFrames.refresh", lambda _self, _pids: None)
+    monkeypatch.setattr(PythonProfile, "_look", looks)
+    monkeypatch.setattr(time, "thread_time", lambda: own["s"])
+    monkeypatch.setattr(profile._stop, "wait", lambda s: (rests.append(s), profile.stop()))
+    assert profile.run(200, 0.01)
+    assert rests == [_REST * 0.5]
+
+
+def test_there_is_nothing_to_look_at_without_an_interpreter() -> None:
+    profile = PythonProfile({}, lambda _: None)
+    assert not profile.run(200, 0.01)

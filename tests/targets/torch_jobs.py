@@ -1,0 +1,229 @@
+"""Jobs of torch.distributed (gloo), started on request: `CASE RANKS` a line on standard input, the job's pid a line on
+standard output. A job is a parent and its ranks, forked here, because torch takes seconds to import; it is a session of
+its own, whose files are /dev/null."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass
+class Rank:
+    """What a case gets: who it is, two groups of all ranks that have gone four steps together, and a folder."""
+
+    rank: int
+    world: int
+    folder: Path
+    dp: dist.ProcessGroup
+    ep: dist.ProcessGroup
+
+    @property
+    def last(self) -> bool:
+        return self.rank == self.world - 1
+
+    def step(self, group: dist.ProcessGroup) -> None:
+        dist.all_reduce(torch.ones(8), group=group)
+
+
+def fetch_batch(batches: queue.Queue[object]) -> object:
+    return batches.get()
+
+
+def missing(me: Rank) -> None:
+    if me.last:
+        fetch_batch(queue.Queue())
+    me.step(me.dp)
+
+
+def fewer(me: Rank) -> None:
+    for _ in range(5 if me.last else 6):
+        me.step(me.dp)
+    dist.barrier()
+
+
+def swapped(me: Rank) -> None:
+    for group in (me.ep, me.dp) if me.last else (me.dp, me.ep):
+        me.step(group)
+
+
+def other_call(me: Rank) -> None:
+    if me.last:
+        dist.broadcast(torch.ones(8), 0, group=me.dp)
+    else:
+        me.step(me.dp)
+    dist.barrier()
+
+
+def stopped(me: Rank) -> None:
+    if me.last:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    me.step(me.dp)
+
+
+def sleeps(me: Rank) -> None:
+    if me.last:
+        time.sleep(3600)
+    me.step(me.dp)
+
+
+def except_block(me: Rank) -> None:
+    """One rank waits for a while before it tries again; the others know nothing of it."""
+    try:
+        if me.last:
+            raise ValueError("bad shard")
+        me.step(me.dp)
+    except ValueError:
+        time.sleep(3600)
+
+
+def joins(me: Rank) -> None:
+    """The main thread joins a thread that waits for a lock that nobody releases."""
+    if me.last:
+        lock = threading.Lock()
+        lock.acquire()
+        helper = threading.Thread(target=lock.acquire, name="prefetch", daemon=True)
+        helper.start()
+        helper.join()
+    me.step(me.dp)
+
+
+def fifo(me: Rank) -> None:
+    """Rank 0 opens its checkpoint for writing, and nobody reads it."""
+    if me.rank == 0:
+        (me.folder / "ckpt.fifo").open("wb")
+    dist.barrier()
+
+
+def loader(me: Rank) -> None:
+    """A worker of the last rank's DataLoader hangs."""
+
+    class Rows(torch.utils.data.Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 100
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            if index == 10 and me.last:
+                queue.Queue[None]().get()
+            return torch.zeros(2)
+
+    for _ in torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=1):
+        me.step(me.dp)
+
+
+def unfinished(me: Rank) -> None:
+    """Two ranks have enqueued a collective and wait for something else: only the third one waits for the last."""
+    work = dist.all_reduce(torch.ones(8), group=me.dp, async_op=True) if not me.last else None
+    if me.last or me.rank == 0:
+        fetch_batch(queue.Queue())
+    assert work is not None
+    work.wait()
+
+
+def computes(me: Rank) -> None:
+    """One rank works: the others wait for it, as they should."""
+    if me.last:
+        child = multiprocessing.get_context("fork").Process(target=_works)
+        child.start()
+        child.join()
+    me.step(me.dp)
+
+
+def _works() -> None:
+    rows = torch.ones(100, 100)
+    while True:
+        rows = (rows @ rows).clamp(0, 1)
+        Path("/dev/null").write_text(str(float(rows.sum())))
+
+
+def healthy(me: Rank) -> None:
+    while True:
+        me.step(me.dp)
+        time.sleep(0.02)
+
+
+def straggles(me: Rank) -> None:
+    """One rank is always late by seconds."""
+    while True:
+        if me.last:
+            time.sleep(3)
+        me.step(me.dp)
+
+
+def between_epochs(me: Rank) -> None:
+    """All sleep, and nobody waits for anybody."""
+    while True:
+        dist.barrier()
+        time.sleep(3600)
+
+
+CASES: dict[str, Callable[[Rank], None]] = {
+    case.__name__: case
+    for case in (
+        missing, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished,
+        computes, healthy, straggles, between_epochs,
+    )
+}  # fmt: skip
+
+
+def _rank(case: str, rank: int, world: int, folder: Path) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
+    everybody = list(range(world))
+    dp = dist.new_group(everybody, timedelta(hours=2), group_desc="dp")
+    ep = dist.new_group(everybody, timedelta(hours=2), group_desc="ep")
+    me = Rank(rank, world, folder, dp, ep)
+    for _ in range(4):
+        me.step(dp)
+        me.step(ep)
+    CASES[case](me)
+
+
+def _job(case: str, world: int) -> None:
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for file in range(3):
+        os.dup2(nothing, file)
+    folder = Path(tempfile.mkdtemp(prefix="livedbg-torch-"))
+    os.mkfifo(folder / "ckpt.fifo")
+    for rank in range(world):
+        if not os.fork():
+            try:
+                _rank(case, rank, world, folder)
+            finally:
+                os._exit(0)
+    while True:
+        os.wait()
+
+
+def main() -> None:
+    print("READY", flush=True)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        case, world = line.split()
+        pid = os.fork()
+        if not pid:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            try:
+                _job(case, int(world))
+            finally:
+                os._exit(0)
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    main()
