@@ -51,7 +51,9 @@ def until(
             return update
         if time.monotonic() > end:
             edges = "\n".join(f"{e.kind} {e.source} {e.target} {e.evidence}" for e in update.snapshot.edges.values())
-            raise AssertionError(f"did not become true; edges:\n{edges}\n{list(update.snapshot.statuses.values())}")
+            tasks = "\n".join(f"{t.id} {t.state} {t.attributes}" for t in update.snapshot.tasks.values())
+            statuses = list(update.snapshot.statuses.values())
+            raise AssertionError(f"did not become true; edges:\n{edges}\ntasks:\n{tasks}\n{statuses}")
         time.sleep(0.02)
 
 
