@@ -26,7 +26,11 @@ SYSTEM: Final = System(
         ),
         functions=(r"(?:at|c10d?|caffe2|torch)::",),
     ),
-    adapters={"collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter")},
+    adapters={
+        "collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter"),
+        "recorder-dumps": Lazy("livedbg.adapters.pytorch.recorder_dumps.adapter:RecorderDumpsAdapter"),
+    },
+    judges_diagnostics=("dump-.*",),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
     page="systems/pytorch.md",

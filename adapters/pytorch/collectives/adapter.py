@@ -245,7 +245,7 @@ def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -
         "not in it": _numbers(one.absent),
         "not seen": _numbers(one.unseen),
         "moved since": _numbers(rank for rank in one.absent if rank not in still),
-        "ranks": str(len(one.members)),
+        "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
     }
     if one.differs:
         for rank, entry in sorted(one.entries.items()):
