@@ -32,6 +32,7 @@ _MOST_RANKS: Final = 1 << 17
 
 
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
+_COUNTED: Final = 16  # bytes of a c10::intrusive_ptr_target before it: a table of functions, two counts of references
 _HEAD: Final = 96  # bytes of a c10d::ProcessGroup in which rank and size are
 _WORLD: Final = "0"  # name of the first group of all
 
@@ -113,7 +114,7 @@ def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) 
     if _WORLD not in groups:
         return None
     said = set()
-    for at in range(8, _HEAD - 8, 4):
+    for at in range(_COUNTED, _HEAD - 8, 4):
         ranks = set()
         for name, head in heads.items():
             if len(head) == _HEAD:
