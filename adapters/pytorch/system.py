@@ -37,6 +37,7 @@ SYSTEM: Final = System(
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
+    rank_in_memory=Lazy("livedbg.adapters.pytorch.collectives.groups:rank_in_memory"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
     no_logs=(".pt", ".pth", ".pt2"),

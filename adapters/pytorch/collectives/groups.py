@@ -20,9 +20,11 @@ from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.modules import module_variables
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
+from livedbg.linux.maps import parse_maps
 
-__all__ = ["Groups", "own_rank", "read_groups"]
+__all__ = ["Groups", "own_rank", "rank_in_memory", "read_groups"]
 
+_LIBRARY: Final = "/libtorch_cpu.so"
 _MODULE: Final = "torch.distributed.distributed_c10d"
 _NAMES: Final = "_pg_names"
 _RANKS: Final = "_pg_group_ranks"
@@ -63,6 +65,16 @@ def read_groups(pid: int) -> Groups:
         if len(found) == 2:
             return _groups(heap, found[_NAMES], found[_RANKS])
     return Groups()
+
+
+def rank_in_memory(pid: int) -> int | None:
+    """The global rank of a process that uses torch.distributed; None where that can't be read.
+
+    Raises:
+        OSError: gone, or not allowed, or it changes too fast.
+    """
+    uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
+    return read_groups(pid).rank if uses else None
 
 
 def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
