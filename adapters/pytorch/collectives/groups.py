@@ -20,9 +20,11 @@ from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.modules import module_variables
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
+from livedbg.linux.maps import parse_maps
 
-__all__ = ["Groups", "own_rank", "read_groups"]
+__all__ = ["Groups", "own_rank", "rank_in_memory", "read_groups"]
 
+_LIBRARY: Final = "/libtorch_cpu.so"
 _MODULE: Final = "torch.distributed.distributed_c10d"
 _NAMES: Final = "_pg_names"
 _RANKS: Final = "_pg_group_ranks"
@@ -30,6 +32,7 @@ _MOST_RANKS: Final = 1 << 17
 
 
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
+_COUNTED: Final = 16  # bytes of a c10::intrusive_ptr_target before it: a table of functions, two counts of references
 _HEAD: Final = 96  # bytes of a c10d::ProcessGroup in which rank and size are
 _WORLD: Final = "0"  # name of the first group of all
 
@@ -62,6 +65,16 @@ def read_groups(pid: int) -> Groups:
         if len(found) == 2:
             return _groups(heap, found[_NAMES], found[_RANKS])
     return Groups()
+
+
+def rank_in_memory(pid: int) -> int | None:
+    """The global rank of a process that uses torch.distributed; None where that can't be read.
+
+    Raises:
+        OSError: gone, or not allowed, or it changes too fast.
+    """
+    uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
+    return read_groups(pid).rank if uses else None
 
 
 def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
@@ -101,7 +114,7 @@ def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) 
     if _WORLD not in groups:
         return None
     said = set()
-    for at in range(8, _HEAD - 8, 4):
+    for at in range(_COUNTED, _HEAD - 8, 4):
         ranks = set()
         for name, head in heads.items():
             if len(head) == _HEAD:

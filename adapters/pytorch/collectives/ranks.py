@@ -70,7 +70,7 @@ class RankReader:
         names = {entry.group for ring in rings for entry in ring.entries}
         if not names <= self._groups.ranks.keys():
             self._read_groups(process)
-        rank = process.rank if process.rank is not None else self._groups.rank
+        rank = self._groups.rank if self._groups.rank is not None else process.rank
         if rank is None:
             return None
         look = Look(rank=rank, process=process.id, rings=rings, groups=self._groups.ranks)

@@ -11,7 +11,7 @@ from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import OUTSIDE, Process, Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "main_thread"]
+__all__ = ["Absence", "absence_of", "family_threads", "main_thread"]
 
 _HALTED = (ThreadState.STOPPED, ThreadState.TRACED)
 
@@ -54,7 +54,7 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     if known.state in _HALTED or main.state in _HALTED:
         return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
     thread = last_waited_for(main, state)
-    busy = progressing(_family(known, state), state)
+    busy = progressing(family_threads(known, state), state)
     if thread.state is ThreadState.RUNNING:
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
         return Absence(what, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
@@ -74,7 +74,7 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     return Absence(where, VerdictState.STALLED, thread.id)
 
 
-def _family(process: Process, state: RuleInput) -> list[Thread]:
+def family_threads(process: Process, state: RuleInput) -> list[Thread]:
     """The threads of a process and of its living descendants."""
     family = {process.pid}
     left = [one for one in state.snapshot.processes.values() if not one.exited and one.host == process.host]
