@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join, standing
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.model import (
@@ -73,6 +74,7 @@ class CollectivesAdapter(Adapter):
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
         self._counts: dict[str, int] = {}
+        self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
         self._said: dict[str, SourceStatus] = {}
@@ -135,6 +137,7 @@ class CollectivesAdapter(Adapter):
                 seen.append(rank)
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
+        seen = without_copies(seen, snapshot)
         if seen or self._tasks:
             self._number(seen, snapshot, context)
             self._count(seen, context)
@@ -166,8 +169,9 @@ class CollectivesAdapter(Adapter):
             looks = [rank.look for rank in job]
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
             still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
+            ended = self._ended.of(job, _meeting(job[0], snapshot), snapshot)
             for one in join(looks, stands):
-                task = _task(one, f"{number + 1}." if number else "", {look.rank: look for look in looks}, still)
+                task = _task(one, f"{number + 1}." if number else "", {look.rank: look for look in looks}, still, ended)
                 tasks[task.id] = task
                 edges += _edges(task.id, one, job, snapshot, context.request.host)
         self._before = {rank.look.process: rank.look for rank in seen}
@@ -236,14 +240,16 @@ def _threads(rank: RankSeen, host: str) -> list[str]:
     return [ids.thread(host, pid, tid) for tid in rank.threads.values()]
 
 
-def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -> Task:
+def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int], gone: dict[int, str]) -> Task:
     first = one.first
     group = one.description or one.group
+    ended = [rank for rank in one.unseen if rank in gone]
     attributes = {
         "group": group,
         "in it": _numbers((*one.entries, *one.passed)),
         "not in it": _numbers(one.absent),
-        "not seen": _numbers(one.unseen),
+        "not seen": _numbers(rank for rank in one.unseen if rank not in gone),
+        "ended": _numbers(ended),
         "moved since": _numbers(rank for rank in one.absent if rank not in still),
         "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
     }
@@ -256,6 +262,7 @@ def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -
         attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
     for rank in (*one.entries, *one.passed, *one.absent):
         attributes[f"rank {rank}"] = looks[rank].process
+    attributes |= {f"rank {rank}": gone[rank] for rank in ended}
     return Task(
         id=ids.collective(f"{prefix}{_key(group, one)}", one.sequence),
         system="pytorch",
