@@ -16,12 +16,11 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.cpython.heap import HeapReader
-from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.modules import module_variables
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
 
-__all__ = ["Groups", "own_rank", "read_groups"]
+__all__ = ["WORLD", "Groups", "own_rank", "read_groups"]
 
 _MODULE: Final = "torch.distributed.distributed_c10d"
 _NAMES: Final = "_pg_names"
@@ -31,7 +30,8 @@ _MOST_RANKS: Final = 1 << 17
 
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
 _HEAD: Final = 96  # bytes of a c10d::ProcessGroup in which rank and size are
-_WORLD: Final = "0"  # name of the first group of all
+WORLD: Final = "0"
+"""Name of the first group of all."""
 
 
 class Groups(Struct, frozen=True):
@@ -40,22 +40,23 @@ class Groups(Struct, frozen=True):
     Attributes:
         ranks: the global ranks of each group, by its name, in the order of their ranks in it.
         rank: the global rank of the process; None where it can't be told.
+        objects: the names of the groups by the addresses of their Python objects.
     """
 
     ranks: Mapping[str, tuple[int, ...]] = {}
     rank: int | None = None
+    objects: Mapping[int, str] = {}
 
 
-def read_groups(pid: int) -> Groups:
+def read_groups(reader: ThreadReader) -> Groups:
     """The process groups that a process is in; none where that can't be read.
+
+    Args:
+        reader: of the process.
 
     Raises:
         OSError: gone, or not allowed, or it changes too fast.
     """
-    interpreter = find_interpreter(pid)
-    if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
-        return Groups()
-    reader = ThreadReader(pid, interpreter)
     heap = HeapReader(reader.objects)
     for state in reader.interpreters():
         found = module_variables(heap, state, _MODULE, {_NAMES, _RANKS})
@@ -70,6 +71,7 @@ def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
     named = {group: heap.name(name) for group, name in heap.dict_items(names)}
     found = {}
     heads = {}
+    objects = {}
     for group, members in heap.dict_items(ranks):
         name = named.get(group, "")
         if not name or heap.type_name(members) != "dict":
@@ -79,7 +81,8 @@ def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
         if numbers and sorted(numbers) == list(range(len(pairs))):
             found[name] = tuple(numbers[place] for place in sorted(numbers))
             heads[name] = _head(heap, group)
-    return Groups(found, own_rank(found, heads))
+            objects[group] = name
+    return Groups(found, own_rank(found, heads), objects)
 
 
 def _head(heap: HeapReader, group: int) -> bytes:
@@ -98,7 +101,7 @@ def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) 
         groups: ranks by the group's name.
         heads: the first bytes of each group's C++ object.
     """
-    if _WORLD not in groups:
+    if WORLD not in groups:
         return None
     said = set()
     for at in range(8, _HEAD - 8, 4):

@@ -66,6 +66,18 @@ def report_when(pid: int, true: Callable[[dict[str, Any]], object], deadline_s: 
         time.sleep(0.2)
 
 
+def sentence(said: dict[str, Any]) -> str:
+    text: str = said["verdict"]["sentence"]
+    return text
+
+
+def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
+    """The report of a job that hangs, once its verdict has these words."""
+    said = report_when(pid, lambda one: all(word in one["verdict"]["sentence"] for word in words))
+    assert (said["verdict"]["state"], said["exit"]) == (state, 10 if state == "stalled" else 5), said["verdict"]
+    return said
+
+
 def line_of(words: str, program: Path = PROGRAM) -> int:
     """The number of the line of the program with these words."""
     return next(number for number, line in enumerate(program.read_text().splitlines(), 1) if words in line)
