@@ -73,7 +73,12 @@ _RUNTIMES: Final = (
         "mysql -e 'show engine innodb status; show full processlist'",
         program=r"mariadbd|mysqld",
     ),
-    UnseenRuntime("greenlets", "greenlets that wait", "livedbg stacks {pid}", files=r"/_greenlet[^/]*\.so$"),
+    UnseenRuntime(
+        "greenlets",
+        "which of their waits end by themselves",
+        "livedbg stacks {pid}",
+        files=r"/_greenlet[^/]*\.so$",
+    ),
 )
 
 _GO_RUNTIME: Final = UnseenRuntime(

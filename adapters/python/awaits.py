@@ -28,7 +28,7 @@ __all__ = ["Await", "HeldLock", "awaited", "held_locks_of", "user_frame"]
 _MOST: Final = 2_000
 _LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/asyncio/")
 _NOT_THE_USERS: Final = re.compile(
-    r"/lib(?:64)?/python3[^/]*/(?:asyncio/|contextlib\.py$)|/(?:site|dist)-packages/(?:trio|anyio)/"
+    r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|/(?:site|dist)-packages/(?:trio|anyio|gevent)/"
 )
 _KINDS: Final = {"Lock": "pylock", "Semaphore": "sem", "BoundedSemaphore": "sem", "Event": "cond", "Condition": "cond"}
 _QUEUES: Final = frozenset({"Queue", "LifoQueue", "PriorityQueue"})
@@ -72,7 +72,7 @@ class HeldLock(NamedTuple):
 
 
 def user_frame(frames: tuple[CoroutineFrame, ...]) -> CoroutineFrame | None:
-    """The innermost coroutine that is not of asyncio, trio or anyio."""
+    """The innermost coroutine that is not of Python's library, trio, anyio or gevent."""
     users = (frame for frame in frames if _NOT_THE_USERS.search(frame.code.file) is None)
     return next(users, frames[-1] if frames else None)
 

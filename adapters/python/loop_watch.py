@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 
+from livedbg.adapters.python.greenlet_loops import is_hub_run
 from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.adapters.python.loop_state import LoopState, TaskNames
 from livedbg.adapters.python.loops import sample_loops
@@ -24,6 +25,7 @@ from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.trio_loops import is_trio_step
 from livedbg.cpython.event_loops import MOST_TASKS, LoopTask
+from livedbg.cpython.greenlets import GreenletReader
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
 from livedbg.linux.procfs import BlockedSyscall
@@ -45,10 +47,10 @@ _OTHERS: Final = (
     "{what} is loaded: livedbg doesn't read its tasks, so a deadlock between them is not seen. "
     "A task dump of the program's own would tell ({dump})."
 )
-_DUMPS: Final = {"trio": "trio's instruments", "gevent": "gevent.util.print_run_info", "curio": "curio's monitor"}
-_CUT: Final = f"More than {MOST_TASKS:,} asyncio tasks: the others are not seen."
-_FULL: Final = f"More than {MOST_PUBLISHED:,} asyncio tasks have come and gone: new ones are not shown any more."
-_UNREADABLE: Final = "asyncio's tasks can't be read, because they change while they are read."
+_DUMPS: Final = {"trio": "trio's instruments", "greenlet": "gevent.util.print_run_info", "curio": "curio's monitor"}
+_CUT: Final = f"More than {MOST_TASKS:,} tasks of event loops, or much memory: the others are not seen."
+_FULL: Final = f"More than {MOST_PUBLISHED:,} tasks have come and gone: new ones are not shown any more."
+_UNREADABLE: Final = "The tasks of event loops can't be read, because they change while they are read."
 
 
 class LoopReading(NamedTuple):
@@ -78,6 +80,7 @@ class LoopWatch:
         layout = process.interpreter.layout
         self._heap = HeapReader(reader.objects) if reader is not None and layout is not None and layout.tasks else None
         self._modules = LoopModules(self._heap) if self._heap is not None else None
+        self._greenlets = GreenletReader(self._heap, reader) if self._heap is not None and reader is not None else None
         self._peers = Peers(process.pid)
         self._places: dict[str, object] = {}
         self._tasks: dict[str, Task] = {}
@@ -95,10 +98,10 @@ class LoopWatch:
             OSError: gone, or it changes too fast.
         """
         reader = self._process.reader
-        if self._heap is None or self._modules is None or reader is None:
+        if self._heap is None or self._modules is None or reader is None or self._greenlets is None:
             return None
         before = self._process.calls()
-        sample = self._settled(sample_loops(reader, self._heap, self._modules))
+        sample = self._settled(sample_loops(reader, self._heap, self._modules, self._greenlets))
         after = self._process.calls()
         blocked = set()
         for loop in sample.callbacks:
@@ -206,6 +209,7 @@ class LoopWatch:
         found = {
             "asyncio": any(frame.code.name == _RUN_ONCE for frame in frames),
             "trio": any(is_trio_step(frame) for frame in frames),
+            "gevent": any(is_hub_run(frame) for frame in frames),
         }
         what = " and ".join(name for name, runs in found.items() if runs)
         if what:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.adapters.python.awaits import Await, HeldLock, awaited, held_locks_of
+from livedbg.adapters.python.greenlet_loops import GREENLET, read_all_greenlets
 from livedbg.adapters.python.loop_sample import LoopSample, joined, of_steady
 from livedbg.adapters.python.lost_futures import lost_futures
 from livedbg.adapters.python.trio_loops import is_trio_step, read_all_trio, threads_of_trio
@@ -28,6 +29,7 @@ from livedbg.cpython.event_loops import (
     is_future,
     read_loops,
 )
+from livedbg.cpython.greenlets import GreenletReader, is_known
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
 from livedbg.cpython.objects import is_pointer
@@ -42,7 +44,7 @@ _RUN_ONCE: Final = "BaseEventLoop._run_once"
 _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
-def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules) -> LoopSample:
+def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, greenlets: GreenletReader) -> LoopSample:
     """Sample the event loops of a process.
 
     Raises:
@@ -52,6 +54,8 @@ def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules) -
     awaits: dict[int, Await] = {}
     held: dict[int, list[tuple[int, HeldLock]]] = {}
     contexts: list[int] = []
+    roots: list[int] = []
+    others = set[str]()
     for interpreter in reader.interpreters():
         names = modules.names(interpreter)
         loops = read_loops(heap, names) if names else EventLoops()
@@ -59,25 +63,32 @@ def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules) -
             _read(heap, task, awaits, held)
         found.append(confirmed(heap, names, loops) if loops.tasks else loops)
         contexts += [names[CONTEXT]] if CONTEXT in names else []
+        if GREENLET in names:
+            if is_known(heap.objects.text(names.get("__version__", 0))):
+                roots.append(names[GREENLET])
+            else:
+                others.add(GREENLET)
+    others |= modules.others
     own = joined(found)
-    if not own.tasks and not contexts:
-        return LoopSample(others=modules.others)
+    if not own.tasks and not contexts and not roots:
+        return LoopSample(others=frozenset(others))
     steady = {task.address for task in own.tasks if task.steady}
     trio = read_all_trio(heap, contexts)
     threads = reader.threads()
     of_trio, unread = threads_of_trio(trio.loops, threads)
-    whole = joined((own, of_trio))
+    of_loops = joined((own, of_trio))
+    light = read_all_greenlets(heap, greenlets, roots, reader.threads)
     timed = _timed(heap, own, awaits)
     unsure = timed | (awaits.keys() - steady)
     return LoopSample(
-        loops=whole,
-        awaits={task: what for task, what in awaits.items() if task in steady} | dict(trio.awaits),
-        held=of_steady(held, steady) | dict(trio.held),
-        timed=timed | trio.timed,
-        due=_due(heap, own) | trio.due,
-        callbacks=_callbacks(whole.loops.values(), threads),
+        loops=joined((of_loops, light.loops)),
+        awaits={task: what for task, what in awaits.items() if task in steady} | dict(trio.awaits) | dict(light.awaits),
+        held=of_steady(held, steady) | dict(trio.held) | dict(light.held),
+        timed=timed | trio.timed | light.timed,
+        due=_due(heap, own) | trio.due | light.due,
+        callbacks=_callbacks(of_loops.loops.values(), threads) | dict(light.callbacks),
         lost=lost_futures(heap, own.tasks, awaits, unsure),
-        others=modules.others | ({"trio"} if unread else set()),
+        others=frozenset(others | ({"trio"} if unread else set())),
     )
 
 

@@ -1,8 +1,8 @@
-"""Futures that nothing but the tasks that await them refers to: nobody is left who could complete them.
+"""Futures that nothing but the tasks that await them refers to: only a weak reference could still complete them.
 
 Every way to complete a future needs a reference to it: a task, callback, timer, handle or thread that has it, and a C
 extension too, counts in its `ob_refcnt`. Where all references are found in the tasks that wait for it, and in those
-that wait for these, nobody else has one. Only a weak reference could lead to it besides.
+that wait for these, nobody else has one. Weak references are not seen.
 
 Invariants:
     lost_futures.R1. A future is lost only if each of its references was found in a suspended task that waits for it,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from livedbg.linux.sockets import Socket, SocketTable
 
 __all__ = ["Peers"]
 
+_TRIES: Final = 3
+
 
 class Peers:
-    """Names of the sockets of one process; each is looked up once.
+    """Names of the sockets of one process; each is looked up once, or three times where it is not in the kernel's list:
+    a list that changes while it is read lacks some.
 
     Args:
         pid: the process.
@@ -20,6 +24,7 @@ class Peers:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._known: dict[str, str] = {}
+        self._missed: dict[str, int] = {}
 
     def of(self, descriptors: Iterable[int]) -> dict[int, str]:
         """Descriptors -> `a socket to 10.0.0.2:443`; without those that are no sockets. Blocking."""
@@ -31,15 +36,21 @@ class Peers:
                 continue
             if link.startswith("socket:["):
                 links[number] = link
-        if links.values() - self._known.keys():
+        new = {link for link in links.values() if link not in self._known and self._missed.get(link, 0) < _TRIES}
+        if new:
             table = SocketTable(self._pid)
-            self._known = {link: _named(table.get(int(link[8:-1]))) for link in links.values()}
-        return {number: self._known[link] for number, link in links.items()}
+            for link in new:
+                found = table.get(int(link[8:-1]))
+                if found is not None:
+                    self._known[link] = _named(found)
+                else:
+                    self._missed[link] = self._missed.get(link, 0) + 1
+        self._known = {link: name for link, name in self._known.items() if link in links.values()}
+        self._missed = {link: count for link, count in self._missed.items() if link in links.values()}
+        return {number: self._known.get(link, "a socket") for number, link in links.items()}
 
 
-def _named(found: Socket | None) -> str:
-    if found is None:
-        return "a socket"
+def _named(found: Socket) -> str:
     if found.remote:
         return f"a socket to {found.remote}"
     if found.listening:

@@ -79,7 +79,8 @@ def command(
 ) -> int:
     """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
-    The tasks of event loops (asyncio, trio) follow, each with the coroutines that it is in and what it awaits.
+    The tasks of event loops (asyncio, trio) and greenlets follow, each with the coroutines or functions that it
+    is in and what it awaits.
 
     No thread is stopped. Running threads are sampled by the kernel's clock. Where the kernel does not allow that
     (`livedbg doctor` tells), a running thread shows Python frames only; `--glance` then stops each running thread for

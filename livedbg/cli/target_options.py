@@ -27,6 +27,7 @@ class TargetOptions(Struct, frozen=True):
     targets: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     tree: bool = True
+    all_ranks: bool = False
     interval: float = 0.5
     local_variables: bool = False
     native: bool = True
@@ -49,7 +50,7 @@ class TargetOptions(Struct, frozen=True):
         for path in self.logs:
             if not any(sign in path for sign in "*?[") and not Path(path).exists():
                 raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
-        return TargetOptions(**{**_fields(self), "found": resolve(self.targets)})
+        return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})
 
     def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
         """The request of a session."""
@@ -86,6 +87,7 @@ def target_options(command: Command) -> Callable[..., Any]:
     @click.argument("targets", nargs=-1, metavar="[TARGET]...")
     @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; repeatable.")
     @click.option("--tree/--no-tree", default=True, show_default=True, help="Include child processes.")
+    @click.option("--all-ranks", is_flag=True, help="Include all ranks on this host of the job of each TARGET.")
     @click.option(
         "--interval",
         type=click.FloatRange(0.05, 60),
@@ -111,6 +113,7 @@ def target_options(command: Command) -> Callable[..., Any]:
             targets=given.pop("targets"),
             logs=given.pop("logs"),
             tree=given.pop("tree"),
+            all_ranks=given.pop("all_ranks"),
             interval=given.pop("interval"),
             local_variables=given.pop("local_variables"),
             native=given.pop("native"),

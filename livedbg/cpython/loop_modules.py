@@ -1,4 +1,4 @@
-"""Where a process keeps its event loops: what `sys.modules` of each interpreter has of asyncio and trio."""
+"""Where a process keeps its event loops: what `sys.modules` of each interpreter has of asyncio, trio and greenlet."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _MOST_MODULES: Final = 50_000
 _WANTED: Final = {
     "asyncio.tasks": frozenset({"_all_tasks", "_scheduled_tasks", "_eager_tasks", "_current_tasks"}),
     "trio._core._run": frozenset({"GLOBAL_RUN_CONTEXT"}),
+    "greenlet": frozenset({"greenlet", "__version__"}),
 }
-_OTHERS: Final = {"gevent.hub": "gevent", "curio.kernel": "curio"}
+_OTHERS: Final = {"curio.kernel": "curio"}
 
 
 class LoopModules:

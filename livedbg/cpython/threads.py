@@ -141,7 +141,8 @@ class ThreadReader:
             frame_at = {
                 address: _word(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None
             }
-        self._read_frames(found, frame_at)
+        for address, frames in self.frames_from(frame_at).items():
+            found[address].frames = frames
         return list(found.values())
 
     def states(self) -> dict[int, int]:
@@ -188,24 +189,30 @@ class ThreadReader:
         except OSError:
             return 0
 
-    def _read_frames(self, threads: dict[int, PyThread], frame_at: dict[int, int]) -> None:
-        """Follow all the threads' frames, one level at a time."""
+    def frames_from(self, frame_at: dict[int, int]) -> dict[int, list[PyFrame]]:
+        """The frames that begin with some innermost ones, given by any keys, innermost first; one level at a time.
+
+        Raises:
+            OSError: the process is gone.
+        """
         at = self.layout.frame
+        found: dict[int, list[PyFrame]] = {key: [] for key in frame_at}
         for _ in range(_MOST_FRAMES):
-            level = [(thread, frame) for thread, frame in frame_at.items() if is_pointer(frame)]
+            level = [(key, frame) for key, frame in frame_at.items() if is_pointer(frame)]
             if not level:
-                return
+                break
             data = memory.read_many(self.pid, [(frame, at.size + 8 * _SLOTS_AHEAD) for _, frame in level])
             frame_at = {}
-            for (thread, address), head in zip(level, data, strict=True):
+            for (key, address), head in zip(level, data, strict=True):
                 if head is None:  # at the end of a mapping
                     (head,) = memory.read_many(self.pid, [(address, at.size)])  # noqa: PLW2901
                     if head is None:
                         continue
-                frame_at[thread] = _word(head, at.previous)
+                frame_at[key] = _word(head, at.previous)
                 frame = self._frame(address, head)
                 if frame is not None:
-                    threads[thread].frames.append(frame)
+                    found[key].append(frame)
+        return found
 
     def _frame(self, address: int, head: bytes) -> PyFrame | None:
         at = self.layout.frame

@@ -387,13 +387,34 @@ class ElfFile:
         if not wanted:
             return {}
         found = {}
-        for at, _, _, section, address, length in self._entries(*table):
-            name = wanted.get(at)
-            if name is not None and section != _SHN_UNDEF:
-                found[name] = Symbol(name, address, length)
+        for entry in self._entries_named(list(wanted), *table):
+            at, _, _, section, address, length = entry
+            if section != _SHN_UNDEF:
+                found[wanted[at]] = Symbol(wanted[at], address, length)
                 if len(found) == len(names):
                     break
         return found
+
+    def _entries_named(
+        self, names: Sequence[int], start: int, size: int
+    ) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """The whole entries of a symbol table whose names are at some places: found by their bytes, as a large library
+        has a million others."""
+        needles = [at.to_bytes(4, "little") for at in names if at < 1 << 32]
+        left = b""
+        for piece in self._data.pieces(start, size):
+            data = left + piece
+            whole = len(data) // _SYMBOL.size * _SYMBOL.size
+            places: set[int] = set()
+            for needle in needles:
+                at = data.find(needle, 0, whole)
+                while at >= 0:
+                    if at % _SYMBOL.size == 0:
+                        places.add(at)
+                    at = data.find(needle, at + 1, whole)
+            for place in sorted(places):
+                yield _SYMBOL.unpack_from(data, place)
+            left = data[whole:]
 
     def _entries(self, start: int, size: int) -> Iterator[tuple[int, int, int, int, int, int]]:
         """The whole entries of a symbol table, as far as the file has them."""

@@ -55,6 +55,8 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
         start_ticks: start time in clock ticks since boot (/proc/PID/stat field 22); with the pid
             it identifies the process (pid reuse).
         start_wall_ns: the same on the wall clock.
+        rank: its number in its job.
+        rank_by: what says so, where that is not its environment; from events of its own.
         environment: the few variables that analyses and panels use (RANK and its like), never secrets.
         target: whether it is one of the job; False for others that hold what a target waits for.
         named: the user named it; False for those that were found through one.
@@ -70,6 +72,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_ticks: int | None = None
     start_wall_ns: int | None = None
     rank: int | None = None
+    rank_by: str = ""
     exe: str | None = None
     command: tuple[str, ...] = ()
     cwd: str | None = None

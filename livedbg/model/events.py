@@ -61,6 +61,7 @@ __all__ = [
     "LogsSeen",
     "ProcessExited",
     "ProcessSeen",
+    "RanksSeen",
     "ResourcesSeen",
     "SamplesSeen",
     "StacksSeen",
@@ -102,9 +103,21 @@ class Tick(EventBase, frozen=True, tag="tick"):
 
 
 class ProcessSeen(EventBase, frozen=True, tag="process"):
-    """A process is there, or something about it changed. Replaces what was known of it."""
+    """A process is there, or something about it changed. Replaces what was known of it but its rank by `RanksSeen`."""
 
     process: Process
+
+
+class RanksSeen(EventBase, frozen=True, tag="ranks"):
+    """The ranks of processes as their runtime has them: these go before what their environment says. Unknown processes
+    get none.
+
+    Attributes:
+        by: what says so.
+    """
+
+    ranks: dict[str, int]
+    by: str
 
 
 class ProcessExited(EventBase, frozen=True, tag="process-exited"):
@@ -305,6 +318,7 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
 Event: TypeAlias = (
     Tick
     | ProcessSeen
+    | RanksSeen
     | ProcessExited
     | ThreadsSeen
     | ThreadsExited

@@ -235,7 +235,9 @@ class System(Struct, frozen=True, kw_only=True):
         debuggers: programs that can stand in for a gdb, where there is none.
         commands: its commands.
         examples: further examples for the help of other commands, by the command's name.
-        launchers: programs that start a job's processes: `NAME:PID` on a command line is such a process and its tree.
+        rank_in_memory: takes the pid of a process; gives its rank in its job, where the runtime in it knows that, else
+            None. It may raise OSError. Asked where the environment tells no rank (`--all-ranks`).
+        launchers: programs that start a job's processes: `NAME:PID` on a command line is the job of such a process.
         demos: its demos.
         page: its page in docs, relative to `docs/`.
     """
@@ -277,6 +279,7 @@ class System(Struct, frozen=True, kw_only=True):
     debuggers: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     examples: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    rank_in_memory: Lazy[Callable[[int], int | None]] | None = None
     launchers: tuple[str, ...] = ()
     demos: tuple[Demo, ...] = ()
     page: str = ""

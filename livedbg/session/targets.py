@@ -12,6 +12,7 @@ from msgspec import Struct
 from livedbg.model.errors import TargetError, TargetGone, UsageError
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.hostinfo import check_target, find_by_name
+from livedbg.session.jobs import ranks_of_job
 from livedbg.session.systems import systems
 from livedbg.text.shell import shell_word
 
@@ -32,11 +33,13 @@ class Targets(Struct, frozen=True):
     problems: tuple[TargetError, ...] = ()
 
 
-def resolve(words: Sequence[str]) -> Targets:
+def resolve(words: Sequence[str], *, all_ranks: bool = False) -> Targets:
     """The processes behind the TARGETs of a command line.
 
     Args:
-        words: `PID`, `NAME` (of exactly one process), or `LAUNCHER:PID` (its whole tree; `System.launchers`).
+        words: `PID`, `NAME` (of exactly one process), or `LAUNCHER:PID` (all local ranks of that process's job, and its
+            whole tree; `System.launchers`).
+        all_ranks: each of them stands for all local ranks of its job.
 
     Raises:
         UsageError: a name that fits several processes, or a form of target that this version can't do.
@@ -47,19 +50,36 @@ def resolve(words: Sequence[str]) -> Targets:
     processes: dict[int, TargetProcess] = {}
     problems: list[TargetError] = []
     for word in words:
-        pid = _pid(word)
-        try:
-            target = check_target(pid)
-        except TargetError as error:
-            if error.code in _HOPELESS:
-                raise
-            target = check_target(pid, partial=True)
-            problems.append(error)
-        processes[target.pid] = target
+        named = _checked(_pid(word), problems)
+        processes[named.pid] = named
+        launched = word.partition(":")[0] in _launchers() and ":" in word
+        if all_ranks or launched:
+            ranks = ranks_of_job(named.pid)
+            if not ranks and not launched:
+                raise UsageError(
+                    f"No rank is known of process {named.pid}, nor of processes beside it or below it.",
+                    "name the process that launched the job: its child processes are included",
+                    "no-ranks",
+                )
+            if launched and named.pid not in ranks:
+                ranks.append(named.pid)
+            processes.pop(named.pid)
+            for rank in ranks:
+                processes.setdefault(rank, _checked(rank, problems))
     return Targets(tuple(processes.values()), tuple(problems))
 
 
 _HOPELESS: Final = {"gone", "zombie", "kernel-thread", "hidepid"}
+
+
+def _checked(pid: int, problems: list[TargetError]) -> TargetProcess:
+    try:
+        return check_target(pid)
+    except TargetError as error:
+        if error.code in _HOPELESS:
+            raise
+        problems.append(error)
+        return check_target(pid, partial=True)
 
 
 def _launchers() -> list[str]:

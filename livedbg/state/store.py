@@ -99,6 +99,7 @@ class Store:
         self._folds: dict[type[Any], Callable[[Any], None]] = {
             ev.Tick: lambda _event: None,
             ev.ProcessSeen: self._process_seen,
+            ev.RanksSeen: self._ranks_seen,
             ev.ProcessExited: self._process_exited,
             ev.ThreadsSeen: self._threads_seen,
             ev.ThreadsExited: self._threads_exited,
@@ -227,8 +228,17 @@ class Store:
         process = event.process
         if known is not None and known.exited and known.start_ticks == process.start_ticks is not None:
             process = msgspec.structs.replace(process, exited=True, exit_status=known.exit_status)  # of before its end
+        if known is not None and known.rank_by and not process.rank_by and _same_program(known, process):
+            process = msgspec.structs.replace(process, rank=known.rank, rank_by=known.rank_by)
         self._dirty("processes")[process.id] = process
         self._forget_surplus(process)
+
+    def _ranks_seen(self, event: ev.RanksSeen) -> None:
+        processes = self._dirty("processes")
+        for name, rank in event.ranks.items():
+            known = processes.get(name)
+            if known is not None:
+                processes[name] = msgspec.structs.replace(known, rank=rank, rank_by=event.by)
 
     def _process_exited(self, event: ev.ProcessExited) -> None:
         known = self._tables["processes"].get(event.id)
@@ -445,3 +455,7 @@ class Store:
     def _status_seen(self, event: ev.StatusSeen) -> None:
         status = event.status
         self._dirty("statuses")[StatusKey(status.source, status.target, status.code)] = status
+
+
+def _same_program(before: Process, now: Process) -> bool:
+    return (before.start_ticks, before.exe) == (now.start_ticks, now.exe)

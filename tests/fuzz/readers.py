@@ -37,6 +37,8 @@ from livedbg.adapters.nvfuser.dumps.segments import parse_segments
 from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
 from livedbg.adapters.nvfuser.trace_files import TraceWatch
 from livedbg.adapters.python import pyspy
+from livedbg.adapters.pytorch.recorder_dumps.compared import compare
+from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, read_dump
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.records import parse_line
 from livedbg.linux import file_locks, procfs, ranks, sockets
@@ -495,6 +497,11 @@ _LOG_SEEDS = (
 )
 
 READERS: Final[dict[str, Reader]] = {
+    "Flight Recorder dump": Reader(
+        lambda data, folder: compare([read_dump(_written(data, folder, "trace_rank_2"))]),
+        _files("pytorch/*/*"),
+        (BadDump,),
+    ),
     "proc stat": Reader(lambda data, _: procfs.parse_stat(data), _texts(_STAT), (ValueError, IndexError)),
     "proc syscall": Reader(
         lambda data, _: procfs.parse_syscall(data),

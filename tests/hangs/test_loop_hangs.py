@@ -13,9 +13,10 @@ import pytest
 
 from tests.cli.zygote import run_livedbg
 from tests.conftest import TARGETS, Target
-from tests.cpython.interpreters import interpreters, label
+from tests.cpython.interpreters import gevent_environment, gevent_interpreters, interpreters, label
 
 PROGRAM = TARGETS / "py_asyncio.py"
+GEVENT = TARGETS / "py_gevent.py"
 TRIO = TARGETS / "py_trio.py"
 KNOWN = interpreters("3.12", "3.13")
 
@@ -56,6 +57,15 @@ def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None
     where = f"is blocked in Event.wait in call_that_blocks (py_asyncio.py:{line_of('# blocks the loop')})"
     assert where in said["verdict"]["sentence"]
     assert "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
+    chief = next(one for one in said["findings"] if one["rule"] == "loop-blocked")
+    assert [one.rpartition("/")[2] for one in chief["entities"]][1:2] == ["culprit"]
+
+
+@pytest.mark.parametrize("python", gevent_interpreters(), ids=label)
+def test_a_blocked_hub_of_gevent(python: str, spawn: Callable[..., Target]) -> None:
+    said = report_when(spawn([python, str(GEVENT), "blocked"], env=gevent_environment(python)), "stalled")
+    where = f"is blocked in Event.wait in call_that_blocks (py_gevent.py:{line_of('# blocks the hub', GEVENT)})"
+    assert where in said["verdict"]["sentence"] and "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
     chief = next(one for one in said["findings"] if one["rule"] == "loop-blocked")
     assert [one.rpartition("/")[2] for one in chief["entities"]][1:2] == ["culprit"]
 

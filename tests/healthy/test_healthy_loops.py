@@ -15,7 +15,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 from tests.conftest import TARGETS, Target
-from tests.cpython.interpreters import PURE, interpreters, label
+from tests.cpython.interpreters import PURE, gevent_environment, gevent_interpreters, interpreters, label
 
 _BAD: Final = {VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED}
 _SAMPLES: Final = 3
@@ -45,6 +45,16 @@ HEALTHY_TRIO: Final = {
     "crossed-with-stopper": "left",
 }
 """The same of trio."""
+HEALTHY_GEVENT: Final = {
+    "server": "client",
+    "many": "worker-0",
+    "all-waits": "locks",
+    "threads": "other-0",
+    "crossed-with-timeout": "left",
+    "crossed": "left",  # stuck, which can't be told from the one with a time limit
+}
+"""The same of gevent."""
+_WORDS: Final = {"asyncio": HEALTHY, "trio": HEALTHY_TRIO, "gevent": HEALTHY_GEVENT}
 
 
 @pytest.mark.parametrize(
@@ -52,11 +62,13 @@ HEALTHY_TRIO: Final = {
     [
         *(pytest.param("asyncio", python, id=f"asyncio-{label(python)}") for python in interpreters("3.12", "3.13")),
         pytest.param("trio", sys.executable, id="trio"),
+        *(pytest.param("gevent", python, id=f"gevent-{label(python)}") for python in gevent_interpreters()),
     ],
 )
 def test_no_healthy_event_loop_is_called_stuck(runtime: str, python: str, spawn: Callable[..., Target]) -> None:
-    healthy = HEALTHY if runtime == "asyncio" else HEALTHY_TRIO
-    targets = [spawn([python, str(TARGETS / f"py_{runtime}.py"), word], env=PURE) for word in healthy]
+    healthy = _WORDS[runtime]
+    env = gevent_environment(python) if runtime == "gevent" else PURE
+    targets = [spawn([python, str(TARGETS / f"py_{runtime}.py"), word], env=env) for word in healthy]
     tasks = [f"task:{runtime}/box/{target.pid}/{name}" for target, name in zip(targets, healthy.values(), strict=True)]
     processes = tuple(TargetProcess(target.pid) for target in targets)
     view = LiveView(Request(host="box", processes=processes, stacks="none", interval_s=0.5, read_only=True))

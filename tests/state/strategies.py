@@ -212,6 +212,9 @@ def _event(kind: type[Any], **fields: st.SearchStrategy[Any]) -> st.SearchStrate
 events: st.SearchStrategy[ev.Event] = st.one_of(
     _event(ev.Tick),
     _event(ev.ProcessSeen, process=processes),
+    _event(
+        ev.RanksSeen, ranks=st.dictionaries(st.sampled_from(PROCESSES), st.integers(0, 9), max_size=3), by=st.just("a")
+    ),
     _event(ev.ProcessExited, id=st.sampled_from(PROCESSES), status=st.none() | st.integers(-15, 5)),
     _event(ev.ThreadsSeen, threads=_several(threads)),
     _event(ev.ThreadsExited, ids=_several(st.sampled_from(THREADS))),

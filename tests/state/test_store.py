@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from livedbg.model import (
     Edge,
@@ -196,6 +197,27 @@ def test_a_thread_keeps_its_role_until_it_is_taken_back_or_the_thread_is_another
     store.apply(ev.ThreadsExited(ids=(THREAD,), **at(7)))
     store.apply(ev.ThreadsSeen(threads=(thread,), **at(8)))
     assert now() == thread
+
+
+def test_the_rank_that_a_runtime_knows_stays_whatever_the_environment_says() -> None:
+    store = Store()
+    process = Process(id=PROCESS, host="box", pid=1, start_ticks=5, exe="/a")
+
+    def now() -> Process:
+        return store.snapshot().processes[PROCESS]
+
+    store.apply(ev.RanksSeen(ranks={PROCESS: 3}, by="groups", **at(1)))
+    assert not store.snapshot().processes
+    store.apply(ev.ProcessSeen(process=process, **at(2)))
+    store.apply(ev.RanksSeen(ranks={PROCESS: 3}, by="groups", **at(3)))
+    store.apply(ev.ProcessSeen(process=structs.replace(process, rank=0, thread_count=7), **at(4)))
+    assert (now().rank, now().rank_by, now().thread_count) == (3, "groups", 7)
+    store.apply(ev.ProcessSeen(process=structs.replace(process, exe="/b"), **at(5)))
+    assert now().rank is None
+    store.apply(ev.RanksSeen(ranks={PROCESS: 4}, by="groups", **at(6)))
+    assert now().rank == 4
+    store.apply(ev.ProcessSeen(process=structs.replace(process, start_ticks=6), **at(7)))
+    assert now().rank is None
 
 
 def test_an_exited_process_takes_its_threads_along() -> None:

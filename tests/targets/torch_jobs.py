@@ -49,6 +49,10 @@ def missing(me: Rank) -> None:
     me.step(me.dp)
 
 
+def spawned(me: Rank) -> None:
+    missing(me)
+
+
 def fewer(me: Rank) -> None:
     for _ in range(5 if me.last else 6):
         me.step(me.dp)
@@ -236,15 +240,20 @@ def posted(me: Rank) -> None:
 CASES: dict[str, Callable[[Rank], None]] = {
     case.__name__: case
     for case in (
-        missing, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished,
+        missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished,
         computes, healthy, straggles, between_epochs,
         mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted,
     )
 }  # fmt: skip
 
 
+BARE = ("spawned",)
+"""Cases whose ranks are told by arguments only."""
+
+
 def _rank(case: str, rank: int, world: int, folder: Path) -> None:
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+    if case not in BARE:
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
     everybody = list(range(world))

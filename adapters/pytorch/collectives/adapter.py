@@ -34,7 +34,7 @@ from livedbg.model import (
     Task,
     TaskState,
 )
-from livedbg.model.events import CounterSeen, EdgesReplaced, Event, StatusSeen, TasksSeen
+from livedbg.model.events import CounterSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
@@ -45,6 +45,7 @@ _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=30.0)
+_RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
 
 
@@ -122,10 +123,18 @@ class CollectivesAdapter(Adapter):
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
         if seen or self._tasks:
+            self._number(seen, snapshot, context)
             self._count(seen, context)
             self._put(seen, snapshot, context)
         own = watch.cost()
         return seen, Cost(own.cpu_s + spent_s, own.wall_s)
+
+    def _number(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
+        """Say the ranks that the environment does not tell."""
+        looks = [rank.look for rank in seen]
+        ranks = {one.process: one.rank for one in looks if snapshot.processes[one.process].rank != one.rank}
+        if ranks:
+            context.emit(RanksSeen(ranks=ranks, by=_RANK_BY, **context.stamp()))
 
     def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
         """How many collectives each rank has enqueued so far: that it rises is progress."""

@@ -16,12 +16,15 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.modules import module_variables
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
+from livedbg.linux.maps import parse_maps
 
-__all__ = ["WORLD", "Groups", "own_rank", "read_groups"]
+__all__ = ["WORLD", "Groups", "own_rank", "rank_in_memory", "read_groups", "thread_reader"]
 
+_LIBRARY: Final = "/libtorch_cpu.so"
 _MODULE: Final = "torch.distributed.distributed_c10d"
 _NAMES: Final = "_pg_names"
 _RANKS: Final = "_pg_group_ranks"
@@ -29,6 +32,7 @@ _MOST_RANKS: Final = 1 << 17
 
 
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
+_COUNTED: Final = 16  # bytes of a c10::intrusive_ptr_target before it: a table of functions, two counts of references
 _HEAD: Final = 96  # bytes of a c10d::ProcessGroup in which rank and size are
 WORLD: Final = "0"
 """Name of the first group of all."""
@@ -63,6 +67,28 @@ def read_groups(reader: ThreadReader) -> Groups:
         if len(found) == 2:
             return _groups(heap, found[_NAMES], found[_RANKS])
     return Groups()
+
+
+def rank_in_memory(pid: int) -> int | None:
+    """The global rank of a process that uses torch.distributed; None where that can't be read.
+
+    Raises:
+        OSError: gone, or not allowed, or it changes too fast.
+    """
+    uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
+    reader = thread_reader(pid) if uses else None
+    return read_groups(reader).rank if reader is not None else None
+
+
+def thread_reader(pid: int) -> ThreadReader | None:
+    """Reads the interpreter of a process; None where it has none, or one that is not known.
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    found = find_interpreter(pid)
+    known = found is not None and found.layout is not None and found.runtime is not None
+    return ThreadReader(pid, found) if found is not None and known else None
 
 
 def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
@@ -104,7 +130,7 @@ def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) 
     if WORLD not in groups:
         return None
     said = set()
-    for at in range(8, _HEAD - 8, 4):
+    for at in range(_COUNTED, _HEAD - 8, 4):
         ranks = set()
         for name, head in heads.items():
             if len(head) == _HEAD:

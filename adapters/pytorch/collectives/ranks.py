@@ -7,11 +7,10 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, read_groups
+from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, read_groups, thread_reader
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import CallReader, PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
-from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.abi import native_abi
@@ -80,8 +79,8 @@ class RankReader:
         if not names <= self._groups.ranks.keys() or not self._groups.ranks:
             self._read_groups(process)
         calls = self._read_calls(process)
-        rank = process.rank if process.rank is not None else self._groups.rank
-        if rank is None or not (rings or self._groups.ranks):
+        rank = self._groups.rank if self._groups.rank is not None else process.rank
+        if rank is None or not (rings or self._groups.objects):
             return None
         look = Look(rank=rank, process=process.id, rings=rings, groups=self._groups.ranks, calls=calls)
         wanted = {entry.thread for entry in look.entries if not entry.done} | {call.ident for call in calls}
@@ -91,9 +90,7 @@ class RankReader:
         if time.monotonic() < self._python_until_s:
             return
         self._python_until_s = time.monotonic() + _FRESH_S
-        interpreter = find_interpreter(self.process.pid)
-        known = interpreter is not None and interpreter.layout is not None and interpreter.runtime is not None
-        self._python = ThreadReader(self.process.pid, interpreter) if interpreter is not None and known else None
+        self._python = thread_reader(self.process.pid)
         self._calls = CallReader(self._python) if self._python is not None else None
 
     def _read_calls(self, process: Process) -> tuple[PythonCall, ...]:

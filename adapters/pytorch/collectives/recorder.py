@@ -154,8 +154,9 @@ class Recorder:
         created, timeout = struct.unpack_from("<q", data, layout.created)[0], word(layout.timeout)
         if created < _EARLIEST_NS or data[layout.is_p2p] > 1 or data[layout.retired] > 1:
             return None
-        group, described = self._text(data, layout.group), self._text(data, layout.description)
-        name = self._text(data, layout.name)
+        group, described, name = (
+            self._text(data, at, address) for at in (layout.group, layout.description, layout.name)
+        )
         if not group or described is None or name is None or _NAME.fullmatch(name) is None:
             return None
         backend, colon, operation = name.partition(":")
@@ -200,13 +201,17 @@ class Recorder:
             return struct.unpack(f"<{count}q", memory.read(self._pid, pointer, 8 * count))
         return ()
 
-    def _text(self, data: bytes, at: int) -> str | None:
-        """A std::string of libstdc++: pointer, length, and 16 bytes for a short one; None where it makes no sense."""
+    def _text(self, data: bytes, at: int, address: int) -> str | None:
+        """A std::string of libstdc++: pointer, length, and 16 bytes for a short one; None where it makes no sense.
+
+        One that was longer before keeps its memory, however short it is now.
+        """
         pointer, size = struct.unpack_from("<2Q", data, at)
         if size > _MOST_TEXT:
             return None
         try:
-            raw = data[at + 16 : at + 16 + size] if size < _INLINE else memory.read(self._pid, pointer, size)
+            inside = pointer == address + at + 16 and size < _INLINE
+            raw = data[at + 16 : at + 16 + size] if inside else memory.read(self._pid, pointer, size)
             text = raw.decode("ascii")
         except (OSError, OverflowError, UnicodeDecodeError):
             return None

@@ -33,7 +33,7 @@ def collective_task(one: Standing, prefix: str, looks: Mapping[int, Look], still
         "not in it": _numbers(one.absent),
         "not seen": _numbers(one.unseen),
         "moved since": _numbers(rank for rank in one.absent if rank not in still),
-        "ranks": str(len(one.members)),
+        "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
     }
     if one.differs:
         for rank, entry in sorted(one.entries.items()):

@@ -14,7 +14,7 @@ from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import OUTSIDE, Process, Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "main_thread", "others_may"]
+__all__ = ["Absence", "absence_of", "family_threads", "main_thread", "others_may"]
 
 _HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
 """Files whose threads send nothing for the program: they report, or look after others."""
@@ -60,7 +60,7 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     if known.state in _HALTED or main.state in _HALTED:
         return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
     thread = last_waited_for(main, state)
-    busy = progressing(_family(known, state), state)
+    busy = progressing(family_threads(known, state), state)
     if thread.state is ThreadState.RUNNING:
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
         return Absence(what, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
@@ -93,7 +93,7 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
         known = state.snapshot.processes.get(process)
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
         own = [one for one in others if _runs_users_code(one, state)]
-        if known is not None and (active := progressing([*_family(known, state)], state)):
+        if known is not None and (active := progressing(family_threads(known, state), state)):
             return at(active[0].id, state) or " "
         for one in own:
             if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or _outside(one, state):
@@ -106,7 +106,7 @@ def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
     return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
 
 
-def _family(process: Process, state: RuleInput) -> list[Thread]:
+def family_threads(process: Process, state: RuleInput) -> list[Thread]:
     """The threads of a process and of its living descendants."""
     family = {process.pid}
     left = [one for one in state.snapshot.processes.values() if not one.exited and one.host == process.host]

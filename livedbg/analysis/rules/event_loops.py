@@ -1,4 +1,4 @@
-"""Event loops that a call of one task blocks while other tasks could run, and futures that nobody completes."""
+"""Event loops that a call of one task blocks while other tasks could run, and futures that may never complete."""
 
 from __future__ import annotations
 
@@ -85,13 +85,14 @@ class BlockedLoop:
 
 
 class LostFuture:
-    """Tasks that await something that nobody is left to complete."""
+    """Tasks that await a future to which nothing else has a strong reference."""
 
     name = "lost-future"
     doc = (
         "A task of an event loop has awaited, for longer than the threshold (10 s), a future to which nothing but the "
         "tasks that wait for it refers. Rests on the future's count of references, all of which were found in these "
-        "tasks. It is `unknown`: a program that is meant to run until a signal ends it waits like that too."
+        "tasks. It is `unknown`: weak references are not seen, and a program that is meant to run until a signal ends "
+        "it waits like that too."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -115,7 +116,7 @@ class LostFuture:
             severity=Severity.WARNING,
             sentence=(
                 f"{sentence_case(name_of(first, snapshot))}{more} awaits a future{at(first, state)} for "
-                f"{duration(waited)} or more that nothing else refers to: nobody can complete it."
+                f"{duration(waited)} or more to which nothing else refers, unless weakly: it may never complete."
             ),
             entities=(*tasks[:_SHOWN], future),
             evidence=tuple(proof for proof in proofs if proof is not None),

@@ -7,9 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from livedbg.model import EdgeKind, TaskState
+from livedbg.model import TaskState
 from livedbg.model.snapshot import Snapshot
-from tests.adapters.python.test_python_tasks import awaited, both_wait, edges_of, every, until, watching
+from tests.adapters.python.test_python_tasks import (
+    awaited,
+    both_wait,
+    edges_of,
+    every,
+    lock_holds,
+    until,
+    watching,
+)
 from tests.conftest import TARGETS, Target
 from tests.cpython.interpreters import PURE
 
@@ -45,7 +53,7 @@ def test_what_each_task_awaits(python: str, spawn: Callable[..., Target]) -> Non
     assert "<init>" not in tasks and tasks["holds"].kernel == "holds"
     assert {task.where for task in tasks.values()} == {(f"thread:box/{target.pid}/{target.pid}",)}
     assert "holds() py_trio.py:" in tasks["holds"].attributes["at"]
-    holds = {(e.source, e.target, e.inferred) for e in snapshot.edges.values() if e.kind is EdgeKind.HOLDS}
+    holds = {(e.source, e.target, e.inferred) for e in lock_holds(snapshot)}
     locks, notified = (edges_of(snapshot, name)[0].target for name in ("locks", "notified"))
     assert holds == {(f"{prefix}holds", locks, False), (f"{prefix}notifies", notified, False)}
     assert {e.source.rpartition("/")[2] for e in snapshot.waits.values() if e.timed} == set()

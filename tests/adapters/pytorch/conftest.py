@@ -52,11 +52,13 @@ def job(torch_jobs: Target) -> Iterator[Job]:
             os.killpg(pid, signal.SIGKILL)
 
 
-def report_when(pid: int, true: Callable[[dict[str, Any]], object], deadline_s: float = 150.0) -> dict[str, Any]:
+def report_when(
+    pid: int, true: Callable[[dict[str, Any]], object], *options: str, deadline_s: float = 150.0
+) -> dict[str, Any]:
     """The first report of a job of which something is true: it takes a moment until it hangs, and for long enough."""
     end = time.monotonic() + deadline_s
     while True:
-        done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150)
+        done = run_livedbg(["report", pid, "--json", "--timeout", "90", *options], 150)
         assert done.stdout, done.stderr.decode()
         said: dict[str, Any] = json.loads(done.stdout)
         if true(said):

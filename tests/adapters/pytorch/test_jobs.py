@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from livedbg.linux.procfs import child_pids
+from livedbg.session.jobs import ranks_of_job
 from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
 
 STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
@@ -83,3 +85,13 @@ def test_ranks_that_sleep_between_epochs(job: Job) -> None:
     said = report_when(job("between_epochs"), lambda one: "ranks-asleep" in {f["rule"] for f in one["findings"]})
     assert (said["verdict"]["state"], said["exit"]) == ("running", 0)
     assert "Asleep: all 3 ranks sleep, the first in " in sentence(said)
+
+
+def test_all_ranks_of_a_job_that_only_memory_knows(job: Job) -> None:
+    launcher = job("spawned")
+    hung(launcher, "stalled", "Rank 2 of 3 has not entered all_reduce #5 of group dp", "ranks 0, 1 wait for it")
+    ranks = ranks_of_job(child_pids(launcher)[1])
+    assert sorted(ranks[:3]) == child_pids(launcher)
+    assert ranks[3:] == [launcher]
+    said = report_when(ranks[1], lambda one: "Rank 2 of 3" in one["verdict"]["sentence"], "--all-ranks", "--no-tree")
+    assert {(one["pid"], one["rank"]) for one in said["targets"]} == {*zip(ranks, (0, 1, 2, None), strict=True)}

@@ -37,10 +37,10 @@ class Memory:
         for at, value in ((LAYOUT.most, self.most), (LAYOUT.next, following), (LAYOUT.count, count)):
             struct.pack_into("<Q", self.head, at, value)
 
-    def text(self, at: int, text: str) -> None:
+    def text(self, at: int, text: str, *, was_long: bool = False) -> None:
         data = text.encode()
         where = ctypes.addressof(self.entries) + at + 16
-        if len(data) > 15:
+        if len(data) > 15 or was_long:
             self.kept.append(ctypes.create_string_buffer(data))
             where = ctypes.addressof(self.kept[-1])
         else:
@@ -100,6 +100,17 @@ def test_a_ring_that_has_gone_round_is_in_the_order_of_its_records() -> None:
     assert not ring.whole
 
 
+def test_a_short_name_where_a_long_one_was_is_in_the_memory_of_that() -> None:
+    memory = Memory(1)
+    memory.entry(0, 1, "gloo:barrier")
+    memory.text(LAYOUT.entry.description, "default_pg", was_long=True)
+    memory.put_head(1, 0, 2)
+    ring = memory.recorder.read()
+    assert ring is not None and [(entry.name, entry.description) for entry in ring.entries] == [
+        ("barrier", "default_pg")
+    ]
+
+
 def test_a_process_that_has_recorded_nothing_has_no_ring() -> None:
     memory = Memory()
     struct.pack_into("<Q", memory.pointer, 0, 0)
@@ -148,6 +159,7 @@ def test_a_process_without_torch_has_no_recorder_and_torch_without_a_known_versi
     assert find_recorders(os.getppid()) == [] or os.getppid() == 1
     assert version_in('__version__ = "2.13.0+cpu"\n') == (2, 13) and version_in("nothing") is None
     assert layout_of((1, 0)) is None
+    assert layout_of((2, 14)) == layout_of((2, 15)) == LAYOUT
 
 
 def head(at: int, *numbers: int) -> bytes:
@@ -161,4 +173,6 @@ def test_the_own_rank_is_what_all_groups_agree_on() -> None:
     assert own_rank(groups, {"0": head(32, 3, 4), "5": head(32, 1, 2)}) == 3
     assert own_rank(groups, {"0": head(32, 3, 4), "5": head(32, 0, 2)}) is None  # the second says rank 1
     assert own_rank(groups, {"0": head(32, 3, 4), "5": b""}) == 3
+    counts = struct.pack("<2i", 1, 2)  # of references, and of weak ones: no rank 1 of 2
+    assert own_rank({"0": (0, 1)}, {"0": head(32, 0, 2)[:8] + counts + head(32, 0, 2)[16:]}) == 0
     assert own_rank({"5": (1, 3)}, {"5": head(32, 1, 2)}) is None

@@ -1,0 +1,130 @@
+"""Finds dumps of Flight Recorders below the folders that were named, and puts what they say together on the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.pytorch.recorder_dumps.compared import Said, compare
+from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, Dump, looks_like_dump, rank_in_name, read_dump
+from livedbg.model import Diagnostic, Evidence, Severity, SourceHealth, SourceStatus
+from livedbg.model.events import DiagnosticSeen, StatusSeen
+from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["RecorderDumpsAdapter"]
+
+_DEPTH: Final = 4  # folders below a given one that are looked into
+_ENTRIES: Final = 20_000  # directory entries that one scan may visit
+_FILES: Final = 16_384
+_POLL_S: Final = 2.0
+
+
+class RecorderDumpsAdapter(Adapter):
+    """Dumps of Flight Recorders in the folders of logs."""
+
+    name = "recorder-dumps"
+    title = "Flight Recorder dumps"
+    sees = "which rank had not entered a collective, from the Flight Recorder dumps of a job that may have ended"
+    cost = "looks for the files every 2 s; reads each when it has changed"
+
+    def __init__(self) -> None:
+        self._dumps: dict[Path, tuple[tuple[int, int], Dump | None]] = {}
+        self._said: set[tuple[str, str]] = set()
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """When logs are named: a process has its recorder in memory."""
+        return bool(request.logs)
+
+    async def run(self, context: Context) -> None:
+        """Look until the logs have ended."""
+        while True:
+            over = logs_ended(context)
+            await self._scan(context)
+            context.settled()
+            if context.request.once or over:
+                return
+            await context.sleep(_POLL_S)
+
+    async def _scan(self, context: Context) -> None:
+        changed = await asyncio.to_thread(self._read, list(context.request.logs), context)
+        if not changed:
+            return
+        folders: dict[Path, list[Dump]] = {}
+        for path, (_, dump) in self._dumps.items():
+            if dump is not None:
+                folders.setdefault(path.parent, []).append(dump)
+        for folder, dumps in folders.items():
+            if len({dump.rank for dump in dumps}) == len(dumps):
+                self._put(folder, dumps, context)
+
+    def _read(self, names: Sequence[str], context: Context) -> bool:
+        changed = False
+        for path in _candidates(names):
+            try:
+                status = path.stat()
+                stamp = (status.st_mtime_ns, status.st_size)
+                if self._dumps.get(path, (None, None))[0] == stamp or len(self._dumps) >= _FILES:
+                    continue
+                self._dumps[path] = (stamp, None)
+                if looks_like_dump(path):
+                    self._dumps[path] = (stamp, read_dump(path))
+                    changed = True
+            except OSError:
+                continue  # it has just gone
+            except BadDump as bad:
+                self._tell(path, str(bad), context)
+        return changed
+
+    def _put(self, folder: Path, dumps: Sequence[Dump], context: Context) -> None:
+        for one in compare(dumps):
+            if (str(folder), one.key) not in self._said:
+                self._said.add((str(folder), one.key))
+                context.emit(DiagnosticSeen(diagnostic=_diagnostic(folder, one, dumps), **context.stamp()))
+
+    def _tell(self, path: Path, problem: str, context: Context) -> None:
+        status = SourceStatus(
+            source=self.name,
+            target=clean_line(str(path)),
+            health=SourceHealth.DEGRADED,
+            code="bad-dump",
+            sentence=clean_line(f"{path.name} looks like a Flight Recorder dump and can't be read: {problem}."),
+            remedy="let torch write it again (torch.distributed's debug server, or TORCH_FR_DUMP_TEMP_FILE)",
+        )
+        context.emit_threadsafe(StatusSeen(status=status, **context.stamp()))
+
+
+def _candidates(names: Iterable[str]) -> Iterator[Path]:
+    """Files whose name ends with a number, which is the rank: named themselves, or below a folder that was."""
+    visited = 0
+    for name in names:
+        path = Path(name).expanduser().absolute()
+        if path.is_file() and rank_in_name(path.name) is not None:
+            yield path
+            continue
+        for root, directories, files in os.walk(path):
+            depth = len(Path(root).relative_to(path).parts)
+            directories[:] = sorted(one for one in directories if not one.startswith(".")) if depth < _DEPTH else []
+            visited += len(directories) + len(files)
+            if visited > _ENTRIES:
+                return
+            yield from (Path(root, one) for one in sorted(files) if rank_in_name(one) is not None)
+
+
+def _diagnostic(folder: Path, one: Said, dumps: Sequence[Dump]) -> Diagnostic:
+    ranks = ", ".join(str(dump.rank) for dump in sorted(dumps, key=lambda dump: dump.rank)[:32])
+    text = f"dumps of ranks {ranks}; it had stood for {one.for_ns / 1e9:.0f} s when the last file was written"
+    return Diagnostic(
+        id=f"pytorch/{one.code}/{clean_line(str(folder))}/{one.key}",
+        system="pytorch",
+        code=one.code,
+        severity=Severity.ERROR,
+        sentence=one.sentence,
+        attributes={"stood_ns": str(one.for_ns), "since_ns": str(one.since_wall_ns)},
+        evidence=(Evidence(kind="file", source=clean_line(str(folder)), text=text),),
+        at_wall_ns=max(dump.written_wall_ns for dump in dumps),
+    )

@@ -1,0 +1,205 @@
+"""The greenlets of another process: where each is suspended, which run, in which thread. Read without a stop.
+
+No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a class made of it, so they are
+found by the addresses of these types in the process's memory (`livedbg.cpython.heap_search`), and believed only if the
+C++ object behind says the same.
+Sources: src/greenlet/{TGreenlet,TPythonState,TStackState}.{hpp,cpp} of 3.1 to 3.5; checked with 3.5.6 on CPython 3.11,
+3.12 and 3.13, and with 3.1.1, 3.2.4 and 3.3.0 on 3.12. greenlet links the frames of what it suspends past those that
+lie on the C stack, and keeps the thread's `exc_info` in what it suspends: it is null only in the one that runs.
+
+Invariants:
+    greenlets.G1. An object is a greenlet only if the C++ object that it points to points back to it, and that of its
+        main greenlet does so too.
+    greenlets.G2. Frames are given of suspended greenlets only.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.heap_search import HeapSearch
+from livedbg.cpython.objects import is_pointer
+from livedbg.cpython.threads import PyFrame, ThreadReader
+from livedbg.linux import memory
+
+__all__ = ["MOST_GREENLETS", "Greenlet", "GreenletReader", "Greenlets", "is_known"]
+
+MOST_GREENLETS: Final = 5_000
+"""Greenlets of a process that are read."""
+
+_KNOWN: Final = re.compile(r"3\.[1-5]\.\d+")
+_SUBCLASSES_AT: Final = 360  # PyTypeObject
+_REFERENT_AT: Final = 16  # PyWeakReference
+_MOST_TYPES: Final = 64
+_IMPL_AT: Final = 32  # PyGreenlet: head, weakreflist, dict, pimpl
+_FRAME_AT: Final = 24  # PyFrameObject: head, f_back, f_frame
+_IMPL: Final = struct.Struct("<8x Q Q 32x Q Q Q Q 16x Q 56x Q 8x Q")
+# Greenlet: vtable, _self, exception_state (exc_info, 2 words), switch_args (2), stack_state (start, stop, copy, saved,
+# prev), python_state (context, top_frame, 3 words that differ by version, current_frame, 3 of the data stack);
+# UserGreenlet: main, run, parent
+_MAIN_STOP: Final = (1 << 64) - 1
+
+
+class Greenlet(Struct, frozen=True):
+    """A greenlet that has begun and has not ended.
+
+    Attributes:
+        kind: name of its type.
+        main: the main greenlet of its thread; its own address if it is that.
+        parent: the greenlet that goes on when it ends; 0 for a main greenlet.
+        running: it is the one that its thread runs.
+        stack_at: where its C stack begins; 0 for a main greenlet.
+        frames: innermost first; () while it runs, and where C code is all that it is in.
+        stamp: changes when it goes on.
+    """
+
+    address: int
+    kind: str
+    main: int
+    parent: int
+    running: bool
+    stack_at: int
+    frames: tuple[PyFrame, ...]
+    stamp: tuple[int, ...]
+
+
+class Greenlets(Struct, frozen=True):
+    """What was found in a process.
+
+    Attributes:
+        cut: there are more, or not all of its memory was searched.
+    """
+
+    found: tuple[Greenlet, ...] = ()
+    cut: bool = False
+
+
+class _State(Struct, frozen=True):
+    """A greenlet before its frames are read: its kind, and the words of the object behind it."""
+
+    address: int
+    kind: str
+    runs: bool
+    saved: tuple[int, ...]
+    stop: int
+    frame: int
+    main: int
+    parent: int
+
+
+def is_known(version: str) -> bool:
+    """Whether the layout of a version of greenlet is known."""
+    return _KNOWN.fullmatch(version) is not None
+
+
+class GreenletReader:
+    """Reads the greenlets of one process.
+
+    Args:
+        heap: reads its objects.
+        reader: reads its frames.
+    """
+
+    def __init__(self, heap: HeapReader, reader: ThreadReader) -> None:
+        self._heap = heap
+        self._reader = reader
+        self._search = HeapSearch(heap.pid)
+
+    def read(self, roots: Iterable[int]) -> Greenlets:
+        """All greenlets that have begun and not ended.
+
+        Args:
+            roots: addresses of the type `greenlet.greenlet`, one for each interpreter that has it.
+
+        Raises:
+            OSError: gone, or it changes too fast.
+        """
+        types: dict[int, str] = {}
+        for root in roots:
+            self._types(root, types)
+        if not types:
+            return Greenlets()
+        places, cut = self._search.find(types.keys())
+        found = self.again(places)
+        return Greenlets(found[:MOST_GREENLETS], cut or len(found) > MOST_GREENLETS)
+
+    def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
+        """Those greenlets, as they are now, that (still) are some.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        states = list(self._states(list(addresses)))
+        mains = {state.address for state in states if state.main == state.address}
+        states = [state for state in states if state.main in mains]
+        pointers = memory.read_many(self._heap.pid, [(state.frame + _FRAME_AT, 8) for state in states if state.frame])
+        suspended = [state.address for state in states if state.frame]
+        starts = {
+            address: int.from_bytes(pointer, "little")
+            for address, pointer in zip(suspended, pointers, strict=True)
+            if pointer is not None
+        }
+        frames = self._reader.frames_from(starts)
+        return tuple(_greenlet(state, tuple(frames.get(state.address, ()))) for state in states)
+
+    def _types(self, kind: int, found: dict[int, str]) -> None:
+        """A type and those made of it."""
+        if kind in found or len(found) >= _MOST_TYPES or not is_pointer(kind):
+            return
+        found[kind] = self._heap.objects.class_name(kind)
+        (classes,) = self._heap.words(kind + _SUBCLASSES_AT, 1)
+        for _, reference in self._heap.dict_items(classes, _MOST_TYPES) if self._heap.type_name(classes) else ():
+            self._types(self._heap.words(reference + _REFERENT_AT, 1)[0], found)
+
+    def _states(self, addresses: list[int]) -> Iterator[_State]:
+        """What the objects say that are greenlets, have begun and not ended (G1, but for the main greenlet)."""
+        heads = memory.read_many(self._heap.pid, [(address, _IMPL_AT + 8) for address in addresses])
+        candidates: dict[int, tuple[str, int]] = {}
+        for address, head in zip(addresses, heads, strict=True):
+            impl = int.from_bytes(head[_IMPL_AT:], "little") if head is not None else 0
+            if head is not None and is_pointer(impl):
+                candidates[address] = self._heap.objects.type_name(head), impl
+        data = memory.read_many(self._heap.pid, [(impl, _IMPL.size) for _, impl in candidates.values()])
+        for (address, (kind, _)), raw in zip(candidates.items(), data, strict=True):
+            if raw is None:
+                continue
+            own, exc_info, start, stop, copy, size, frame, main, parent = _IMPL.unpack(raw)
+            if own == address and start and stop and is_pointer(main) and (not frame or is_pointer(frame)):
+                is_main = main == address
+                if is_main == (stop == _MAIN_STOP):
+                    yield _State(
+                        address,
+                        kind,
+                        not exc_info,
+                        (start, copy, size),
+                        0 if is_main else stop,
+                        frame if exc_info else 0,
+                        main,
+                        0 if is_main else parent,
+                    )
+
+
+def _greenlet(state: _State, frames: tuple[PyFrame, ...]) -> Greenlet:
+    return Greenlet(
+        address=state.address,
+        kind=state.kind,
+        main=state.main,
+        parent=state.parent,
+        running=state.runs,
+        stack_at=state.stop,
+        frames=frames,
+        stamp=(*state.saved, state.frame, *_marks(frames)),
+    )
+
+
+def _marks(frames: Iterable[PyFrame]) -> Iterator[int]:
+    for frame in frames:
+        yield frame.code.address
+        yield frame.offset
+        yield hash(frame.slots[: frame.code.locals_count])
