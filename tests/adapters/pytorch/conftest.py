@@ -74,9 +74,13 @@ def sentence(said: dict[str, Any]) -> str:
 
 
 def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
-    """The report of a job that hangs, once its verdict has these words."""
-    said = report_when(pid, lambda one: all(word in one["verdict"]["sentence"] for word in words))
-    assert (said["verdict"]["state"], said["exit"]) == (state, 10 if state == "stalled" else 5), said["verdict"]
+    """The report of a job that hangs, once its verdict has these words and is this one: a wait of 9.9 s is none yet."""
+
+    def meant(one: dict[str, Any]) -> bool:
+        return one["verdict"]["state"] == state and all(word in one["verdict"]["sentence"] for word in words)
+
+    said = report_when(pid, meant)
+    assert said["exit"] == (10 if state == "stalled" else 5), said["verdict"]
     return said
 
 
