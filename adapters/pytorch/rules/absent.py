@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.places import at, blocked_in
+from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "main_thread"]
+__all__ = ["Absence", "absence_of", "main_thread", "others_may"]
+
+_HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
+"""Files whose threads send nothing for the program: they report, or look after others."""
 
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
@@ -80,6 +86,8 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
     where += f" for {duration(waited)}"
     if waited < state.settings.thread_stall_ns:
         return Absence(where, goes_on, thread.id, busy)
+    if thread.timed and waits_in_collective(state.snapshot.stacks.get(thread.id)):
+        return Absence(f"{where}, until another rank comes", VerdictState.UNKNOWN, thread.id)
     if thread.timed:
         return Absence(f"{where}, and goes on by itself", VerdictState.UNKNOWN, thread.id)
     if busy:
@@ -89,3 +97,30 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
     if other := who_may_end(stuck, family, state):
         return Absence(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
     return Absence(where, VerdictState.STALLED, thread.id)
+
+
+def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
+    """Which other thread may do what is waited for: ` in feed (train.py:3)`, or where it is not known ` `; "" for none.
+
+    Args:
+        threads: those that wait, by their processes.
+        state: all that is known.
+    """
+    for process, waiting in threads.items():
+        known = state.snapshot.processes.get(process)
+        others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
+        own = [one for one in others if _runs_users_code(one, state)]
+        family = family_threads(known, state) if known is not None else []
+        if active := progressing(family, state):
+            return at(active[0].id, state) or " "
+        for one in own:
+            if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or from_outside(
+                one, family, state
+            ):
+                return at(one.id, state) or " "
+    return ""
+
+
+def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
+    frame = user_frame(thread.id, state)
+    return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
