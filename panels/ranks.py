@@ -57,7 +57,7 @@ class RanksPanel(TablePanel):
         Column("STATE", 9, keep=10, sort="state"),
         Column("RANK", 4, keep=10, sort="rank", align="right"),
         Column("PID", 3, keep=4, align="right"),
-        Column("NEWEST", 9, stretch=1, keep=7),
+        Column("NEWEST", 6, stretch=1, keep=7),
         Column("BEHIND", 7, keep=8, sort="behind", align="right"),
         Column("AT", 18, stretch=2, keep=9),
         Column("SINCE", 9, keep=6, sort="since", align="right"),
@@ -109,9 +109,11 @@ class RanksPanel(TablePanel):
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; numbers take no more room than they need."""
         self._ranks = rows.ranks if isinstance(rows, _RankRows) else {}
-        wanted = {"RANK": 4, "PID": 3}
+        wanted = {"RANK": 4, "PID": 3, "NEWEST": 6}
         for row in rows.order[:100]:
             wanted["RANK"] = max(wanted["RANK"], min(width_of(self._numbers(rows.of(row))), 16))
+            newest = _newest([self._ranks[one] for one in rows.of(row)])
+            wanted["NEWEST"] = max(wanted["NEWEST"], min(width_of(newest), 18))
             wanted["PID"] = max(wanted["PID"], width_of(self._pids(rows.of(row))))
         self._columns = tuple(replace(one, width=wanted.get(one.title, one.width)) for one in self.COLUMNS)
         super().set_rows(rows)
