@@ -63,7 +63,6 @@ class Repeats:
     def seen(self, pid: int, sample: Sample) -> Repeated | None:
         """One more sample of a thread of a process; None if it does not repeat itself, or not yet."""
         loop = self._loops.get(sample.tid)
-        loop = self._loops.get(sample.tid)
         if loop is None or not loop.takes(sample):
             loop = self._loops[sample.tid] = _Loop(_loop_at(pid, sample.registers[PC]), sample.mono_ns)
             loop.takes(sample)

@@ -31,7 +31,7 @@ class RankState(IntEnum):
     """What a rank does, what matters most first."""
 
     MISSING = 0
-    """Others wait for it in what it has not begun."""
+    """Others wait for it in what it has not begun, and it waits in nothing of that kind itself."""
     ENDED = 1
     STOPPED = 2
     GOES = 3
@@ -97,7 +97,7 @@ def _rank(
     waiting = next((name for name in threads if any(_is_task(edge.target) for edge in graph.waits_of(name))), "")
     if process.exited:
         state = RankState.ENDED
-    elif any(map(_is_task, graph.waiters_of(process.id))):
+    elif not waiting and any(map(_is_task, graph.waiters_of(process.id))):
         state = RankState.MISSING
     elif process.state in (ThreadState.STOPPED, ThreadState.TRACED):
         state = RankState.STOPPED

@@ -85,7 +85,12 @@ def test_N2_only_who_a_task_waits_for_is_missing() -> None:
     stopped = job.rank(13, 3)
     job.store.apply(ev.ProcessSeen(process=structs.replace(stopped, state=ThreadState.STOPPED), **job.stamp()))
     launcher = job.thread(9, pid=9)
-    job.edges((launcher, "process:box/10"), ("thread:box/11/11", "task:a/b"), ("task:a/b", "process:box/12"))
+    job.edges(
+        (launcher, "process:box/10"),
+        ("thread:box/11/11", "task:a/b"),
+        ("task:a/b", "process:box/12"),
+        ("task:a/c", "process:box/11"),
+    )
     assert [state for _, _, state, _ in job.seen()] == ["GOES", "WAITS", "MISSING", "STOPPED"]
     assert sorted(RankState) == [RankState[name] for name in ("MISSING", "ENDED", "STOPPED", "GOES", "WAITS")]
 
