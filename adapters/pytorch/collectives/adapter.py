@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -17,24 +16,33 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
-from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join, standing
+from livedbg.adapters.pytorch.collectives.exchanges import exchanges, standing_calls
+from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
+from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
+from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
+from livedbg.adapters.pytorch.collectives.newest import reached
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
+from livedbg.adapters.pytorch.collectives.tasks import (
+    collective_edges,
+    collective_task,
+    exchange_edges,
+    exchange_task,
+    thread_of,
+)
+from livedbg.analysis.ranks import REACHED
 from livedbg.model import (
     Edge,
-    EdgeKind,
     SourceHealth,
     SourceStatus,
-    Stack,
     Task,
     TaskState,
-    ids,
 )
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
-__all__ = ["CollectivesAdapter", "waits_in_collective"]
+__all__ = ["CollectivesAdapter"]
 
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
@@ -42,24 +50,6 @@ _APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=30.0)
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
-_INNERMOST: Final = 40
-_NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
-_PYTHON: Final = re.compile(r"/torch/distributed/")
-_FRAMEWORK: Final = re.compile(r"/torch/|^<")
-
-
-def waits_in_collective(stack: Stack | None) -> bool:
-    """Whether a stack is inside of torch.distributed: native frames of c10d, or its Python functions, within the user's
-    innermost line."""
-    for frame in stack.frames[:_INNERMOST] if stack is not None else ():
-        if frame.language == "python":
-            if _PYTHON.search(frame.file or ""):
-                return True
-            if not _FRAMEWORK.search(frame.file or ""):
-                return False
-        elif _NATIVE.match(frame.function):
-            return True
-    return False
 
 
 class CollectivesAdapter(Adapter):
@@ -72,7 +62,8 @@ class CollectivesAdapter(Adapter):
     def __init__(self) -> None:
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
         self._said: dict[str, SourceStatus] = {}
@@ -94,9 +85,12 @@ class CollectivesAdapter(Adapter):
             context.settled()
             return
         context.settled()
+        known = 0
         while not targets_ended(context):
-            await context.sleep(_LIMIT.rest_s(cost))
-            _, cost = await self._look(context)
+            fresh = len(ranks) > known  # what found them has a cost that comes once
+            known = len(ranks)
+            await context.sleep(_LIMIT.least_s if fresh else _LIMIT.rest_s(cost))
+            ranks, cost = await self._look(context)
 
     async def _first_processes(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
@@ -135,6 +129,7 @@ class CollectivesAdapter(Adapter):
                 seen.append(rank)
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
+        seen = without_copies(seen, snapshot)
         if seen or self._tasks:
             self._number(seen, snapshot, context)
             self._count(seen, context)
@@ -150,11 +145,13 @@ class CollectivesAdapter(Adapter):
             context.emit(RanksSeen(ranks=ranks, by=_RANK_BY, **context.stamp()))
 
     def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
-        """How many collectives each rank has enqueued so far: that it rises is progress."""
-        counts = {rank.look.process: sum(ring.count for ring in rank.look.rings) for rank in seen}
-        for process, count in counts.items():
-            if self._counts.get(process) != count:
-                context.emit(CounterSeen(entity=process, name=ENQUEUED, value=float(count), **context.stamp()))
+        """How many collectives each rank has enqueued so far, and which is its newest in each group."""
+        counts = {(rank.look.process, ENQUEUED): sum(ring.count for ring in rank.look.rings) for rank in seen}
+        for (process, group), number in reached([rank.look for rank in seen]).items():
+            counts[process, REACHED + group] = number
+        for (process, name), count in counts.items():
+            if self._counts.get((process, name)) != count:
+                context.emit(CounterSeen(entity=process, name=name, value=float(count), **context.stamp()))
         self._counts = counts
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
@@ -164,12 +161,20 @@ class CollectivesAdapter(Adapter):
         edges: list[Edge] = []
         for number, job in enumerate(_jobs(seen, snapshot)):
             looks = [rank.look for rank in job]
+            by_rank = {look.rank: look for look in looks}
+            prefix = f"{number + 1}." if number else ""
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
             still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
+            ended = self._ended.of(job, _meeting(job[0], snapshot), snapshot)
             for one in join(looks, stands):
-                task = _task(one, f"{number + 1}." if number else "", {look.rank: look for look in looks}, still)
+                task = collective_task(one, prefix, by_rank, still, ended)
                 tasks[task.id] = task
-                edges += _edges(task.id, one, job, snapshot, context.request.host)
+                edges += collective_edges(task.id, one, job, snapshot, context.request.host)
+            calls = {look.rank: standing_calls(self._before.get(look.process), look) for look in looks}
+            for exchange in exchanges(looks, calls):
+                task = exchange_task(exchange, prefix, by_rank, still)
+                tasks[task.id] = task
+                edges += exchange_edges(task.id, exchange, job, context.request.host)
         self._before = {rank.look.process: rank.look for rank in seen}
         gone = [
             structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
@@ -232,67 +237,4 @@ def _moved(before: Look | None, now: Look) -> bool:
 
 
 def _threads(rank: RankSeen, host: str) -> list[str]:
-    pid = int(ids.parse(rank.look.process).short)
-    return [ids.thread(host, pid, tid) for tid in rank.threads.values()]
-
-
-def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -> Task:
-    first = one.first
-    group = one.description or one.group
-    attributes = {
-        "group": group,
-        "in it": _numbers((*one.entries, *one.passed)),
-        "not in it": _numbers(one.absent),
-        "not seen": _numbers(one.unseen),
-        "moved since": _numbers(rank for rank in one.absent if rank not in still),
-        "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
-    }
-    if one.differs:
-        for rank, entry in sorted(one.entries.items()):
-            attributes[f"rank {rank} does"] = f"{entry.name} {_shape(entry.shapes)}".strip()
-    elif first.shapes:
-        attributes["shape"] = _shape(first.shapes)
-    if first.timeout_ms:
-        attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
-    for rank in (*one.entries, *one.passed, *one.absent):
-        attributes[f"rank {rank}"] = looks[rank].process
-    return Task(
-        id=ids.collective(f"{prefix}{_key(group, one)}", one.sequence),
-        system="pytorch",
-        name=f"{first.name} #{one.sequence}",
-        kernel=first.name,
-        state=TaskState.RUNNING,
-        since_wall_ns=first.created_wall_ns,
-        attributes={name: text for name, text in attributes.items() if text},
-    )
-
-
-def _key(group: str, one: Standing) -> str:
-    """What tells a group from others: groups of a device mesh share their description."""
-    text = group if group == one.group else f"{group}.{one.group}"
-    return re.sub(r"[/\s]", "_", text)
-
-
-def _shape(shapes: Sequence[Sequence[int]]) -> str:
-    return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
-
-
-def _numbers(ranks: Iterable[int]) -> str:
-    return " ".join(map(str, sorted(ranks)))
-
-
-def _edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
-    found = []
-    for rank in job:
-        process = rank.look.process
-        entry = one.entries.get(rank.look.rank)
-        if rank.look.rank in one.absent:
-            what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
-            text = f"rank {rank.look.rank} has not enqueued {what}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
-        elif entry is not None and entry.thread in rank.threads:
-            thread = ids.thread(host, int(ids.parse(process).short), rank.threads[entry.thread])
-            if waits_in_collective(snapshot.stacks.get(thread)):
-                text = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
-                found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
-    return found
+    return [thread_of(rank, own, host) for own in rank.threads]
