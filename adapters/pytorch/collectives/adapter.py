@@ -39,7 +39,8 @@ __all__ = ["CollectivesAdapter", "waits_in_collective"]
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
-_LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=30.0)
+_LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
+_FIRST_LOOKS: Final = 3  # these cost more than the others: libraries are searched, entries read that are known later
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
 _INNERMOST: Final = 40
@@ -94,9 +95,11 @@ class CollectivesAdapter(Adapter):
             context.settled()
             return
         context.settled()
+        looks = 0
         while not targets_ended(context):
-            await context.sleep(_LIMIT.rest_s(cost))
-            _, cost = await self._look(context)
+            await context.sleep(_LIMIT.rest_s(cost if looks > _FIRST_LOOKS else Cost()))
+            ranks, cost = await self._look(context)
+            looks += bool(ranks)
 
     async def _first_processes(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
@@ -260,7 +263,7 @@ def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -
         id=ids.collective(f"{prefix}{_key(group, one)}", one.sequence),
         system="pytorch",
         name=f"{first.name} #{one.sequence}",
-        kernel=first.name,
+        kernel=group,
         state=TaskState.RUNNING,
         since_wall_ns=first.created_wall_ns,
         attributes={name: text for name, text in attributes.items() if text},
