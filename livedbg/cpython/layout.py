@@ -58,7 +58,11 @@ class FrameLayout(Struct, frozen=True):
 
 
 class CodeLayout(Struct, frozen=True):
-    """PyCodeObject."""
+    """PyCodeObject.
+
+    Attributes:
+        names: co_localsplusnames, a tuple.
+    """
 
     stack_size: int
     first_line: int
@@ -68,6 +72,7 @@ class CodeLayout(Struct, frozen=True):
     qualname: int
     line_table: int
     instructions: int
+    names: int
 
 
 class TaskLayout(Struct, frozen=True):
@@ -124,8 +129,8 @@ class Layout(Struct, frozen=True):
     free_threaded: bool = False
 
 
-_CODE_311: Final = CodeLayout(68, 72, 76, 40, 112, 128, 136, 184)
-_CODE_312: Final = CodeLayout(64, 68, 72, 40, 112, 128, 136, 192)
+_CODE_311: Final = CodeLayout(68, 72, 76, 40, 112, 128, 136, 184, 96)
+_CODE_312: Final = CodeLayout(64, 68, 72, 40, 112, 128, 136, 192, 96)
 _LAYOUTS: Final = {
     (3, 11): Layout(
         version=(3, 11),
@@ -230,6 +235,7 @@ def _from_published(version: tuple[int, int], published: bytes) -> Layout:
             line_table=code["linetable"],
             first_line=code["firstlineno"],
             instructions=code["co_code_adaptive"],
+            names=code["localsplusnames"],
         ),
         ascii_text=40,
         other_text=56,

@@ -97,8 +97,8 @@ def core(system: str, number: int) -> str:
     return f"core:{system}/{number}"
 
 
-def collective(group: str, sequence: int) -> str:
-    """`task:collective/PG/SEQ`."""
+def collective(group: str, sequence: int | str) -> str:
+    """`task:collective/PG/SEQ`, of what has no number `task:collective/PG/recv.0.1.7`."""
     return f"task:collective/{group}/{sequence}"
 
 

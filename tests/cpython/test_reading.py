@@ -8,8 +8,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from livedbg.cpython.exception_types import ExceptionTypes
+from livedbg.cpython.frame_locals import FrameLocals
+from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.interpreter import find_interpreter, image_of
 from livedbg.cpython.layout import Layout, layout_of
 from livedbg.cpython.objects import ObjectReader, is_pointer
@@ -31,6 +34,19 @@ class Worker:
 
 threading.Thread(target=Worker().outer, daemon=True).start()
 time.sleep(600)
+"""
+
+LOCALS = """
+import threading
+def outer(number, text, *, missing=None):
+    cell = 7
+    def inner(deep):
+        nonlocal cell
+        print('READY', flush=True)
+        threading.Event().wait()
+    inner(40_000_000_000)
+    unset = 1
+outer(-3, "words")
 """
 
 
@@ -112,3 +128,25 @@ def test_names_of_exception_classes_and_of_their_bases(layout: Layout) -> None:
 def test_a_version_whose_layout_is_not_known() -> None:
     assert layout_of((3, 10), b"") is None
     assert layout_of((3, 13), b"not what the process should have published") is None
+
+
+@pytest.mark.invariant("frame_locals.F1")
+@pytest.mark.parametrize("python", KNOWN, ids=label)
+def test_F1_local_variables_by_name(python: str, spawn: Callable[..., Target]) -> None:
+    target = spawn([python, "-c", LOCALS])
+    found = find_interpreter(target.pid)
+    assert found is not None and found.layout is not None
+    reader = ThreadReader(target.pid, found)
+    eventually(lambda: names(reader).get(target.pid, [""])[0].endswith("wait"))  # of the condition, and blocked
+    heap = HeapReader(reader.objects)
+    variables = FrameLocals(heap)
+    frames = {frame.code.name: frame for frame in reader.threads()[0].frames}
+    outer = variables.of(frames["outer"], {"number", "text", "missing", "cell", "unset", "nothing"})
+    assert sorted(outer) == ["cell", "missing", "number", "text"]
+    assert (heap.integer(outer["number"]), heap.name(outer["text"]), heap.integer(outer["cell"])) == (-3, "words", 7)
+    assert heap.type_name(outer["missing"]) == "NoneType"
+    inner = variables.of(frames["outer.<locals>.inner"], {"deep", "cell"})
+    assert (heap.integer(inner["deep"]), heap.integer(inner["cell"])) == (40_000_000_000, 7)
+    code = frames["outer"].code
+    other = structs.replace(frames["outer"], code=structs.replace(code, locals_count=code.locals_count + 1))
+    assert FrameLocals(heap).of(other, {"number"}) == {}

@@ -174,11 +174,75 @@ def between_epochs(me: Rank) -> None:
         time.sleep(3600)
 
 
+def mutual(me: Rank) -> None:
+    dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)
+
+
+def wrong_root(me: Rank) -> None:
+    dist.broadcast(torch.ones(8), 1 if me.last else 0, group=me.dp)
+    dist.barrier()
+
+
+def monitored(me: Rank) -> None:
+    if me.last:
+        fetch_batch(queue.Queue())
+    dist.monitored_barrier()
+
+
+def stages(me: Rank) -> None:
+    """A pipeline whose first stage gets no batch."""
+    rows = torch.ones(8)
+    if me.rank == 0:
+        fetch_batch(queue.Queue())
+    else:
+        dist.recv(rows, me.rank - 1)
+    if not me.last:
+        dist.send(rows, me.rank + 1)
+
+
+def slow_stage(me: Rank) -> None:
+    """The first stage of a pipeline computes for as long as it is looked at."""
+    if me.rank == 0:
+        _works()
+    dist.recv(torch.ones(8), me.rank - 1)
+
+
+def pipeline(me: Rank) -> None:
+    """A healthy one: each stage waits for the one before it, whose work takes a moment."""
+    rows = torch.ones(8)
+    for step in range(10**9):
+        if me.rank:
+            dist.recv(rows, me.rank - 1, tag=step)
+        time.sleep(0.2)
+        if not me.last:
+            dist.send(rows, me.rank + 1, tag=step)
+
+
+def feeder(me: Rank) -> None:
+    """Both receive from each other, and a thread of the first one sends at some time."""
+    if me.rank == 0:
+
+        def feed() -> None:
+            time.sleep(3600)
+            dist.send(torch.ones(8), 1, group=me.dp)
+
+        threading.Thread(target=feed, daemon=True).start()
+    mutual(me)
+
+
+def posted(me: Rank) -> None:
+    """A receive that is posted and not waited for holds nobody up."""
+    work = dist.irecv(torch.ones(8), (me.rank + 1) % me.world, group=me.ep)
+    missing(me)
+    work.wait()
+
+
 CASES: dict[str, Callable[[Rank], None]] = {
     case.__name__: case
     for case in (
         missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished,
         computes, healthy, straggles, between_epochs,
+        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted,
     )
 }  # fmt: skip
 

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -17,24 +16,30 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
-from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join, standing
+from livedbg.adapters.pytorch.collectives.exchanges import exchanges, standing_calls
+from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
+from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
+from livedbg.adapters.pytorch.collectives.tasks import (
+    collective_edges,
+    collective_task,
+    exchange_edges,
+    exchange_task,
+    thread_of,
+)
 from livedbg.model import (
     Edge,
-    EdgeKind,
     SourceHealth,
     SourceStatus,
-    Stack,
     Task,
     TaskState,
-    ids,
 )
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
-__all__ = ["CollectivesAdapter", "waits_in_collective"]
+__all__ = ["CollectivesAdapter"]
 
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
@@ -43,24 +48,6 @@ _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
 _FIRST_LOOKS: Final = 3  # these cost more than the others: libraries are searched, entries read that are known later
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
-_INNERMOST: Final = 40
-_NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
-_PYTHON: Final = re.compile(r"/torch/distributed/")
-_FRAMEWORK: Final = re.compile(r"/torch/|^<")
-
-
-def waits_in_collective(stack: Stack | None) -> bool:
-    """Whether a stack is inside of torch.distributed: native frames of c10d, or its Python functions, within the user's
-    innermost line."""
-    for frame in stack.frames[:_INNERMOST] if stack is not None else ():
-        if frame.language == "python":
-            if _PYTHON.search(frame.file or ""):
-                return True
-            if not _FRAMEWORK.search(frame.file or ""):
-                return False
-        elif _NATIVE.match(frame.function):
-            return True
-    return False
 
 
 class CollectivesAdapter(Adapter):
@@ -167,12 +154,19 @@ class CollectivesAdapter(Adapter):
         edges: list[Edge] = []
         for number, job in enumerate(_jobs(seen, snapshot)):
             looks = [rank.look for rank in job]
+            by_rank = {look.rank: look for look in looks}
+            prefix = f"{number + 1}." if number else ""
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
             still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
             for one in join(looks, stands):
-                task = _task(one, f"{number + 1}." if number else "", {look.rank: look for look in looks}, still)
+                task = collective_task(one, prefix, by_rank, still)
                 tasks[task.id] = task
-                edges += _edges(task.id, one, job, snapshot, context.request.host)
+                edges += collective_edges(task.id, one, job, snapshot, context.request.host)
+            calls = {look.rank: standing_calls(self._before.get(look.process), look) for look in looks}
+            for exchange in exchanges(looks, calls):
+                task = exchange_task(exchange, prefix, by_rank, still)
+                tasks[task.id] = task
+                edges += exchange_edges(task.id, exchange, job, context.request.host)
         self._before = {rank.look.process: rank.look for rank in seen}
         gone = [
             structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
@@ -235,67 +229,4 @@ def _moved(before: Look | None, now: Look) -> bool:
 
 
 def _threads(rank: RankSeen, host: str) -> list[str]:
-    pid = int(ids.parse(rank.look.process).short)
-    return [ids.thread(host, pid, tid) for tid in rank.threads.values()]
-
-
-def _task(one: Standing, prefix: str, looks: dict[int, Look], still: set[int]) -> Task:
-    first = one.first
-    group = one.description or one.group
-    attributes = {
-        "group": group,
-        "in it": _numbers((*one.entries, *one.passed)),
-        "not in it": _numbers(one.absent),
-        "not seen": _numbers(one.unseen),
-        "moved since": _numbers(rank for rank in one.absent if rank not in still),
-        "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
-    }
-    if one.differs:
-        for rank, entry in sorted(one.entries.items()):
-            attributes[f"rank {rank} does"] = f"{entry.name} {_shape(entry.shapes)}".strip()
-    elif first.shapes:
-        attributes["shape"] = _shape(first.shapes)
-    if first.timeout_ms:
-        attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
-    for rank in (*one.entries, *one.passed, *one.absent):
-        attributes[f"rank {rank}"] = looks[rank].process
-    return Task(
-        id=ids.collective(f"{prefix}{_key(group, one)}", one.sequence),
-        system="pytorch",
-        name=f"{first.name} #{one.sequence}",
-        kernel=group,
-        state=TaskState.RUNNING,
-        since_wall_ns=first.created_wall_ns,
-        attributes={name: text for name, text in attributes.items() if text},
-    )
-
-
-def _key(group: str, one: Standing) -> str:
-    """What tells a group from others: groups of a device mesh share their description."""
-    text = group if group == one.group else f"{group}.{one.group}"
-    return re.sub(r"[/\s]", "_", text)
-
-
-def _shape(shapes: Sequence[Sequence[int]]) -> str:
-    return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
-
-
-def _numbers(ranks: Iterable[int]) -> str:
-    return " ".join(map(str, sorted(ranks)))
-
-
-def _edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
-    found = []
-    for rank in job:
-        process = rank.look.process
-        entry = one.entries.get(rank.look.rank)
-        if rank.look.rank in one.absent:
-            what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
-            text = f"rank {rank.look.rank} has not enqueued {what}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
-        elif entry is not None and entry.thread in rank.threads:
-            thread = ids.thread(host, int(ids.parse(process).short), rank.threads[entry.thread])
-            if waits_in_collective(snapshot.stacks.get(thread)):
-                text = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
-                found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
-    return found
+    return [thread_of(rank, own, host) for own in rank.threads]

@@ -22,7 +22,7 @@ from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.maps import parse_maps
 
-__all__ = ["Groups", "own_rank", "rank_in_memory", "read_groups"]
+__all__ = ["WORLD", "Groups", "own_rank", "rank_in_memory", "read_groups", "thread_reader"]
 
 _LIBRARY: Final = "/libtorch_cpu.so"
 _MODULE: Final = "torch.distributed.distributed_c10d"
@@ -34,7 +34,8 @@ _MOST_RANKS: Final = 1 << 17
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
 _COUNTED: Final = 16  # bytes of a c10::intrusive_ptr_target before it: a table of functions, two counts of references
 _HEAD: Final = 96  # bytes of a c10d::ProcessGroup in which rank and size are
-_WORLD: Final = "0"  # name of the first group of all
+WORLD: Final = "0"
+"""Name of the first group of all."""
 
 
 class Groups(Struct, frozen=True):
@@ -43,22 +44,23 @@ class Groups(Struct, frozen=True):
     Attributes:
         ranks: the global ranks of each group, by its name, in the order of their ranks in it.
         rank: the global rank of the process; None where it can't be told.
+        objects: the names of the groups by the addresses of their Python objects.
     """
 
     ranks: Mapping[str, tuple[int, ...]] = {}
     rank: int | None = None
+    objects: Mapping[int, str] = {}
 
 
-def read_groups(pid: int) -> Groups:
+def read_groups(reader: ThreadReader) -> Groups:
     """The process groups that a process is in; none where that can't be read.
+
+    Args:
+        reader: of the process.
 
     Raises:
         OSError: gone, or not allowed, or it changes too fast.
     """
-    interpreter = find_interpreter(pid)
-    if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
-        return Groups()
-    reader = ThreadReader(pid, interpreter)
     heap = HeapReader(reader.objects)
     for state in reader.interpreters():
         found = module_variables(heap, state, _MODULE, {_NAMES, _RANKS})
@@ -74,7 +76,19 @@ def rank_in_memory(pid: int) -> int | None:
         OSError: gone, or not allowed, or it changes too fast.
     """
     uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
-    return read_groups(pid).rank if uses else None
+    reader = thread_reader(pid) if uses else None
+    return read_groups(reader).rank if reader is not None else None
+
+
+def thread_reader(pid: int) -> ThreadReader | None:
+    """Reads the interpreter of a process; None where it has none, or one that is not known.
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    found = find_interpreter(pid)
+    known = found is not None and found.layout is not None and found.runtime is not None
+    return ThreadReader(pid, found) if found is not None and known else None
 
 
 def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
@@ -83,6 +97,7 @@ def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
     named = {group: heap.name(name) for group, name in heap.dict_items(names)}
     found = {}
     heads = {}
+    objects = {}
     for group, members in heap.dict_items(ranks):
         name = named.get(group, "")
         if not name or heap.type_name(members) != "dict":
@@ -92,7 +107,8 @@ def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
         if numbers and sorted(numbers) == list(range(len(pairs))):
             found[name] = tuple(numbers[place] for place in sorted(numbers))
             heads[name] = _head(heap, group)
-    return Groups(found, own_rank(found, heads))
+            objects[group] = name
+    return Groups(found, own_rank(found, heads), objects)
 
 
 def _head(heap: HeapReader, group: int) -> bytes:
@@ -111,7 +127,7 @@ def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) 
         groups: ranks by the group's name.
         heads: the first bytes of each group's C++ object.
     """
-    if _WORLD not in groups:
+    if WORLD not in groups:
         return None
     said = set()
     for at in range(_COUNTED, _HEAD - 8, 4):

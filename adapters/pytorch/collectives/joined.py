@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
 
 __all__ = ["Look", "Standing", "join", "standing"]
@@ -26,12 +27,14 @@ class Look(Struct, frozen=True, kw_only=True):
         process: identifier of its process.
         rings: of its recorders.
         groups: the ranks of its groups, by name.
+        calls: what its threads call.
     """
 
     rank: int
     process: str
     rings: tuple[Ring, ...]
     groups: Mapping[str, tuple[int, ...]]
+    calls: tuple[PythonCall, ...] = ()
 
     @property
     def entries(self) -> Iterable[Entry]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from livedbg.adapters.pytorch.collectives.groups import Groups, read_groups
+from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, read_groups, thread_reader
 from livedbg.adapters.pytorch.collectives.joined import Look
+from livedbg.adapters.pytorch.collectives.python_calls import CallReader, PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
+from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.abi import native_abi
 from livedbg.model import Process
@@ -17,7 +19,9 @@ from livedbg.model import Process
 __all__ = ["RankReader", "RankSeen"]
 
 _SEARCH_S: Final = (1.0, 30.0)  # a process that has no recorder may come to have one: first and longest pause
+_GROUPS_S: Final = 0.25  # a group that is not known yet may be there in a moment: first pause
 _MOST_THREADS: Final = 1 << 12
+_FRESH_S: Final = 30.0  # how long what was read of code objects is believed
 
 
 class RankSeen(Struct, frozen=True):
@@ -25,7 +29,7 @@ class RankSeen(Struct, frozen=True):
 
     Attributes:
         look: its collectives.
-        threads: by pthread_self(3) of those that have enqueued something: our numbers for them.
+        threads: by pthread_self(3) of those that have enqueued or call something: our numbers for them.
     """
 
     look: Look
@@ -47,6 +51,11 @@ class RankReader:
         self._next_s = 0.0
         self._pause_s = _SEARCH_S[0]
         self._threads: dict[int, int] = {}
+        self._groups_s = 0.0
+        self._groups_pause_s = _GROUPS_S
+        self._python: ThreadReader | None = None
+        self._python_until_s = 0.0
+        self._calls: CallReader | None = None
 
     def read(self, process: Process) -> RankSeen | None:
         """Look at it now; None while it uses no torch.distributed, or nobody knows which rank it is.
@@ -65,17 +74,36 @@ class RankReader:
             self.problem = str(unknown)
             return None
         self.problem = ""
-        if not rings:
-            return None
+        self._refresh()
         names = {entry.group for ring in rings for entry in ring.entries}
-        if not names <= self._groups.ranks.keys():
+        if not names <= self._groups.ranks.keys() or not self._groups.ranks:
             self._read_groups(process)
+        calls = self._read_calls(process)
         rank = self._groups.rank if self._groups.rank is not None else process.rank
-        if rank is None:
+        if rank is None or not (rings or self._groups.objects):
             return None
-        look = Look(rank=rank, process=process.id, rings=rings, groups=self._groups.ranks)
-        pending = {entry.thread for entry in look.entries if not entry.done}
-        return RankSeen(look, {one: tid for one in pending if (tid := self._tid(one)) is not None})
+        look = Look(rank=rank, process=process.id, rings=rings, groups=self._groups.ranks, calls=calls)
+        wanted = {entry.thread for entry in look.entries if not entry.done} | {call.ident for call in calls}
+        return RankSeen(look, {one: tid for one in wanted if (tid := self._tid(one)) is not None})
+
+    def _refresh(self) -> None:
+        if time.monotonic() < self._python_until_s:
+            return
+        self._python_until_s = time.monotonic() + _FRESH_S
+        self._python = thread_reader(self.process.pid)
+        self._calls = CallReader(self._python) if self._python is not None else None
+
+    def _read_calls(self, process: Process) -> tuple[PythonCall, ...]:
+        """What its threads call; () where it changes too fast."""
+        if self._calls is None:
+            return ()
+        try:
+            threads = self._calls.threads()
+            if self._calls.unknown_group(threads, self._groups):
+                self._read_groups(process)
+            return self._calls.calls(threads, self._groups)
+        except OSError:
+            return ()
 
     def _found(self) -> bool:
         if time.monotonic() < self._next_s:
@@ -89,13 +117,19 @@ class RankReader:
         return bool(self._recorders)
 
     def _read_groups(self, process: Process) -> None:
+        if time.monotonic() < self._groups_s:
+            return
+        self._groups_s = time.monotonic() + self._groups_pause_s
+        self._groups_pause_s = min(2 * self._groups_pause_s, _SEARCH_S[1])
         try:
-            groups = read_groups(process.pid)
+            groups = read_groups(self._python) if self._python is not None else Groups()
         except OSError:
             return  # they change just now: the next look comes
         world = process.environment.get("WORLD_SIZE", "")
-        if "0" not in groups.ranks and world.isdecimal() and 0 < int(world) < 1 << 20:
-            groups = Groups({**groups.ranks, "0": tuple(range(int(world)))}, groups.rank)
+        if WORLD not in groups.ranks and world.isdecimal() and 0 < int(world) < 1 << 20:
+            groups = structs.replace(groups, ranks={**groups.ranks, WORLD: tuple(range(int(world)))})
+        if groups.ranks.keys() - self._groups.ranks.keys():
+            self._groups_pause_s = _GROUPS_S
         self._groups = groups
 
     def _tid(self, own: int) -> int | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.places import at, blocked_in
+from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import OUTSIDE, Process, Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "family_threads", "main_thread"]
+__all__ = ["Absence", "absence_of", "family_threads", "main_thread", "others_may"]
+
+_HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
+"""Files whose threads send nothing for the program: they report, or look after others."""
 
 _HALTED = (ThreadState.STOPPED, ThreadState.TRACED)
 
@@ -65,6 +71,8 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     where += f" for {duration(waited)}"
     if waited < state.settings.thread_stall_ns:
         return Absence(where, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
+    if thread.timed and waits_in_collective(state.snapshot.stacks.get(thread.id)):
+        return Absence(f"{where}, until another rank comes", VerdictState.UNKNOWN, thread.id)
     if thread.timed:
         return Absence(f"{where}, and goes on by itself", VerdictState.UNKNOWN, thread.id)
     if busy:
@@ -72,6 +80,30 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     if outside := _outside(thread, state):
         return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
     return Absence(where, VerdictState.STALLED, thread.id)
+
+
+def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
+    """Which other thread may do what is waited for: ` in feed (train.py:3)`, or where it is not known ` `; "" for none.
+
+    Args:
+        threads: those that wait, by their processes.
+        state: all that is known.
+    """
+    for process, waiting in threads.items():
+        known = state.snapshot.processes.get(process)
+        others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
+        own = [one for one in others if _runs_users_code(one, state)]
+        if known is not None and (active := progressing(family_threads(known, state), state)):
+            return at(active[0].id, state) or " "
+        for one in own:
+            if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or _outside(one, state):
+                return at(one.id, state) or " "
+    return ""
+
+
+def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
+    frame = user_frame(thread.id, state)
+    return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
 
 
 def family_threads(process: Process, state: RuleInput) -> list[Thread]:

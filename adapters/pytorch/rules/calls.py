@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
 
 __all__ = ["Call", "calls_of", "rank_list", "waiting_processes"]
@@ -28,7 +29,10 @@ class Call(Struct, frozen=True, kw_only=True):
         moving: those of `absent` that enqueued or completed something else between the last two looks.
         does: what the ranks do that are in it, where that is not the same, by rank.
         waiting: threads that wait in it, by the rank.
-        age_ns: since the first rank enqueued it.
+        age_ns: since the first rank enqueued it; of an exchange, for how long a thread has been in it without running.
+        exchange: the function, of a call that no recorder has: `recv`, `send`, `monitored_barrier`; else "".
+        tag: of a message.
+        roots: from whom, or for whom, ranks that are in it expect it.
     """
 
     task: Task
@@ -42,20 +46,30 @@ class Call(Struct, frozen=True, kw_only=True):
     does: dict[int, str]
     waiting: dict[int, str]
     age_ns: int
+    exchange: str = ""
+    tag: str = ""
+    roots: dict[int, int] = {}
 
     @property
     def title(self) -> str:
-        """`all_reduce #6 of group dp`; the group of all has no name."""
-        return self.task.name if self.group in ("", "0") else f"{self.task.name} of group {self.group}"
+        """`all_reduce #6 of group dp`; the group of all has no name, and ranks are numbered over all groups."""
+        return (
+            self.task.name if self.group in ("", "0") or self.is_message else f"{self.task.name} of group {self.group}"
+        )
+
+    @property
+    def is_message(self) -> bool:
+        """From one rank to another."""
+        return self.exchange in ("recv", "send")
 
 
 def calls_of(state: RuleInput) -> list[Call]:
     """The collectives that stand, the oldest first."""
     wall_ns = state.snapshot.now().wall_ns
     found = [
-        _call(task, wall_ns - task.since_wall_ns, state)
+        _call(task, wall_ns - task.since_wall_ns if task.since_wall_ns is not None else 0, state)
         for task in state.tasks_in(TaskState.RUNNING)
-        if task.id.startswith(_PREFIX) and task.since_wall_ns is not None
+        if task.id.startswith(_PREFIX) and (task.since_wall_ns is not None or "kind" in task.attributes)
     ]
     return sorted(found, key=lambda call: -call.age_ns)
 
@@ -68,16 +82,25 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         if name.startswith("rank ") and (number := name[5:]).isdecimal() and process.startswith("process:")
     }
     does = {}
+    roots = {}
     for name, text in known.items():
         words = name.split()
         if len(words) == 3 and words[0] == "rank" and words[2] == "does" and words[1].isdecimal():
             does[int(words[1])] = text
+        elif len(words) == 4 and words[:3] == ["root", "of", "rank"] and words[3].isdecimal() and text.isdecimal():
+            roots[int(words[3])] = int(text)
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
         thread = state.snapshot.threads.get(waiter)
-        if thread is not None and thread.process in ranks:
-            waiting[ranks[thread.process]] = waiter
+        if thread is None or thread.process not in ranks:
+            continue
+        if "kind" in known:
+            waited = waited_ns(thread, state.snapshot) or 0
+            if waited < state.settings.thread_stall_ns:
+                continue  # the same variables may be those of one call after another
+            age_ns = max(age_ns, waited)
+        waiting[ranks[thread.process]] = waiter
     return Call(
         task=task,
         group=known.get("group", ""),
@@ -90,6 +113,9 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         does=does,
         waiting=waiting,
         age_ns=age_ns,
+        exchange=known.get("kind", ""),
+        tag=known.get("tag", ""),
+        roots=roots,
     )
 
 

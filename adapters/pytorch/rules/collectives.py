@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.adapters.pytorch.rules.absent import absence_of
+from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list, waiting_processes
+from livedbg.adapters.pytorch.rules.sentences import circle_sentence, line_at, missing_sentence, roots_sentence
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Evidence, Severity
 
@@ -42,7 +41,11 @@ class CollectiveMissing:
         "makes progress; also where it has ended or is stopped. A missing rank that computes is late, and the job "
         "runs; one that sleeps, or waits for what is not seen, is `unknown`. Rests on the Flight Recorders in the "
         "ranks' memory, read twice: between the two looks the waiting ranks have enqueued and completed nothing. A "
-        "rank that is not seen (on another host) is named as such."
+        "rank that is not seen (on another host) is named as such. The same is said of a rank that does not send what "
+        "another waits for in `recv` (or receive what it waits for in `send`), and of one that is not in a "
+        "`monitored_barrier`: these are read from the Python frames in memory, and the thread has not run since for "
+        "the threshold; where another thread of the missing rank works, sleeps or waits for something from outside, "
+        "that one may send, and it is `unknown`."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -63,18 +66,18 @@ class CollectiveMissing:
         absence = absence_of(process, state)
         stuck = absence.state
         what = absence.what
+        may = others_may({process: absence.entity}, state) if call.is_message else ""
+        if may and stuck is VerdictState.STALLED:
+            what, stuck = f"{what}; another of its threads may{'' if may == ' ' else may}", VerdictState.UNKNOWN
         if rank in call.moving:
             what, stuck = f"it goes on with other collectives; {what}", VerdictState.UNKNOWN
         behind = _behind(rank, calls)
-        verb = "waits" if len(behind) == 1 else "wait"
         threads = tuple(call.waiting[one] for one in sorted(call.waiting))
         entity = state.snapshot.threads.get(absence.entity)
         return Finding(
             rule=self.name,
             severity=_SEVERITY.get(stuck, Severity.WARNING),
-            sentence=(
-                f"Rank {rank} of {call.total} has not entered {call.title}: {what}; {rank_list(behind)} {verb} for it."
-            ),
+            sentence=missing_sentence(call, rank, what, behind, state),
             entities=tuple(dict.fromkeys((absence.entity, process, call.task.id, *threads))),
             evidence=(
                 _recorder(call, state),
@@ -95,7 +98,7 @@ class CollectiveMissing:
             rule=self.name,
             severity=Severity.WARNING,
             sentence=(
-                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{_line(call, call.waiting, state)}; "
+                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{line_at(call, call.waiting, state)}; "
                 f"{rank_list(call.unseen)} of {call.total} {are} not among the processes that are watched."
             ),
             entities=(call.task.id, *call.waiting.values()),
@@ -115,6 +118,8 @@ class CollectiveOrder:
         "Ranks wait for each other in a circle: each waits, for the threshold (10 s) and longer, in a collective that "
         "the next one has not entered, because that waits in another one. They take their groups, or the collectives "
         "of one group, in another order. It is a stall, not a proved deadlock: the time limit of the group ends it. "
+        "The same holds of ranks that all receive from each other, or all send. Where another thread of them works, "
+        "sleeps or waits for something from outside, that one may send, and it is `unknown`. "
         "Rests on the same as collective-missing."
     )
 
@@ -136,23 +141,33 @@ class CollectiveOrder:
             alone = len(call.waiting) == 1
             verb = ("waits in" if alone else "wait in") if not number else ("is in" if alone else "are in")
             parts.append(
-                f"{rank_list(call.waiting, start=not number)} {verb} {call.title}{_line(call, call.waiting, state)}"
+                f"{rank_list(call.waiting, start=not number)} {verb} {call.title}{line_at(call, call.waiting, state)}"
             )
-        swapped = len({call.group for call in calls}) > 1 and len({call.task.name for call in calls}) == 1
+        swapped = (
+            len({call.group for call in calls}) > 1
+            and not any(call.exchange for call in calls)
+            and len({call.task.name for call in calls}) == 1
+        )
         why = "the groups are taken in another order" if swapped else "the ranks do not call the same in one order"
         threads = tuple(thread for call in ordered for _, thread in sorted(call.waiting.items()))
+        sentence = circle_sentence(ordered, state) or f"{'; '.join(parts)}: {why}"
+        waiting = {call.processes[rank]: thread for call in calls for rank, thread in call.waiting.items()}
+        may = others_may(waiting, state) if any(call.is_message for call in calls) else ""
+        if may:
+            sentence += f"; another of their threads may do it{'' if may == ' ' else may}"
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR,
-            sentence=f"{'; '.join(parts)}: {why}.",
+            severity=Severity.WARNING if may else Severity.ERROR,
+            sentence=f"{sentence}.",
             entities=(*(call.task.id for call in ordered), *threads),
             evidence=(
                 *(_recorder(call, state) for call in ordered),
                 *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:8]),
             ),
-            next=("let all ranks take the groups in one order",),
+            next=("let all ranks take the groups in one order",) if swapped else (),
             since_wall_ns=max(call.task.since_wall_ns or 0 for call in calls) or None,
-            state=VerdictState.STALLED,
+            state=VerdictState.UNKNOWN if may else VerdictState.STALLED,
+            decides=bool(may),
             roots=tuple(call.waiting[min(call.waiting)] for call in ordered),
         )
 
@@ -164,8 +179,9 @@ class CollectiveDiffers:
     doc = (
         "All ranks of a group have entered one collective, some have waited in it for the threshold (10 s) and longer, "
         "and it does not complete. It is a stall where the ranks call different operations, or give them tensors of "
-        "different sizes; else it is `unknown`: the network, or what one of them gave it. Rests on the Flight "
-        "Recorders."
+        "different sizes, or expect it from different ranks (broadcast, scatter; reduce and gather: for different "
+        "ranks); else it is `unknown`: the network, or what one of them gave it. Rests on the Flight Recorders, and "
+        "for the ranks it is expected from on the variables of the Python frames in memory."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -175,11 +191,14 @@ class CollectiveDiffers:
                 yield self._finding(call, state)
 
     def _finding(self, call: Call, state: RuleInput) -> Finding:
-        where = _line(call, call.waiting, state)
+        where = line_at(call, call.waiting, state)
         said: dict[str, list[int]] = {}
         for rank, text in call.does.items():
             said.setdefault(text, []).append(rank)
-        if said:
+        roots = set(call.roots.values())
+        if len(roots) > 1:
+            sentence = roots_sentence(call, state)
+        elif said:
             parts = [f"{rank_list(ranks)}: {text}" for text, ranks in sorted(said.items(), key=lambda one: one[1])]
             sentence = f"{call.title} is not the same on all ranks{where}: {'; '.join(parts)}."
         else:
@@ -188,10 +207,11 @@ class CollectiveDiffers:
                 f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.total} ranks are "
                 "in it, and it does not complete."
             )
+        differs = bool(said) or len(roots) > 1
         threads = tuple(thread for _, thread in sorted(call.waiting.items()))
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR if said else Severity.WARNING,
+            severity=Severity.ERROR if differs else Severity.WARNING,
             sentence=sentence,
             entities=(call.task.id, *threads),
             evidence=(
@@ -199,8 +219,8 @@ class CollectiveDiffers:
                 *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:8]),
             ),
             since_wall_ns=call.task.since_wall_ns,
-            state=VerdictState.STALLED if said else VerdictState.UNKNOWN,
-            decides=not said,
+            state=VerdictState.STALLED if differs else VerdictState.UNKNOWN,
+            decides=not differs,
         )
 
 
@@ -235,13 +255,6 @@ def _circle(start: str, waits: dict[str, list[Call]]) -> list[str]:
                     before[other] = process
                     todo.append(other)
     return []
-
-
-def _line(call: Call, ranks: Iterable[int], state: RuleInput) -> str:
-    """` (train.py:41)`: the user's line at which ranks wait, if it is one."""
-    frames = [user_frame(call.waiting[rank], state) for rank in ranks if rank in call.waiting]
-    lines = {line_of(frame) for frame in frames if frame is not None}
-    return f" ({next(iter(lines))})" if len(lines) == 1 and "" not in lines else ""
 
 
 def _recorder(call: Call, state: RuleInput) -> Evidence:

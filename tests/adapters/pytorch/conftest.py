@@ -68,6 +68,22 @@ def report_when(
         time.sleep(0.2)
 
 
+def sentence(said: dict[str, Any]) -> str:
+    text: str = said["verdict"]["sentence"]
+    return text
+
+
+def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
+    """The report of a job that hangs, once its verdict has these words and is this one: a wait of 9.9 s is none yet."""
+
+    def meant(one: dict[str, Any]) -> bool:
+        return one["verdict"]["state"] == state and all(word in one["verdict"]["sentence"] for word in words)
+
+    said = report_when(pid, meant)
+    assert said["exit"] == (10 if state == "stalled" else 5), said["verdict"]
+    return said
+
+
 def line_of(words: str, program: Path = PROGRAM) -> int:
     """The number of the line of the program with these words."""
     return next(number for number, line in enumerate(program.read_text().splitlines(), 1) if words in line)

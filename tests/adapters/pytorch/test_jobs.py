@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from livedbg.linux.procfs import child_pids
 from livedbg.session.jobs import ranks_of_job
-from tests.adapters.pytorch.conftest import Job, line_of, report_when
+from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
 
 STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
-
-
-def sentence(said: dict[str, Any]) -> str:
-    text: str = said["verdict"]["sentence"]
-    return text
-
-
-def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
-    """The report of a job that hangs, once its verdict has these words."""
-    said = report_when(pid, lambda one: all(word in one["verdict"]["sentence"] for word in words))
-    assert (said["verdict"]["state"], said["exit"]) == (state, 10 if state == "stalled" else 5), said["verdict"]
-    return said
 
 
 @pytest.mark.invariant("collectives_adapter.C1")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.adapters.pytorch.rules.calls import rank_list
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
-from livedbg.model import Task, TaskState, ThreadState
+from livedbg.model import Frame, Stack, Task, TaskState, ThreadState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -128,6 +129,89 @@ def test_ranks_in_a_circle_over_two_groups() -> None:
         "another order."
     )
     assert not [other for other in job.diagnosis().findings.values() if other.rule == "collective-missing"]
+
+
+class Messages(Job):
+    """Ranks that send or receive; nobody is in a collective."""
+
+    def __init__(self, *calls: tuple[int, str, int]) -> None:
+        super().__init__()
+        gone = structs.replace(self.snapshot().tasks[CALL], state=TaskState.COMPLETED)
+        self.store.apply(ev.TasksSeen(tasks=(gone,), **self.stamp()))
+        self.store.apply(ev.EdgesReplaced(scope="test", edges=(), **self.stamp()))
+        for rank, name, peer in calls:
+            attributes = {"group": "0", "kind": name, "peer": str(peer), "tag": "0", "ranks": "2"}
+            attributes |= {"in it": str(rank), "not in it": str(peer)}
+            attributes |= {f"rank {one}": f"process:box/{10 + one}" for one in (rank, peer)}
+            task = Task(
+                id=f"task:collective/0/{name}.{rank}.{peer}.0",
+                system="pytorch",
+                name=f"{name} {'from' if name == 'recv' else 'to'} rank {peer}",
+                kernel=name,
+                state=TaskState.RUNNING,
+                attributes=attributes,
+            )
+            self.store.apply(ev.TasksSeen(tasks=(task,), **self.stamp()))
+            self.waits(f"thread:box/{10 + rank}/{10 + rank}", task.id)
+
+
+def test_ranks_that_receive_from_each_other() -> None:
+    one = Messages((0, "recv", 1), (1, "recv", 0)).found("collective-order")
+    assert one.state is VerdictState.STALLED
+    assert one.sentence == "Ranks 0 and 1 both receive from each other; nobody sends."
+    one = Messages((0, "send", 1), (1, "send", 0)).found("collective-order")
+    assert one.sentence == "Ranks 0 and 1 both send to each other; nobody receives."
+
+
+def test_another_thread_of_a_rank_may_send() -> None:
+    def stands_in(file: str) -> None:
+        frame = Frame(function="feed", file=file, line=3, language="python")
+        stack = Stack(
+            thread="thread:box/10/110", taken_mono_ns=job.now_ns, source="no stop", layer="python", frames=(frame,)
+        )
+        job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+
+    job = Messages((0, "recv", 1), (1, "recv", 0))
+    job.thread(110, pid=10, waits_in="sleep 600 s", timed=True)
+    stands_in("/home/me/train.py")
+    one = job.found("collective-order")
+    assert one.state is VerdictState.UNKNOWN and "; another of their threads may do it in " in one.sentence
+    stands_in("/venv/lib/python3.11/site-packages/tqdm/_monitor.py")
+    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-order"]
+    assert one.state is VerdictState.STALLED
+
+
+def test_a_chain_of_receivers_goes_on_to_who_does_not_send() -> None:
+    job = Messages((0, "recv", 1), (1, "recv", 2))
+    one = job.missing(waits_in="Queue.get")
+    assert (one.state, one.roots) == (VerdictState.STALLED, ("thread:box/12/12",))
+    assert one.sentence == (
+        "Rank 1 waits in recv from rank 2, which does not send: it waits in Queue.get() for 11 s; "
+        "ranks 0, 1 wait for it."
+    )
+
+
+def test_who_has_just_begun_to_wait_is_in_no_circle() -> None:
+    """The same variables lie at the same places in each turn of a loop: how long the thread waits says more."""
+    job = Messages((0, "recv", 1), (1, "recv", 0))
+    job.now_ns += 11 * SECOND
+    for tid in (10, 11):
+        waits = "pthread_cond_wait" if tid == 10 else "sleep"
+        job.thread(tid, pid=tid, waits_in=waits, timed=True)
+    job.store.apply(ev.Tick(**job.stamp()))
+    (one,) = [one for one in job.diagnosis().findings.values() if one.rule.startswith("collective")]
+    assert (one.rule, one.state) == ("collective-missing", VerdictState.UNKNOWN)
+
+
+def test_roots_that_differ() -> None:
+    job = Job(absent="")
+    task = job.snapshot().tasks[CALL]
+    roots = {"root of rank 0": "0", "root of rank 1": "0", "root of rank 2": "1"}
+    task = structs.replace(task, kernel="broadcast", attributes=task.attributes | roots)
+    job.store.apply(ev.TasksSeen(tasks=(task,), **job.stamp()))
+    one = job.found("collective-differs")
+    assert one.state is VerdictState.STALLED
+    assert one.sentence.endswith("#6 of group dp: rank 2 expects it from rank 1, the others from rank 0.")
 
 
 def counted(*changes: int) -> World:

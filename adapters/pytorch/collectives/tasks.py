@@ -1,0 +1,145 @@
+"""What stands as tasks and edges of the stream: collectives of the recorders, and what threads call that no recorder
+has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from livedbg.adapters.pytorch.collectives.exchanges import Exchange, root_of
+from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
+from livedbg.adapters.pytorch.collectives.joined import Look, Standing
+from livedbg.adapters.pytorch.collectives.ranks import RankSeen
+from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of", "waits_in_collective"]
+
+
+def collective_task(one: Standing, prefix: str, looks: Mapping[int, Look], still: set[int]) -> Task:
+    """The task of a collective.
+
+    Args:
+        one: what stands.
+        prefix: of the job, where there are several.
+        looks: at its ranks, by rank.
+        still: the ranks that have not moved between the last two looks.
+    """
+    first = one.first
+    group = one.description or one.group
+    attributes = {
+        "group": group,
+        "in it": _numbers((*one.entries, *one.passed)),
+        "not in it": _numbers(one.absent),
+        "not seen": _numbers(one.unseen),
+        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
+    }
+    if one.differs:
+        for rank, entry in sorted(one.entries.items()):
+            attributes[f"rank {rank} does"] = f"{entry.name} {_shape(entry.shapes)}".strip()
+    elif first.shapes:
+        attributes["shape"] = _shape(first.shapes)
+    for rank, entry in one.entries.items():
+        root = root_of(looks[rank], entry.thread, entry.name)
+        attributes[f"root of rank {rank}"] = "" if root is None else str(root)
+    if first.timeout_ms:
+        attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
+    for rank in (*one.entries, *one.passed, *one.absent):
+        attributes[f"rank {rank}"] = looks[rank].process
+    return Task(
+        id=ids.collective(f"{prefix}{_key(group, one.group)}", one.sequence),
+        system="pytorch",
+        name=f"{first.name} #{one.sequence}",
+        kernel=group,
+        state=TaskState.RUNNING,
+        since_wall_ns=first.created_wall_ns,
+        attributes={name: text for name, text in attributes.items() if text},
+    )
+
+
+def _key(group: str, name: str) -> str:
+    """What tells a group from others: groups of a device mesh share their description."""
+    text = group if group == name else f"{group}.{name}"
+    return re.sub(r"[/\s]", "_", text)
+
+
+def _shape(shapes: Sequence[Sequence[int]]) -> str:
+    return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
+
+
+def _numbers(ranks: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(ranks)))
+
+
+def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
+    """Who waits for a collective, and for whom it waits."""
+    found = []
+    for rank in job:
+        process = rank.look.process
+        entry = one.entries.get(rank.look.rank)
+        if rank.look.rank in one.absent:
+            what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
+            text = f"rank {rank.look.rank} has not enqueued {what}"
+            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
+            continue
+        thread = thread_of(rank, entry.thread, host) if entry is not None else ""
+        if entry is not None and thread and waits_in_collective(snapshot.stacks.get(thread)):
+            text = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
+            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
+    return found
+
+
+def thread_of(rank: RankSeen, own: int, host: str) -> str:
+    """The identifier of the thread of a rank that pthread_self(3) calls so; "" where it is not known."""
+    if own not in rank.threads:
+        return ""
+    return ids.thread(host, int(ids.parse(rank.look.process).short), rank.threads[own])
+
+
+def exchange_task(one: Exchange, prefix: str, looks: Mapping[int, Look], still: set[int]) -> Task:
+    """The task of a call that no recorder has.
+
+    Args:
+        one: what stands.
+        prefix: of the job, where there are several.
+        looks: at its ranks, by rank.
+        still: the ranks that have not moved between the last two looks.
+    """
+    group = one.description or one.group
+    attributes = {
+        "group": group,
+        "kind": one.name,
+        "peer": "" if one.peer is None else str(one.peer),
+        "tag": str(one.tag) if one.peer is not None else "",
+        "in it": _numbers(one.calls),
+        "not in it": _numbers(one.absent),
+        "not seen": _numbers(one.unseen),
+        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "ranks": str(one.total),
+    }
+    for rank in (*one.calls, *one.absent):
+        attributes[f"rank {rank}"] = looks[rank].process
+    joint = {"recv": "from", "send": "to"}.get(one.name, "")
+    return Task(
+        id=ids.collective(f"{prefix}{_key(group, one.group)}", one.key),
+        system="pytorch",
+        name=f"{one.name} {joint} rank {one.peer}" if joint else one.name,
+        kernel=one.name,
+        state=TaskState.RUNNING,
+        attributes={name: text for name, text in attributes.items() if text},
+    )
+
+
+def exchange_edges(task: str, one: Exchange, job: Sequence[RankSeen], host: str) -> list[Edge]:
+    """Who waits in a call, and for whom."""
+    found = []
+    for rank in job:
+        process, number = rank.look.process, rank.look.rank
+        if number in one.absent:
+            text = f"rank {number} is not in {one.name}"
+            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
+        elif number in one.calls and (thread := thread_of(rank, one.calls[number].ident, host)):
+            text = f"the innermost Python frame of rank {number} is in {one.name}"
+            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
+    return found

@@ -1,0 +1,77 @@
+"""Sentences about ranks: who lacks whom, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.adapters.pytorch.rules.calls import Call, rank_list
+from livedbg.analysis.place_names import line_of
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.places import user_frame
+
+__all__ = ["circle_sentence", "line_at", "missing_sentence", "roots_sentence"]
+
+
+def missing_sentence(call: Call, rank: int, what: str, behind: Sequence[int], state: RuleInput) -> str:
+    """Of a rank that others wait for.
+
+    Args:
+        call: what it has not entered.
+        rank: the rank.
+        what: what it does instead.
+        behind: the ranks that wait for it, directly or through others.
+        state: all that is known.
+    """
+    wait = "waits" if len(behind) == 1 else "wait"
+    if not call.is_message:
+        enters = "is not in" if call.exchange else "has not entered"
+        return f"Rank {rank} of {call.total} {enters} {call.title}: {what}; {rank_list(behind)} {wait} for it."
+    does = "send" if call.exchange == "recv" else "receive"
+    waits = f"{rank_list(call.waiting, start=True)} waits in {call.title}{line_at(call, call.waiting, state)}"
+    others = f"; {rank_list(behind)} wait for it" if len(behind) > 1 else ""
+    return f"{waits}, which does not {does}: {what}{others}."
+
+
+def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
+    """Of ranks that all receive from each other, or all send; "" for others."""
+    kinds = {call.exchange for call in calls}
+    if kinds not in ({"recv"}, {"send"}):
+        return ""
+    receive = kinds == {"recv"}
+    ranks = sorted(rank for call in calls for rank in call.waiting)
+    lines = {line_at(call, call.waiting, state) for call in calls}
+    where = lines.pop() if len(lines) == 1 else ""
+    nobody = "nobody sends" if receive else "nobody receives"
+    verb = "receive from" if receive else "send to"
+    if len(ranks) == 2:
+        return f"Ranks {ranks[0]} and {ranks[1]} both {verb} each other{where}; {nobody}"
+    return f"{rank_list(ranks, start=True)} {verb} each other in a circle{where}; {nobody}"
+
+
+def roots_sentence(call: Call, state: RuleInput) -> str:
+    """`broadcast #5: rank 2 expects it from rank 1 (train.py:55), rank 0 from rank 0`."""
+    by_root: dict[int, list[int]] = {}
+    for rank, root in sorted(call.roots.items()):
+        by_root.setdefault(root, []).append(rank)
+    ordered = sorted(by_root.items(), key=lambda one: (len(one[1]), one[0] in one[1], one[1]))
+    gives = call.task.kernel in ("broadcast", "scatter")
+    parts = []
+    for number, (root, ranks) in enumerate(ordered):
+        whole = len(ordered) == 2 and number and len(call.roots) == call.total and len(ranks) > 1
+        who = "the others" if whole else rank_list(ranks)
+        alone = len(ranks) == 1
+        if ranks == [root]:
+            says = "sends it itself" if gives else "receives it itself"
+        else:
+            verbs = ("expects", "expect") if gives else ("sends", "send")
+            verb = "" if number else f"{verbs[not alone]} it "
+            says = f"{verb}{'from' if gives else 'to'} rank {root}"
+        parts.append(f"{who} {says}{line_at(call, ranks, state)}")
+    return f"{call.title}: {', '.join(parts)}."
+
+
+def line_at(call: Call, ranks: Iterable[int], state: RuleInput) -> str:
+    """` (train.py:41)`: the user's line at which ranks wait, if it is one."""
+    frames = [user_frame(call.waiting[rank], state) for rank in ranks if rank in call.waiting]
+    lines = {line_of(frame) for frame in frames if frame is not None}
+    return f" ({next(iter(lines))})" if len(lines) == 1 and "" not in lines else ""

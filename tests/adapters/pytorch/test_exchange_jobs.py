@@ -1,0 +1,42 @@
+"""Real jobs whose ranks wait in what no recorder has: sends, receives, monitored barriers; and roots that differ."""
+
+from __future__ import annotations
+
+from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
+
+FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) for "
+MUTUAL = line_of("dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)")
+
+
+def test_two_ranks_that_receive_from_each_other(job: Job) -> None:
+    said = hung(job("mutual", 2), "stalled", "both receive from each other")
+    assert sentence(said) == f"Ranks 0 and 1 both receive from each other (torch_jobs.py:{MUTUAL}); nobody sends."
+
+
+def test_another_thread_may_send(job: Job) -> None:
+    said = hung(
+        job("feeder", 2), "unknown", "both receive from each other", "another of their threads may do it in feed"
+    )
+    assert f"(torch_jobs.py:{line_of('            time.sleep(3600)')})." in sentence(said)
+
+
+def test_a_broadcast_from_two_ranks(job: Job) -> None:
+    said = hung(job("wrong_root"), "stalled", "broadcast #5 of group dp: rank 2 expects it from rank 1 (torch_jobs.py:")
+    assert f"rank 0 sends it itself (torch_jobs.py:{line_of('1 if me.last else 0, group=me.dp')})." in sentence(said)
+
+
+def test_a_monitored_barrier_that_a_rank_does_not_come_to(job: Job) -> None:
+    said = hung(job("monitored"), "stalled", "Rank 2 of 3 is not in monitored_barrier: it waits in Queue.get() ")
+    assert FETCH in sentence(said) and sentence(said).endswith("; ranks 0, 1 wait for it.")
+
+
+def test_a_chain_of_receivers_goes_on_to_the_first_stage(job: Job) -> None:
+    said = hung(
+        job("stages"), "stalled", "Rank 1 waits in recv from rank 0 (torch_jobs.py:", "; ranks 1, 2 wait for it."
+    )
+    assert "which does not send: it waits in Queue.get() " + FETCH in sentence(said)
+
+
+def test_a_receiver_whose_sender_computes(job: Job) -> None:
+    said = report_when(job("slow_stage"), lambda one: "which does not send: it computes" in one["verdict"]["sentence"])
+    assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))

@@ -1,0 +1,58 @@
+"""What stands of calls that no recorder has, from what the ranks' frames say."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, root_of, standing_calls
+from livedbg.adapters.pytorch.collectives.joined import Look
+from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
+
+
+def call(name: str, peer: int | None = None, *, tag: int = 0, objects: tuple[int, ...] = (8,)) -> PythonCall:
+    return PythonCall(ident=1, name=name, group="0", peer=peer, tag=tag, objects=objects)
+
+
+def look(rank: int, *calls: PythonCall) -> Look:
+    return Look(rank=rank, process=f"process:box/{rank}", rings=(), groups={"0": (0, 1, 2)}, calls=calls)
+
+
+def joined(*looks: Look) -> list[Exchange]:
+    return exchanges(looks, {one.rank: standing_calls(one, one) for one in looks})
+
+
+@pytest.mark.invariant("exchanges.E1")
+def test_E1_only_the_same_call_at_two_looks_stands() -> None:
+    now = look(0, call("recv", 1))
+    assert standing_calls(None, now) == () == standing_calls(look(0), now)
+    assert standing_calls(look(0, call("recv", 1, objects=(16,))), now) == ()
+    assert standing_calls(now, now) == now.calls
+
+
+@pytest.mark.invariant("exchanges.E2")
+def test_E2_a_receive_lacks_nobody_only_if_its_sender_sends_just_that() -> None:
+    (recv, send) = joined(look(0, call("recv", 1, tag=7)), look(1, call("send", 0, tag=7)))
+    assert (recv.absent, sorted(recv.calls), send.absent) == ((), [0, 1], ())
+    (recv, send) = joined(look(0, call("recv", 1, tag=7)), look(1, call("send", 0, tag=8)))
+    assert (recv.absent, send.absent, recv.key, send.key) == ((1,), (0,), "recv.0.1.7", "send.1.0.8")
+    (recv, _) = joined(look(0, call("recv", 1)), look(1, call("send", 2)))
+    assert recv.absent == (1,)
+
+
+def test_a_peer_that_is_not_seen_or_not_known_or_itself() -> None:
+    (recv,) = joined(look(0, call("recv", 2)))
+    assert (recv.absent, recv.unseen) == ((), (2,))
+    assert joined(look(0, call("recv"))) == [] == joined(look(0, call("recv", 0)))
+
+
+def test_a_monitored_barrier_lacks_the_ranks_that_are_not_in_it() -> None:
+    (one,) = joined(look(0, call("monitored_barrier")), look(1))
+    assert (sorted(one.calls), one.absent, one.unseen, one.total) == ([0], (1,), (2,), 3)
+    now = look(1, call("monitored_barrier"))
+    (one,) = exchanges([look(0, call("monitored_barrier")), now], {0: (call("monitored_barrier"),), 1: ()})
+    assert one.absent == ()  # it has just come
+
+
+def test_roots_are_of_the_thread_and_the_call() -> None:
+    now = look(0, call("broadcast", 2))
+    assert (root_of(now, 1, "broadcast"), root_of(now, 2, "broadcast"), root_of(now, 1, "scatter")) == (2, None, None)
