@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.liveness import last_waited_for, progressing
+from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
@@ -59,7 +59,7 @@ def absence_of(process: str, state: RuleInput) -> Absence:
         return Absence("nothing is known of its threads", VerdictState.UNKNOWN, process)
     if known.state in _HALTED or main.state in _HALTED:
         return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
-    thread = last_waited_for(main, state)
+    thread = _held_up_by(main, state)
     busy = progressing(family_threads(known, state), state)
     if thread.state is ThreadState.RUNNING:
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
@@ -104,6 +104,26 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
 def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
     frame = user_frame(thread.id, state)
     return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
+
+
+def _held_up_by(main: Thread, state: RuleInput) -> Thread:
+    """The thread of its process that a thread waits for at last: one that it joins, or that has what it waits for;
+    itself where there is none."""
+    seen = {main.id}
+    thread = main
+    while True:
+        blockers = state.graph.blockers_of(thread.id)
+        held = [holder for one in blockers if one not in state.snapshot.threads for holder in _holders(one, state)]
+        others = [one for one in (*blockers, *(held if len(held) == 1 else ())) if one in state.snapshot.threads]
+        fresh = [one for one in others if one not in seen and state.snapshot.threads[one].process == main.process]
+        if not fresh:
+            return thread
+        thread = state.snapshot.threads[fresh[0]]
+        seen.add(thread.id)
+
+
+def _holders(resource: str, state: RuleInput) -> list[str]:
+    return [one for one in state.graph.blockers_of(resource) if one in state.snapshot.threads]
 
 
 def family_threads(process: Process, state: RuleInput) -> list[Thread]:
