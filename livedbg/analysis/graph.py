@@ -125,7 +125,8 @@ class Graph:
         return len({waiter for waiter, _ in self._blocking.pairs if not self._counts(self._snapshot.names.of(waiter))})
 
     def chain(self, entity: str) -> Sequence[str]:
-        """The path from `entity` to a root, or once round a cycle."""
+        """The path from `entity` to a root, or once round a cycle. A lock that nobody holds is its end only where
+        nothing else is waited for."""
         path: dict[str, None] = {}
         node = self._number(entity)
         known = node is not None and (self._arcs.out_degree(node) or self._arcs.in_degree(node))
@@ -134,8 +135,13 @@ class Graph:
             path[at] = None
             ahead = self.blockers_of(at)
             stuck = [name for name in ahead if name in self._stuck]
-            at = next(iter(stuck or ahead), None)
+            onward = (name for name in ahead if self._leads_on(name))
+            at = stuck[0] if stuck else next(onward, None) or next(iter(ahead), None)
         return list(path)
+
+    def _leads_on(self, name: str) -> bool:
+        node = self._number(name)
+        return name.startswith(_COUNTED) or (node is not None and self._arcs.out_degree(node) > 0)
 
     @cached_property
     def _stuck(self) -> frozenset[str]:

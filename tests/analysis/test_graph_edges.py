@@ -141,6 +141,16 @@ def test_who_waits_for_one_stands_in_the_order_of_the_waits_and_in_a_large_graph
         assert graph_of(world).waiters_of(root) == sorted(waiters)
 
 
+def test_a_chain_goes_on_past_a_semaphore_that_nobody_holds() -> None:
+    """`Thread.join` is a wait for a semaphore, and for the thread: whichever of both is reported first."""
+    for first in (True, False):
+        world = World()
+        start, joined, sem = world.thread(1), world.thread(2), world.resource("sem:box/1/0x10")
+        for target in (sem, joined) if first else (joined, sem):
+            world.waits(start, target)
+        assert graph_of(world).chain(start) == [start, joined]
+
+
 def test_who_stands_alone_has_no_chain() -> None:
     world, (a, b, alone) = tasks("a", "b", "alone")
     world.edge(EdgeKind.DEPENDS_ON, a, b)
