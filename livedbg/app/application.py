@@ -120,7 +120,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
             yield TimelineBar()
         yield Container(VIEWS[0].build(), id="views")
         yield Prompt()
-        yield FooterBar([(spec.key, spec.label, spec.short or spec.label, spec.name) for spec in VIEWS])
+        yield FooterBar(VIEWS)
 
     def on_mount(self) -> None:
         """Show the empty state at once; then start the session."""

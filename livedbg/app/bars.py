@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from livedbg.app.views import ViewSpec
 from livedbg.panels.catchpoints import armed
 from livedbg.panels.cells import Line, width_of
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
@@ -175,8 +176,7 @@ def _room(items: Sequence[_Item]) -> int:
 class FooterBar(_Bar):
     """The screens and the two keys that lead everywhere."""
 
-    def __init__(self, screens: Sequence[tuple[str, str, str, str]]) -> None:
-        """Screens: key, label, label where there is little room, name."""
+    def __init__(self, screens: Sequence[ViewSpec]) -> None:
         super().__init__()
         self.screens = screens
         self.current = ""
@@ -185,14 +185,14 @@ class FooterBar(_Bar):
     def draw(self, line: Line) -> None:
         """Numbers and names; the present one is marked."""
         self._spots = []
-        items: list[_Item] = [
-            (key, label, f"view('{name}')", name == self.current) for key, label, _short, name in self.screens
-        ]
+        state = self.context.snapshot
+        screens = [one for one in self.screens if one.name == self.current or one.shown is None or one.shown(state)]
+        items: list[_Item] = [(one.key, one.label, f"view('{one.name}')", one.name == self.current) for one in screens]
         tail = [("?", "Help", "help", False), ("^p", "Commands", "command_palette", False)]
         if _room(items) + _room(tail) > line.width:
             tail = tail[:1]  # the help names the other key
         if _room(items) + _room(tail) > line.width:
-            short = [short for _key, _label, short, _name in self.screens]
+            short = [one.short or one.label for one in screens]
             items = [(key, word, action, here) for (key, _, action, here), word in zip(items, short, strict=True)]
         longest = max((len(label) for _k, label, _a, _h in items), default=0)
         while longest > _LEAST_LABEL and _room(items) + _room(tail) > line.width:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from livedbg.analysis.ranks import ranked
+from livedbg.model.snapshot import Snapshot
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import CatchpointsPanel
 from livedbg.panels.code import CodePanel
@@ -25,6 +27,7 @@ from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.messages import FunctionsAsked, Pointed
+from livedbg.panels.ranks import RanksPanel
 from livedbg.panels.stack import VALUES_KEYS, StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.tensor import TensorPanel
@@ -206,6 +209,7 @@ class ViewSpec:
         key: the digit that shows it (F and the digit too; F10 for 0).
         question: the one question that it answers, for the help.
         short: its label where there is little room.
+        shown: whether it has anything to show; the bar of screens leaves it out where it has not.
     """
 
     key: str
@@ -215,6 +219,7 @@ class ViewSpec:
     arrangement: Arrangement
     make: type[View] = View
     short: str = ""
+    shown: Callable[[Snapshot], bool] | None = None
 
     @property
     def kinds(self) -> list[Kind]:
@@ -245,6 +250,10 @@ VIEWS = (
         (CatchpointsPanel, (HitsPanel, HitStackPanel)), Exceptions, short="Exc",
     ),
     ViewSpec("6", "logs", "Logs", "What was logged, and when?", (LogsPanel,)),
+    ViewSpec(
+        "7", "ranks", "Ranks", "Which rank is missing or behind, and where is it?",
+        ((RanksPanel, StackPanel),), short="Rank", shown=ranked,
+    ),
     ViewSpec(
         "8", "values", "Values", "What did each task compute, and which one diverges first?",
         ((ValuesPanel, TensorPanel),), Values, short="Vals",

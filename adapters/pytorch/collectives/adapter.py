@@ -19,6 +19,7 @@ from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.adapters.pytorch.collectives.exchanges import exchanges, standing_calls
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
+from livedbg.adapters.pytorch.collectives.newest import reached
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
@@ -27,6 +28,7 @@ from livedbg.adapters.pytorch.collectives.tasks import (
     exchange_task,
     thread_of,
 )
+from livedbg.analysis.ranks import REACHED
 from livedbg.model import (
     Edge,
     SourceHealth,
@@ -59,7 +61,7 @@ class CollectivesAdapter(Adapter):
     def __init__(self) -> None:
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
         self._said: dict[str, SourceStatus] = {}
@@ -81,9 +83,12 @@ class CollectivesAdapter(Adapter):
             context.settled()
             return
         context.settled()
+        known = 0
         while not targets_ended(context):
-            await context.sleep(_LIMIT.rest_s(cost))
-            _, cost = await self._look(context)
+            fresh = len(ranks) > known  # what found them has a cost that comes once
+            known = len(ranks)
+            await context.sleep(_LIMIT.least_s if fresh else _LIMIT.rest_s(cost))
+            ranks, cost = await self._look(context)
 
     async def _first_processes(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
@@ -138,12 +143,14 @@ class CollectivesAdapter(Adapter):
             context.emit(RanksSeen(ranks=ranks, by=_RANK_BY, **context.stamp()))
 
     def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
-        """How many collectives each rank has enqueued so far: that it rises is progress."""
-        ranks = [rank.look for rank in seen if rank.look.initialised]
-        counts = {look.process: sum(ring.count for ring in look.rings) for look in ranks}
-        for process, count in counts.items():
-            if self._counts.get(process) != count:
-                context.emit(CounterSeen(entity=process, name=ENQUEUED, value=float(count), **context.stamp()))
+        """How many collectives each rank has enqueued so far, and which is its newest in each group."""
+        looks = [rank.look for rank in seen if rank.look.initialised]
+        counts = {(look.process, ENQUEUED): sum(ring.count for ring in look.rings) for look in looks}
+        for (process, group), number in reached(looks).items():
+            counts[process, REACHED + group] = number
+        for (process, name), count in counts.items():
+            if self._counts.get((process, name)) != count:
+                context.emit(CounterSeen(entity=process, name=name, value=float(count), **context.stamp()))
         self._counts = counts
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
+from livedbg.adapters.pytorch.collectives.newest import reached
 from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
 
 
@@ -71,3 +72,11 @@ def test_calls_that_differ_are_seen() -> None:
     assert one.differs and sorted(one.entries) == [0, 1]
     (one,) = join([WAITS, other], {0: standing(WAITS, WAITS)})
     assert not one.differs
+
+
+def test_how_far_a_rank_has_come_in_each_of_its_groups() -> None:
+    never = look(2)
+    lost = Look(rank=1, process="process:box/1", rings=look(1, whole=False).rings, groups=WAITS.groups)
+    assert reached([WAITS, never, lost]) == {("process:box/0", "dp.1"): 2, ("process:box/2", "dp.1"): 0}
+    everybody = look(0, entry(0, 3, group="0"))
+    assert reached([everybody]) == {("process:box/0", "all"): 3}

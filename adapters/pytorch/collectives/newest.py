@@ -1,0 +1,41 @@
+"""How far each rank has come in each of its groups: the number of the newest collective that it has enqueued there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from livedbg.adapters.pytorch.collectives.joined import Look
+
+__all__ = ["reached"]
+
+_EVERYBODY: Final = "0"  # name of the first group of all
+_UNNAMED: Final = ("", "undefined", "default_pg")
+
+
+def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
+    """Process and group -> the number of its newest collective; 0 for none, where others of the group have one.
+
+    What is not known is left out: a ring that has gone round may have lost the newest one of a group.
+    """
+    titles: dict[str, str] = {}
+    newest: dict[tuple[str, str], int] = {}
+    for look in looks:
+        for entry in look.entries:
+            if not entry.is_p2p:
+                titles.setdefault(entry.group, entry.description)
+                key = (look.process, entry.group)
+                newest[key] = max(newest.get(key, 0), entry.sequence)
+    for look in looks:
+        if all(ring.whole for ring in look.rings):
+            for group, members in look.groups.items():
+                if group in titles and look.rank in members:
+                    newest.setdefault((look.process, group), 0)
+    return {(process, _title(group, titles[group])): number for (process, group), number in newest.items()}
+
+
+def _title(group: str, description: str) -> str:
+    """What people call a group; groups of a device mesh share their description."""
+    if description in _UNNAMED:
+        return "all" if group == _EVERYBODY else group
+    return f"{description}.{group}"
