@@ -17,6 +17,7 @@ from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.adapters.pytorch.collectives.exchanges import exchanges, standing_calls
+from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.newest import reached
@@ -62,6 +63,7 @@ class CollectivesAdapter(Adapter):
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
         self._said: dict[str, SourceStatus] = {}
@@ -128,6 +130,7 @@ class CollectivesAdapter(Adapter):
         seen = of_jobs(seen)
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
+        seen = without_copies(seen, snapshot)
         if seen or self._tasks:
             self._number(seen, snapshot, context)
             self._count(seen, context)
@@ -164,8 +167,9 @@ class CollectivesAdapter(Adapter):
             prefix = f"{number + 1}." if number else ""
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
             still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
+            ended = self._ended.of(job, _meeting(job[0], snapshot), snapshot)
             for one in join(looks, stands):
-                task = collective_task(one, prefix, by_rank, still)
+                task = collective_task(one, prefix, by_rank, still, ended)
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             calls = {look.rank: standing_calls(self._before.get(look.process), look) for look in looks}

@@ -16,7 +16,9 @@ from livedbg.model.snapshot import Snapshot
 __all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of", "waits_in_collective"]
 
 
-def collective_task(one: Standing, prefix: str, looks: Mapping[int, Look], still: set[int]) -> Task:
+def collective_task(
+    one: Standing, prefix: str, looks: Mapping[int, Look], still: set[int], ended: Mapping[int, str]
+) -> Task:
     """The task of a collective.
 
     Args:
@@ -24,6 +26,7 @@ def collective_task(one: Standing, prefix: str, looks: Mapping[int, Look], still
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
         still: the ranks that have not moved between the last two looks.
+        ended: those that have no process any more, each with the one that it had, or "".
     """
     first = one.first
     group = one.description or one.group
@@ -31,7 +34,8 @@ def collective_task(one: Standing, prefix: str, looks: Mapping[int, Look], still
         "group": group,
         "in it": _numbers((*one.entries, *one.passed)),
         "not in it": _numbers(one.absent),
-        "not seen": _numbers(one.unseen),
+        "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
+        "ended": _numbers(rank for rank in one.unseen if rank in ended),
         "moved since": _numbers(rank for rank in one.absent if rank not in still),
         "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
     }
@@ -47,6 +51,7 @@ def collective_task(one: Standing, prefix: str, looks: Mapping[int, Look], still
         attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
     for rank in (*one.entries, *one.passed, *one.absent):
         attributes[f"rank {rank}"] = looks[rank].process
+    attributes |= {f"rank {rank}": ended[rank] for rank in one.unseen if rank in ended}
     return Task(
         id=ids.collective(f"{prefix}{_key(group, one.group)}", one.sequence),
         system="pytorch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.pytorch.rules import collectives, compiling, dumps, progress
+from livedbg.adapters.pytorch.rules import collectives, compiling, dumps, ended, progress
 from livedbg.analysis.rules.base import Rule
 
 __all__ = ["rules"]
@@ -12,4 +12,4 @@ __all__ = ["rules"]
 
 def rules() -> Sequence[Rule]:
     """All of them."""
-    return (*collectives.rules(), *progress.rules(), *dumps.rules(), *compiling.rules())
+    return (*collectives.rules(), *ended.rules(), *progress.rules(), *dumps.rules(), *compiling.rules())

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
+from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
-from livedbg.model import OUTSIDE, Process, Thread, ThreadState
+from livedbg.model import Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "family_threads", "main_thread", "others_may"]
+__all__ = ["Absence", "absence_of", "main_thread", "others_may"]
 
 _HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
 """Files whose threads send nothing for the program: they report, or look after others."""
 
-_HALTED = (ThreadState.STOPPED, ThreadState.TRACED)
+_HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
+_LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
+_OF_LOADER: Final = "its DataLoader waits for a worker: "
 
 
 class Absence(NamedTuple):
@@ -49,7 +52,8 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     """What a rank does instead of entering a collective.
 
     It is a stall only if the thread that the others wait for is in one wait without a time limit for the threshold
-    (10 s) that nothing from outside explains, and nothing of its process and its children makes progress.
+    (10 s) that nothing from outside explains, nothing of its process and its children makes progress, and none of them
+    may still end that wait (`wakers`).
     """
     known = state.snapshot.processes.get(process)
     main = main_thread(process, state)
@@ -59,26 +63,39 @@ def absence_of(process: str, state: RuleInput) -> Absence:
         return Absence("nothing is known of its threads", VerdictState.UNKNOWN, process)
     if known.state in _HALTED or main.state in _HALTED:
         return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
-    thread = last_waited_for(main, state)
-    busy = progressing(family_threads(known, state), state)
+    family = family_threads(known, state)
+    busy = bool(progressing(family, state))
+    workers = loader_workers(main, family, state)
+    ends = [last_waited_for(worker, state) for worker in workers] or [last_waited_for(main, state)]
+    stuck = {main.id, *(worker.id for worker in workers), *(end.id for end in ends)}
+    found = [_of_thread(end, stuck, family, state, busy=busy) for end in ends]
+    liveliest = max(found, key=lambda absence: _LIVELINESS.index(absence.state))
+    return liveliest._replace(what=f"{_OF_LOADER}{liveliest.what}") if workers else liveliest
+
+
+def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: RuleInput, *, busy: bool) -> Absence:
+    """The same by the thread that holds it up."""
+    goes_on = VerdictState.RUNNING if busy else VerdictState.UNKNOWN
     if thread.state is ThreadState.RUNNING:
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
-        return Absence(what, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
+        return Absence(what, goes_on, thread.id, busy)
     waited = waited_ns(thread, state.snapshot)
     where = f"it waits in {blocked_in(thread, state)}"
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}"
     if waited < state.settings.thread_stall_ns:
-        return Absence(where, VerdictState.RUNNING if busy else VerdictState.UNKNOWN, thread.id, bool(busy))
+        return Absence(where, goes_on, thread.id, busy)
     if thread.timed and waits_in_collective(state.snapshot.stacks.get(thread.id)):
         return Absence(f"{where}, until another rank comes", VerdictState.UNKNOWN, thread.id)
     if thread.timed:
         return Absence(f"{where}, and goes on by itself", VerdictState.UNKNOWN, thread.id)
     if busy:
         return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id, True)
-    if outside := _outside(thread, state):
+    if outside := from_outside(thread, family, state):
         return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
+    if other := who_may_end(stuck, family, state):
+        return Absence(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
     return Absence(where, VerdictState.STALLED, thread.id)
 
 
@@ -93,10 +110,13 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
         known = state.snapshot.processes.get(process)
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
         own = [one for one in others if _runs_users_code(one, state)]
-        if known is not None and (active := progressing(family_threads(known, state), state)):
+        family = family_threads(known, state) if known is not None else []
+        if active := progressing(family, state):
             return at(active[0].id, state) or " "
         for one in own:
-            if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or _outside(one, state):
+            if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or from_outside(
+                one, family, state
+            ):
                 return at(one.id, state) or " "
     return ""
 
@@ -104,26 +124,3 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
 def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
     frame = user_frame(thread.id, state)
     return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
-
-
-def family_threads(process: Process, state: RuleInput) -> list[Thread]:
-    """The threads of a process and of its living descendants."""
-    family = {process.pid}
-    left = [one for one in state.snapshot.processes.values() if not one.exited and one.host == process.host]
-    while children := [one for one in left if one.ppid in family and one.pid not in family]:
-        family |= {child.pid for child in children}
-    members = {one.id for one in left if one.pid in family}
-    return [thread for thread in state.snapshot.threads.values() if thread.process in members and not thread.exited]
-
-
-def _outside(thread: Thread, state: RuleInput) -> str:
-    """Who could end its wait that is not seen; "" for nobody."""
-    for entity in state.graph.blockers_of(thread.id):
-        resource = state.snapshot.resources.get(entity)
-        if resource is None:
-            continue
-        if resource.kind == "socket" and not state.graph.blockers_of(entity):
-            return "the other end of the socket"
-        if OUTSIDE in resource.attributes and resource.kind not in ("pylock", "file"):
-            return resource.attributes[OUTSIDE]
-    return ""

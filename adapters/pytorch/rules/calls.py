@@ -28,6 +28,7 @@ class Call(Struct, frozen=True, kw_only=True):
         entered: ranks that have enqueued it.
         absent: ranks that have not, though their recorder was read.
         unseen: ranks of which nothing is known.
+        ended: ranks that have no process any more; of some it is known which one it was.
         moving: those of `absent` that enqueued or completed something else between the last two looks.
         does: what the ranks do that are in it, where that is not the same, by rank.
         waiting: threads that wait in it, by the rank.
@@ -44,6 +45,7 @@ class Call(Struct, frozen=True, kw_only=True):
     entered: tuple[int, ...]
     absent: tuple[int, ...]
     unseen: tuple[int, ...]
+    ended: tuple[int, ...]
     moving: tuple[int, ...]
     does: dict[int, str]
     waiting: dict[int, str]
@@ -115,6 +117,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         entered=_numbers(known.get("in it", "")),
         absent=_numbers(known.get("not in it", "")),
         unseen=_numbers(known.get("not seen", "")),
+        ended=_numbers(known.get("ended", "")),
         moving=_numbers(known.get("moved since", "")),
         does=does,
         waiting=waiting,

@@ -135,7 +135,10 @@ class CollectiveOrder:
                 yield self._finding([call for call in calls if any(call in waits[one] for one in circle)], state)
 
     def _finding(self, calls: Sequence[Call], state: RuleInput) -> Finding:
-        ordered = sorted(calls, key=lambda call: -len(call.waiting))
+        first: dict[tuple[int, ...], Call] = {}
+        for call in calls:  # one thread may wait for several, as in a backward pass: the oldest is the one to tell
+            first.setdefault(tuple(sorted(call.waiting)), call)
+        ordered = sorted(first.values(), key=lambda call: -len(call.waiting))
         parts = []
         for number, call in enumerate(ordered):
             alone = len(call.waiting) == 1
@@ -144,9 +147,9 @@ class CollectiveOrder:
                 f"{rank_list(call.waiting, start=not number)} {verb} {call.title}{line_at(call, call.waiting, state)}"
             )
         swapped = (
-            len({call.group for call in calls}) > 1
-            and not any(call.exchange for call in calls)
-            and len({call.task.name for call in calls}) == 1
+            len({call.group for call in ordered}) > 1
+            and not any(call.exchange for call in ordered)
+            and len({call.task.name for call in ordered}) == 1
         )
         why = "the groups are taken in another order" if swapped else "the ranks do not call the same in one order"
         threads = tuple(thread for call in ordered for _, thread in sorted(call.waiting.items()))
@@ -187,7 +190,7 @@ class CollectiveDiffers:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a collective."""
         for call in _old(state):
-            if not call.absent and not call.unseen:
+            if not call.absent and not call.unseen and not call.ended:
                 yield self._finding(call, state)
 
     def _finding(self, call: Call, state: RuleInput) -> Finding:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.adapters.pytorch.rules.absent import family_threads
+from livedbg.adapters.pytorch.rules.wakers import family_threads
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import Rule, RuleInput

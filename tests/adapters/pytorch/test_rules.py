@@ -247,3 +247,26 @@ def test_lists_of_ranks() -> None:
     assert rank_list([2]) == "rank 2"
     assert rank_list([3, 0, 1]) == "ranks 0, 1, 3"
     assert rank_list([0, 1, 2, 3, 4, 5, 9, 11, 12], start=True) == "Ranks 0-5, 9, 11, 12"
+
+
+def test_a_rank_that_has_no_process_any_more() -> None:
+    job = Job(absent="")
+    (task,) = [one for one in job.store.snapshot().tasks.values() if one.id == CALL]
+    known = task.attributes | {"ended": "2", "not in it": ""}
+    job.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=known),), **job.stamp()))
+    job.store.apply(ev.ProcessExited(id="process:box/12", status=-9, **job.stamp()))
+    one = job.found("collective-ended")
+    assert (one.state, one.roots) == (VerdictState.STALLED, ("process:box/12",))
+    assert one.sentence == (
+        "Rank 2 of 3 has no process any more (ended by SIGKILL); ranks 0, 1 wait in all_reduce #6 of group dp."
+    )
+
+
+def test_one_thread_that_waits_for_several_collectives_is_told_with_the_oldest() -> None:
+    """A backward pass of DistributedDataParallel has several under way."""
+    job = Job()
+    job.thread(12, pid=12, waits_in="pthread_cond_wait", timed=True)
+    job.call("task:collective/dp.1/7", absent="2", waiting=(0, 1), age_s=19)
+    job.call("task:collective/ep.2/6", absent="0 1", waiting=(2,))
+    sentence = job.found("collective-order").sentence
+    assert "all_reduce #6 of group dp" in sentence and "#7" not in sentence

@@ -1,0 +1,94 @@
+"""Which processes are ranks by what their parents are: copies of a rank that it forked, and ranks that have ended.
+
+Invariants:
+    rank_families.F1. A process with the recorder of a rank is no rank if an ancestor of it is that rank: a worker that
+        was forked has a copy of all of its memory.
+    rank_families.F2. A rank that is not seen has ended only if its process was seen to end, or if all ranks of the job
+        are children of one launcher on this host, whose living children are all watched and are other ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.adapters.pytorch.collectives.ranks import RankSeen
+from livedbg.model import Process
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["Ended", "without_copies"]
+
+
+def without_copies(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[RankSeen]:
+    """The ranks without the processes that they have forked (F1)."""
+    found = list(seen)
+    by_pid = {process.pid: process for process in snapshot.processes.values() if not process.exited}
+    ranks = {snapshot.processes[rank.look.process].pid: rank.look.rank for rank in found}
+    return [rank for rank in found if not _copied(snapshot.processes[rank.look.process], rank.look.rank, ranks, by_pid)]
+
+
+def _copied(process: Process, rank: int, ranks: dict[int, int], by_pid: dict[int, Process]) -> bool:
+    passed = {process.pid}
+    parent = process.ppid
+    while parent is not None and parent not in passed:
+        if ranks.get(parent) == rank:
+            return True
+        passed.add(parent)
+        above = by_pid.get(parent)
+        parent = above.ppid if above is not None else None
+    return False
+
+
+class Ended:
+    """Remembers which process was which rank."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, int], str] = {}
+
+    def of(self, job: Sequence[RankSeen], key: object, snapshot: Snapshot) -> dict[int, str]:
+        """The ranks of a job that have no process any more (F2), each with that process; "" where not known.
+
+        Args:
+            job: the ranks that are seen.
+            key: what tells the job from others.
+            snapshot: the state.
+        """
+        self._known |= {(key, rank.look.rank): rank.look.process for rank in job}
+        seen = {rank.look.rank for rank in job}
+        gone = {
+            rank: process
+            for (one, rank), process in self._known.items()
+            if one == key and rank not in seen and _over(process, snapshot)
+        }
+        world = max((len(rank.look.groups.get("0", ())) for rank in job), default=0)
+        missing = [rank for rank in range(world) if rank not in seen and rank not in gone]
+        if missing and _launched_here(job, snapshot):
+            dead = _dead_children(job, snapshot)
+            gone |= {rank: dead[0] if len(missing) == len(dead) == 1 else "" for rank in missing}
+        return gone
+
+
+def _over(process: str, snapshot: Snapshot) -> bool:
+    known = snapshot.processes.get(process)
+    return known is not None and known.exited
+
+
+def _launched_here(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
+    """Whether all ranks of a job are, or were, children of one watched launcher, and it has no other child now."""
+    processes = [snapshot.processes[rank.look.process] for rank in job]
+    parents = {process.ppid for process in processes}
+    host = processes[0].host
+    launcher = next((p for p in snapshot.processes.values() if {p.pid} == parents and p.host == host), None)
+    if launcher is None or launcher.exited or not launcher.target:
+        return False
+    children = [p for p in snapshot.processes.values() if p.ppid == launcher.pid and p.host == host and not p.exited]
+    if {child.id for child in children} != {process.id for process in processes}:
+        return False
+    sizes = [(p.environment.get("LOCAL_WORLD_SIZE"), p.environment.get("WORLD_SIZE")) for p in processes]
+    world = max(len(rank.look.groups.get("0", ())) for rank in job)
+    here = all(local is not None and local == size for local, size in sizes)
+    return here or len(processes) + len(_dead_children(job, snapshot)) == world
+
+
+def _dead_children(job: Sequence[RankSeen], snapshot: Snapshot) -> list[str]:
+    parent = snapshot.processes[job[0].look.process].ppid
+    return [p.id for p in snapshot.processes.values() if p.exited and p.ppid == parent]

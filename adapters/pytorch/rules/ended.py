@@ -1,0 +1,61 @@
+"""Collectives in which ranks wait for one that has no process any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import how_ended
+from livedbg.analysis.rules.words import thread_evidence
+from livedbg.model import Severity
+
+__all__ = ["rules"]
+
+
+class CollectiveEnded:
+    """A collective that can't complete, since a rank of it has ended."""
+
+    name = "collective-ended"
+    doc = (
+        "Ranks have waited in a collective of torch.distributed for the threshold (10 s) and longer, and a rank of its "
+        "group that has not entered it has no process any more: it was seen to end, or all ranks are children of one "
+        "launcher on this host that is watched, and it has no child left that could be that rank. Where the launcher "
+        "starts that rank anew, it ends the others first. Rests on the Flight Recorders and on the launcher's children."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a collective."""
+        for call in calls_of(state):
+            if call.ended and call.waiting and call.age_ns >= state.settings.thread_stall_ns:
+                yield self._finding(call, state)
+
+    def _finding(self, call: Call, state: RuleInput) -> Finding:
+        processes = tuple(process for rank in call.ended if (process := call.processes.get(rank)))
+        verb, waits = "has" if len(call.ended) == 1 else "have", "waits" if len(call.waiting) == 1 else "wait"
+        threads = tuple(thread for _, thread in sorted(call.waiting.items()))
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=(
+                f"{rank_list(call.ended, start=True)} of {call.total} {verb} no process any more"
+                f"{_how(processes, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
+            ),
+            entities=(call.task.id, *processes, *threads),
+            evidence=tuple(thread_evidence(state.snapshot.threads[thread], state) for thread in threads[:4]),
+            since_wall_ns=call.task.since_wall_ns,
+            state=VerdictState.STALLED,
+            roots=processes or threads[:1],
+        )
+
+
+def _how(processes: Sequence[str], state: RuleInput) -> str:
+    """` (ended by SIGKILL)`, where one has ended and it is known how."""
+    known = state.snapshot.processes.get(processes[0]) if len(processes) == 1 else None
+    return f" (ended {how_ended(known.exit_status)})" if known is not None and known.exit_status is not None else ""
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (CollectiveEnded(),)

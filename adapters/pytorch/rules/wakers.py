@@ -1,0 +1,139 @@
+"""Who may still end the wait of a rank: what comes from outside, and its own threads and children that are not stuck.
+
+A wait for a queue, an event or a pipe does not say whose turn it is. A prefetcher that looks into a folder each second,
+a child that sleeps, an HTTP server that gives its requests to the main thread: each may end it at any time, and such a
+job is healthy.
+
+Invariants:
+    rules_wakers.W1. Nobody is left out but for threads that never give a rank anything: those of torch's C++ code, idle
+        workers of pools and of a DataLoader, and those that only look on (progress bars, writers of metrics).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.analysis.job_waits import waits_for_job
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.places import blocked_in
+from livedbg.analysis.rules.words import name_of, waited_ns
+from livedbg.model import IDLE, OUTSIDE, Frame, Process, Thread, ThreadState
+
+__all__ = ["family_threads", "from_outside", "loader_workers", "who_may_end"]
+
+_OF_TORCH: Final = re.compile(r"pt_(?!data_worker)|gloo|nccl|cuda|TP_", re.IGNORECASE)
+_ONLOOKERS: Final = re.compile(
+    r"/(?:tqdm|wandb|tensorboard\w*)/|/multiprocessing/resource_sharer\.py$|/torch/utils/data/_utils/pin_memory\.py$"
+)
+_THREADS: Final = re.compile(r"/threading\.py$|^<")
+_LOADER: Final = "/torch/utils/data/dataloader.py"
+_WORKER: Final = "/torch/utils/data/_utils/worker.py"
+_FETCH: Final = "/torch/utils/data/_utils/fetch.py"
+_SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
+_OTHER_END: Final = ("socket", "pipe")
+
+
+def family_threads(process: Process, state: RuleInput) -> list[Thread]:
+    """The threads of a process and of its living descendants, but for those that are ranks themselves."""
+    snapshot = state.snapshot
+    ranks = {key.entity for key in snapshot.counters if key.name == ENQUEUED} - {process.id}
+    family = {process.pid}
+    alive = [p for p in snapshot.processes.values() if not p.exited and p.host == process.host and p.id not in ranks]
+    while children := [one for one in alive if one.ppid in family and one.pid not in family]:
+        family |= {child.pid for child in children}
+    members = {one.id for one in alive if one.pid in family}
+    return [thread for thread in snapshot.threads.values() if thread.process in members and not thread.exited]
+
+
+def loader_workers(main: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
+    """The main threads of the workers of a DataLoader that fetch something, if that is what a main thread waits for."""
+    if not any((f.file or "").endswith(_LOADER) and f.function.endswith("_get_data") for f in _python(main, state)):
+        return []
+    return [one for one in family if one.process != main.process and _is_main(one) and _fetches(_python(one, state))]
+
+
+def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
+    """Who could end a wait that is neither seen nor of the family; "" for nobody."""
+    if _SIGNALS.match(thread.waits_in or ""):
+        return "a signal"
+    members = {one.process for one in family}
+    for entity in state.graph.blockers_of(thread.id):
+        resource = state.snapshot.resources.get(entity)
+        if resource is None:
+            continue
+        if IDLE in resource.attributes:
+            return resource.attributes[IDLE]
+        ends = state.graph.blockers_of(entity)
+        if resource.kind == "socket" and not ends:
+            return "the other end of the socket"
+        if OUTSIDE in resource.attributes and resource.kind not in ("pylock", "file"):
+            return resource.attributes[OUTSIDE]
+        if resource.kind in _OTHER_END:
+            others = [end for end in ends if end.startswith("process:") and end not in members]
+            if others:
+                return name_of(others[0], state.snapshot)
+    return ""
+
+
+def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleInput) -> str:
+    """A thread of a family that may still end a wait, with what it does: `thread 4712 (prefetch) waits in sleep() in
+    poll (train.py:9)`; "" for none.
+
+    Args:
+        stuck: threads that wait for such a one.
+        family: threads of a rank and its children.
+        state: the state.
+    """
+    for thread in family:
+        if thread.id not in stuck and (does := _does(thread, family, state)):
+            return f"{name_of(thread.id, state.snapshot)} {does}"
+    return ""
+
+
+def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
+    """What a thread does that may end the wait of another; "" if it can't."""
+    python = _python(thread, state)
+    if not python and not _is_main(thread):
+        outside = "" if _OF_TORCH.match(thread.name) else from_outside(thread, family, state)
+        return f"waits in {blocked_in(thread, state)}, which {outside} may end" if outside else ""
+    if waits_for_job(python) or _looks_on(python) or _idle_worker(python):
+        return ""
+    if thread.state is ThreadState.RUNNING:
+        return "computes"
+    waits = f"waits in {blocked_in(thread, state)}"
+    waited = waited_ns(thread, state.snapshot)
+    if thread.timed or waited is None or waited < state.settings.thread_stall_ns:
+        return waits
+    if _SIGNALS.match(thread.waits_in or "") and not _is_main(thread):
+        return ""
+    outside = from_outside(thread, family, state)
+    return f"{waits}, which {outside} may end" if outside else ""
+
+
+def _python(thread: Thread, state: RuleInput) -> list[Frame]:
+    stack = state.snapshot.stacks.get(thread.id)
+    return [frame for frame in stack.frames if frame.language == "python"] if stack is not None else []
+
+
+def _is_main(thread: Thread) -> bool:
+    return thread.process.rpartition("/")[2] == str(thread.tid)
+
+
+def _looks_on(frames: Iterable[Frame]) -> bool:
+    """Whether a thread was begun by a library that only looks on."""
+    files = [frame.file or "" for frame in frames]
+    outermost = next((file for file in reversed(files) if not _THREADS.search(file)), "")
+    return _ONLOOKERS.search(outermost) is not None
+
+
+def _idle_worker(frames: Iterable[Frame]) -> bool:
+    files = [frame.file or "" for frame in frames]
+    return any(file.endswith(_WORKER) for file in files) and not any(file.endswith(_FETCH) for file in files)
+
+
+def _fetches(frames: Iterable[Frame]) -> bool:
+    files = [frame.file or "" for frame in frames]
+    return any(file.endswith(_WORKER) for file in files) and any(file.endswith(_FETCH) for file in files)
