@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Framework, Lazy, Signs, System, TensorFiles
+from livedbg.session.systems import Framework, Lazy, MarkerPair, Signs, System, TensorFiles
 
 __all__ = ["SYSTEM"]
 
@@ -33,6 +33,14 @@ SYSTEM: Final = System(
     judges_diagnostics=("dump-.*",),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
+    recipes="livedbg.adapters.pytorch.recipes",
+    markers=(
+        MarkerPair(  # torch/_inductor/codegen/debug_utils.py
+            "AOTInductor's kernels",
+            r"^\[ before_launch: (?P<what>.+?) \]$",
+            r"^\[ after_launch: (?P<what>.+?) \]$",
+        ),
+    ),
     page="systems/pytorch.md",
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h

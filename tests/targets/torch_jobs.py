@@ -94,12 +94,16 @@ def except_block(me: Rank) -> None:
         time.sleep(3600)
 
 
+def prefetch(lock: threading.Lock) -> None:
+    lock.acquire()
+
+
 def joins(me: Rank) -> None:
     """The main thread joins a thread that waits for a lock that nobody releases."""
     if me.last:
         lock = threading.Lock()
         lock.acquire()
-        helper = threading.Thread(target=lock.acquire, name="prefetch", daemon=True)
+        helper = threading.Thread(target=prefetch, args=(lock,), name="prefetch", daemon=True)
         helper.start()
         helper.join()
     me.step(me.dp)

@@ -47,7 +47,7 @@ __all__ = ["CollectivesAdapter", "of_jobs"]
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
-_LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=30.0)
+_LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
 

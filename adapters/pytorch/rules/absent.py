@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.liveness import last_waited_for, progressing
+from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
@@ -66,7 +66,7 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     family = family_threads(known, state)
     busy = bool(progressing(family, state))
     workers = loader_workers(main, family, state)
-    ends = [last_waited_for(worker, state) for worker in workers] or [last_waited_for(main, state)]
+    ends = [_held_up_by(worker, state) for worker in workers] or [_held_up_by(main, state)]
     stuck = {main.id, *(worker.id for worker in workers), *(end.id for end in ends)}
     found = [_of_thread(end, stuck, family, state, busy=busy) for end in ends]
     liveliest = max(found, key=lambda absence: _LIVELINESS.index(absence.state))
@@ -124,3 +124,23 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
 def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
     frame = user_frame(thread.id, state)
     return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
+
+
+def _held_up_by(main: Thread, state: RuleInput) -> Thread:
+    """The thread of its process that a thread waits for at last: one that it joins, or that has what it waits for;
+    itself where there is none."""
+    seen = {main.id}
+    thread = main
+    while True:
+        blockers = state.graph.blockers_of(thread.id)
+        held = [holder for one in blockers if one not in state.snapshot.threads for holder in _holders(one, state)]
+        others = [one for one in (*blockers, *(held if len(held) == 1 else ())) if one in state.snapshot.threads]
+        fresh = [one for one in others if one not in seen and state.snapshot.threads[one].process == main.process]
+        if not fresh:
+            return thread
+        thread = state.snapshot.threads[fresh[0]]
+        seen.add(thread.id)
+
+
+def _holders(resource: str, state: RuleInput) -> list[str]:
+    return [one for one in state.graph.blockers_of(resource) if one in state.snapshot.threads]

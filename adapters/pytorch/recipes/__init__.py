@@ -1,0 +1,1 @@
+"""Launch presets for PyTorch, one TOML file each (livedbg.recipes.model)."""
