@@ -241,12 +241,27 @@ def posted(me: Rank) -> None:
     work.wait()
 
 
+def late_group(me: Rank) -> None:
+    if me.last:
+        fetch_batch(queue.Queue())
+    dist.new_group(list(range(me.world)))
+
+
+def never_joins() -> None:
+    """Of a rank that does not come to init_process_group."""
+    fetch_batch(queue.Queue())
+
+
+def starts(me: Rank) -> None:
+    """Its last rank never comes: see `_rank`."""
+
+
 CASES: dict[str, Callable[[Rank], None]] = {
     case.__name__: case
     for case in (
         missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished,
         computes, healthy, straggles, between_epochs,
-        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted,
+        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, late_group, starts,
     )
 }  # fmt: skip
 
@@ -259,6 +274,8 @@ def _rank(case: str, rank: int, world: int, folder: Path) -> None:
     if case not in BARE:
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
     torch.set_num_threads(1)
+    if case == "starts" and rank == world - 1:
+        never_joins()
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
     everybody = list(range(world))
     dp = dist.new_group(everybody, timedelta(hours=2), group_desc="dp")

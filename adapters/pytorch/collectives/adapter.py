@@ -42,7 +42,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
-__all__ = ["CollectivesAdapter"]
+__all__ = ["CollectivesAdapter", "of_jobs"]
 
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
@@ -127,6 +127,7 @@ class CollectivesAdapter(Adapter):
             self._tell(reader, context)
             if rank is not None:
                 seen.append(rank)
+        seen = of_jobs(seen)
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
         seen = without_copies(seen, snapshot)
@@ -146,8 +147,9 @@ class CollectivesAdapter(Adapter):
 
     def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
         """How many collectives each rank has enqueued so far, and which is its newest in each group."""
-        counts = {(rank.look.process, ENQUEUED): sum(ring.count for ring in rank.look.rings) for rank in seen}
-        for (process, group), number in reached([rank.look for rank in seen]).items():
+        looks = [rank.look for rank in seen if rank.look.initialised]
+        counts = {(look.process, ENQUEUED): sum(ring.count for ring in look.rings) for look in looks}
+        for (process, group), number in reached(looks).items():
             counts[process, REACHED + group] = number
         for (process, name), count in counts.items():
             if self._counts.get((process, name)) != count:
@@ -206,6 +208,17 @@ class CollectivesAdapter(Adapter):
         if status != known:
             self._said[reader.process.id] = status
             context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def of_jobs(seen: list[RankSeen]) -> list[RankSeen]:
+    """Without the processes that have an environment of a rank and no process group, such as the workers of a
+    DataLoader: but these are ranks while others wait in `init_process_group`."""
+    joined = {rank.look.rank for rank in seen if rank.look.initialised or rank.look.calls}
+    begins = any(call.name == "init_process_group" for rank in seen for call in rank.look.calls)
+    bare = [rank for rank in seen if not (rank.look.initialised or rank.look.calls)]
+    late = [rank for rank in bare if begins and rank.look.rank not in joined]
+    single = [rank for rank in late if sum(rank.look.rank == other.look.rank for other in late) == 1]
+    return [rank for rank in seen if rank not in bare or rank in single]
 
 
 def _jobs(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[list[RankSeen]]:

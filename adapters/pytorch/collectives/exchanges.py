@@ -20,7 +20,7 @@ from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 __all__ = ["Exchange", "exchanges", "root_of", "standing_calls"]
 
 _OTHER: Final = {"recv": "send", "send": "recv"}
-_TOGETHER: Final = ("monitored_barrier",)
+_TOGETHER: Final = ("monitored_barrier", "init_process_group", "new_group")
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
@@ -126,6 +126,8 @@ def _meetings(
     for (name, group), inside in found.items():
         members = max((looks[rank].groups.get(group, ()) for rank in inside), key=len)
         fresh = {rank for rank, look in looks.items() if any((c.name, c.group) == (name, group) for c in look.calls)}
+        if name == "init_process_group":  # who has process groups has left it
+            fresh |= {rank for rank, look in looks.items() if look.initialised}
         others = [rank for rank in members if rank not in inside and rank not in fresh]
         yield Exchange(
             name=name,

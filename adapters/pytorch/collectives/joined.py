@@ -28,6 +28,7 @@ class Look(Struct, frozen=True, kw_only=True):
         rings: of its recorders.
         groups: the ranks of its groups, by name.
         calls: what its threads call.
+        initialised: it has process groups; else its rank is what its environment says.
     """
 
     rank: int
@@ -35,6 +36,7 @@ class Look(Struct, frozen=True, kw_only=True):
     rings: tuple[Ring, ...]
     groups: Mapping[str, tuple[int, ...]]
     calls: tuple[PythonCall, ...] = ()
+    initialised: bool = True
 
     @property
     def entries(self) -> Iterable[Entry]:

@@ -2,8 +2,9 @@
 a broadcast, and calls that no recorder has.
 
 Invariants:
-    python_calls.P1. A call is one only if the innermost Python frame of its thread is in the function: what a thread
-        has posted and does not wait for is none.
+    python_calls.P1. A call is one only if the innermost Python frame of its thread is in the function, or for those
+        that all ranks go through together in what they call of torch.distributed: what a thread has posted and does
+        not wait for is none.
     python_calls.P2. A peer is given only if it is a rank of the group; else it is not known.
 
 Source: torch/distributed/distributed_c10d.py (2.13).
@@ -33,6 +34,12 @@ _PEERS: Final = {
     "monitored_barrier": (),
 }
 """Functions that wait, and their parameters for the other rank: by its global number, and by that in the group."""
+
+_TOGETHER: Final = ("init_process_group", "new_group")
+"""Functions that return on a rank only once all ranks have called them."""
+
+_INSIDE: Final = "/torch/distributed/"
+_DEPTH: Final = 24
 
 
 class PythonCall(Struct, frozen=True, kw_only=True):
@@ -81,7 +88,21 @@ class CallReader:
         Raises:
             OSError: not readable.
         """
-        return any(self._group(frame, groups) is None for _, frame in _frames(threads))
+        frames = [frame for _, frame in _frames(threads) if frame.code.name not in _TOGETHER]
+        return any(self._group(frame, groups) is None for frame in frames)
+
+    def joining(self, threads: list[PyThread]) -> tuple[int, int] | None:
+        """The rank and the number of ranks that the process calls `init_process_group` with; None where it does not.
+
+        Raises:
+            OSError: not readable.
+        """
+        for _, frame in _frames(threads):
+            if frame.code.name == "init_process_group":
+                rank, world = self._number(frame, "rank"), self._number(frame, "world_size")
+                if rank is not None and world is not None and 0 <= rank < world:
+                    return rank, world
+        return None
 
     def calls(self, threads: list[PyThread], groups: Groups) -> tuple[PythonCall, ...]:
         """What the threads call.
@@ -93,11 +114,16 @@ class CallReader:
         Raises:
             OSError: not readable.
         """
-        return tuple(self._call(thread, frame, groups) for thread, frame in _frames(threads))
+        frames = [(thread, frame) for thread, frame in _frames(threads) if not self._of_some(frame)]
+        return tuple(self._call(thread, frame, groups) for thread, frame in frames)
+
+    def _of_some(self, frame: PyFrame) -> bool:
+        """Whether only the ranks of a new group have to make it."""
+        return frame.code.name == "new_group" and bool(self._number(frame, "use_local_synchronization"))
 
     def _call(self, thread: PyThread, frame: PyFrame, groups: Groups) -> PythonCall:
         name = frame.code.name
-        group = self._group(frame, groups) or ""
+        group = WORLD if name in _TOGETHER else self._group(frame, groups) or ""
         return PythonCall(
             ident=thread.ident,
             name=name,
@@ -108,7 +134,7 @@ class CallReader:
         )
 
     def _peer(self, frame: PyFrame, members: tuple[int, ...]) -> int | None:
-        names = _PEERS[frame.code.name]
+        names = _PEERS.get(frame.code.name, ())
         if not names:
             return None
         own = self._number(frame, names[1])
@@ -131,7 +157,14 @@ class CallReader:
 
 def _frames(threads: list[PyThread]) -> list[tuple[PyThread, PyFrame]]:
     """The threads that are in one of the functions, each with its frame there (P1)."""
-    innermost = [(thread, thread.frames[0]) for thread in threads if thread.frames]
-    return [
-        (thread, frame) for thread, frame in innermost if frame.code.name in _PEERS and frame.code.file.endswith(_FILE)
-    ]
+    found = []
+    for thread in threads:
+        first = thread.frames[0] if thread.frames else None
+        if first is None or _INSIDE not in first.code.file:
+            continue
+        inside = [first] if first.code.name in _PEERS else thread.frames[:_DEPTH]
+        names = _PEERS if first.code.name in _PEERS else _TOGETHER
+        frame = next((one for one in inside if one.code.name in names and one.code.file.endswith(_FILE)), None)
+        if frame is not None:
+            found.append((thread, frame))
+    return found

@@ -80,9 +80,12 @@ class RankReader:
             self._read_groups(process)
         calls = self._read_calls(process)
         rank = self._groups.rank if self._groups.rank is not None else process.rank
-        if rank is None or not (rings or self._groups.objects):
+        if rank is None or not (rings or WORLD in self._groups.ranks):
             return None
-        look = Look(rank=rank, process=process.id, rings=rings, groups=self._groups.ranks, calls=calls)
+        initialised = bool(rings or self._groups.objects)
+        look = Look(
+            rank=rank, process=process.id, rings=rings, groups=self._groups.ranks, calls=calls, initialised=initialised
+        )
         wanted = {entry.thread for entry in look.entries if not entry.done} | {call.ident for call in calls}
         return RankSeen(look, {one: tid for one in wanted if (tid := self._tid(one)) is not None})
 
@@ -101,6 +104,9 @@ class RankReader:
             threads = self._calls.threads()
             if self._calls.unknown_group(threads, self._groups):
                 self._read_groups(process)
+            joining = self._calls.joining(threads) if WORLD not in self._groups.ranks else None
+            if joining is not None:
+                self._groups = Groups({WORLD: tuple(range(joining[1]))}, joining[0])
             return self._calls.calls(threads, self._groups)
         except OSError:
             return ()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
@@ -13,6 +14,7 @@ from livedbg.model import Task, TaskState
 __all__ = ["Call", "calls_of", "rank_list", "waiting_processes"]
 
 _PREFIX = "task:collective/"
+_BEGINNINGS = ("init_process_group", "new_group")
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -97,7 +99,11 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         thread = state.snapshot.threads.get(waiter)
         if thread is None or thread.process not in ranks:
             continue
-        if "kind" in known:
+        if known.get("kind") in _BEGINNINGS:
+            age_ns = _late_ns(
+                [processes[rank] for rank in _numbers(known.get("not in it", "")) if rank in processes], state
+            )
+        elif "kind" in known:
             waited = waited_ns(thread, state.snapshot) or 0
             if waited < state.settings.thread_stall_ns:
                 continue  # the same variables may be those of one call after another
@@ -120,6 +126,12 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         tag=known.get("tag", ""),
         roots=roots,
     )
+
+
+def _late_ns(processes: list[str], state: RuleInput) -> int:
+    """For how long all processes that don't come have been in one wait: those that come to it poll."""
+    mains = [main_thread(process, state) for process in processes]
+    return min((waited_ns(main, state.snapshot) or 0 for main in mains if main is not None), default=0)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

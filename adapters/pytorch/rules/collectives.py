@@ -43,9 +43,10 @@ class CollectiveMissing:
         "ranks' memory, read twice: between the two looks the waiting ranks have enqueued and completed nothing. A "
         "rank that is not seen (on another host) is named as such. The same is said of a rank that does not send what "
         "another waits for in `recv` (or receive what it waits for in `send`), and of one that is not in a "
-        "`monitored_barrier`: these are read from the Python frames in memory, and the thread has not run since for "
-        "the threshold; where another thread of the missing rank works, sleeps or waits for something from outside, "
-        "that one may send, and it is `unknown`."
+        "`monitored_barrier`, `init_process_group` or `new_group`: these are read from the Python frames in memory, "
+        "and the thread has not run since for the threshold (of the last two, which poll: the missing rank's). Where "
+        "another thread of the missing rank works, sleeps or waits for something from outside, that one may send, and "
+        "it is `unknown`."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

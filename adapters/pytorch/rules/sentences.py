@@ -23,6 +23,10 @@ def missing_sentence(call: Call, rank: int, what: str, behind: Sequence[int], st
         state: all that is known.
     """
     wait = "waits" if len(behind) == 1 else "wait"
+    if call.exchange in ("init_process_group", "new_group"):
+        where = f"{call.exchange}{line_at(call, call.waiting, state)}"
+        inside = f"{len(call.entered)} of {call.total} ranks {'is' if len(call.entered) == 1 else 'are'} in {where}"
+        return f"{inside}; rank {rank} does not come: {what}."
     if not call.is_message:
         enters = "is not in" if call.exchange else "has not entered"
         return f"Rank {rank} of {call.total} {enters} {call.title}: {what}; {rank_list(behind)} {wait} for it."

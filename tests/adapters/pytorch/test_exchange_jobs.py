@@ -40,3 +40,15 @@ def test_a_chain_of_receivers_goes_on_to_the_first_stage(job: Job) -> None:
 def test_a_receiver_whose_sender_computes(job: Job) -> None:
     said = report_when(job("slow_stage"), lambda one: "which does not send: it computes" in one["verdict"]["sentence"])
     assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))
+
+
+def test_a_rank_that_does_not_come_to_a_new_group(job: Job) -> None:
+    said = hung(
+        job("late_group"), "stalled", "2 of 3 ranks are in new_group (torch_jobs.py:", "; rank 2 does not come: "
+    )
+    assert FETCH in sentence(said)
+
+
+def test_a_rank_that_does_not_join_the_job(job: Job) -> None:
+    said = hung(job("starts"), "stalled", "2 of 3 ranks are in init_process_group (", "; rank 2 does not come: ")
+    assert FETCH in sentence(said)

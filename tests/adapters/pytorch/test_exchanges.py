@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
+from livedbg.adapters.pytorch.collectives.adapter import of_jobs
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, root_of, standing_calls
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
+from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 
 
 def call(name: str, peer: int | None = None, *, tag: int = 0, objects: tuple[int, ...] = (8,)) -> PythonCall:
@@ -51,6 +54,24 @@ def test_a_monitored_barrier_lacks_the_ranks_that_are_not_in_it() -> None:
     now = look(1, call("monitored_barrier"))
     (one,) = exchanges([look(0, call("monitored_barrier")), now], {0: (call("monitored_barrier"),), 1: ()})
     assert one.absent == ()  # it has just come
+
+
+def test_who_has_process_groups_has_left_their_making() -> None:
+    begins = look(0, call("init_process_group"))
+    late = structs.replace(look(1), initialised=False)
+    (one,) = joined(begins, late, look(2))
+    assert (one.absent, one.unseen) == ((1,), ())
+
+
+def test_processes_with_nothing_but_a_rank_count_only_while_others_begin() -> None:
+    def seen(one: Look, *, initialised: bool = True) -> RankSeen:
+        return RankSeen(structs.replace(one, initialised=initialised), {})
+
+    begins = seen(look(0, call("init_process_group")), initialised=False)
+    late, twin = seen(look(1), initialised=False), seen(look(0), initialised=False)
+    assert of_jobs([begins, late, twin]) == [begins, late]
+    assert of_jobs([begins, late, late]) == [begins]
+    assert of_jobs([seen(look(0)), late]) == [seen(look(0))]
 
 
 def test_roots_are_of_the_thread_and_the_call() -> None:

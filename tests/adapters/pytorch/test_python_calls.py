@@ -25,6 +25,15 @@ def recv(tensor, src=None, group=None, tag=0, group_src=None):
 def monitored_barrier(group=None):
     lock.acquire()
 
+def helper():
+    lock.acquire()
+
+def init_process_group(world_size=-1, rank=-1):
+    helper()
+
+def new_group(ranks, use_local_synchronization=False):
+    helper()
+
 def irecv(tensor, src=None, group=None, tag=0, group_src=None):
     lock.acquire()
 """
@@ -40,6 +49,7 @@ group = object()
 calls = (
     lambda: d.recv(None, 1, tag=3), lambda: d.recv(None, group_src=1, group=group), lambda: d.recv(None, src=9),
     lambda: d.recv(None), d.monitored_barrier, lambda: d.irecv(None, 1), user,
+    lambda: d.init_process_group(4, 3), lambda: d.new_group([0]), lambda: d.new_group([0], True),
 )
 for call in calls:
     threading.Thread(target=call, daemon=True).start()
@@ -65,13 +75,16 @@ def test_P1_P2_calls_are_those_of_innermost_frames_with_peers_of_the_group(
         return list(reader.calls(reader.threads(), groups))
 
     known = Groups(ranks={"0": (0, 1, 2)})
-    eventually(lambda: len(calls(known)) == 5)
+    eventually(lambda: len(calls(known)) == 7)
     said = sorted((one.name, one.group, one.peer is not None, one.peer or 0, one.tag) for one in calls(known))
     assert said == [
+        ("init_process_group", "0", False, 0, 0),
         ("monitored_barrier", "0", False, 0, 0),
+        ("new_group", "0", False, 0, 0),
         ("recv", "", False, 0, 0),  # of a group that is not known
         ("recv", "0", False, 0, 0),
         ("recv", "0", False, 0, 0),  # from rank 9, which there is not
         ("recv", "0", True, 1, 3),
     ]
     assert reader.unknown_group(reader.threads(), known)
+    assert reader.joining(reader.threads()) == (3, 4)
