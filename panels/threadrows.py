@@ -45,11 +45,12 @@ def order_by(context: DrawContext, threads: Sequence[Thread], sort: str, *, merg
         sort: `state` is by process: the one of the verdict's root first, and in it the root, then the blocked threads.
         merged: rows may be of several processes: the root, then all blocked threads, then the rest.
     """
-    places = _places(context, threads)
+    own = {thread.id: _place(context, thread) for thread in threads}
+    places = _places(context, threads, own)
     names, behind = context.names, context.diagnosis.graph.behind
 
     def by_state(thread: Thread) -> tuple[object, ...]:
-        process, place = places[thread.process], _place(context, thread)
+        process, place = places[thread.process], own[thread.id]
         return (*place, *process, thread.tid) if merged else (*process, *place, thread.tid)
 
     orders: dict[str, Order] = {
@@ -77,11 +78,13 @@ def merged_rows(context: DrawContext, threads: Sequence[Thread]) -> Mapping[str,
     return {members[0]: tuple(members) for members in groups.values()}
 
 
-def _places(context: DrawContext, threads: Sequence[Thread]) -> Mapping[str, tuple[object, ...]]:
+def _places(
+    context: DrawContext, threads: Sequence[Thread], own: Mapping[str, tuple[int, int]]
+) -> Mapping[str, tuple[object, ...]]:
     """Process -> its place among the others: root, then with blocked threads, then the rest; then by rank and pid."""
     best: dict[str, tuple[int, int]] = {}
     for thread in threads:
-        place = _place(context, thread)
+        place = own[thread.id]
         known = best.get(thread.process)
         best[thread.process] = place if known is None else min(known, place)
     roots = {entity: place for place, entity in enumerate(context.diagnosis.verdict.roots)}
