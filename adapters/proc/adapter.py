@@ -51,18 +51,18 @@ class ProcAdapter(Adapter):
             try:
                 settled = False
                 while True:
-                    events, news, cost_s = await loop.run_in_executor(executor, scanner.turn)
+                    events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
                     context.emit(*events, Tick(**context.stamp()))
                     if context.request.once and not settled and not scanner.done:
                         await asyncio.sleep(_ONCE_GAP_S)
-                        events, news, cost_s = await loop.run_in_executor(executor, scanner.turn)
+                        events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
                         context.emit(*events, Tick(**context.stamp()))
                     if not settled:
                         context.settled()
                         settled = True
                     if scanner.done or context.request.once:
                         return
-                    await context.sleep(pace.after(changed=news, cost_s=cost_s))
+                    await context.sleep(pace.after(changed=changed, cost_s=cost_s))
             finally:
                 executor.submit(scanner.close)  # behind a sample that is still under way
 
@@ -90,19 +90,18 @@ class _Scanner:
             watch.close()
 
     def turn(self) -> tuple[list[Event], bool, float]:
-        """Look at everything once: the events, whether there was more news than numbers, and the CPU time it took."""
+        """Look at everything once: the events, whether anything changed, and the CPU time it took."""
         began = time.thread_time()
         events: list[Event] = []
         if not self._begun:
             self._begun = True
             events += self._begin()
-        changed = news = False
+        changed = False
         waiting = list(self._watches.values())
         while waiting:
             watch = waiting.pop()
             events += watch.sample()
             changed = changed or watch.changed
-            news = news or watch.news
             if watch.gone:
                 del self._watches[watch.pid]
                 self._over[watch.pid] = watch.start_ticks
@@ -110,7 +109,7 @@ class _Scanner:
             waiting += self._follow(watch)
         if changed:
             events += self._confirm_cycles()
-        return events, news, time.thread_time() - began
+        return events, changed, time.thread_time() - began
 
     def _confirm_cycles(self) -> list[Event]:
         """Look once more at the threads on cycles of waits, which may have moved while all was read."""

@@ -16,7 +16,6 @@ from livedbg.adapters.proc import problems
 from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
 from livedbg.adapters.proc.exit_status import ExitStatus
 from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
-from livedbg.adapters.proc.movers import Movers
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers, ThreadReader, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
@@ -66,7 +65,6 @@ class ProcessWatch:
     Attributes:
         gone: it has ended.
         changed: the last sample found something changed.
-        news: more than that threads that ran lately have run again.
         related: other processes that hold what its threads wait for.
         children: its child processes, as far as its threads could have made new ones.
     """
@@ -79,7 +77,6 @@ class ProcessWatch:
         self.id = ids.process(scene.host, pid)
         self.gone = False
         self.changed = True
-        self.news = True
         self.related: set[int] = set()
         self.children: set[int] = set()
         self.role = role
@@ -104,7 +101,6 @@ class ProcessWatch:
         self._others: set[int] = set()
         self._members: frozenset[int] = frozenset()
         self._told: set[str] = set()
-        self._movers = Movers()
         self._children_due = True
         self._group: Resource | None = None
         self._ending = ExitStatus(pid, watched=not role)
@@ -142,7 +138,6 @@ class ProcessWatch:
         events += self._group_events()
         self._find_children(changed)
         self.changed = bool(events)
-        self.news = self._movers.news(events)
         return events
 
     @property
@@ -175,13 +170,13 @@ class ProcessWatch:
             return self._end(None)
         if stat.state is ThreadState.ZOMBIE and len(threads) <= 1:
             return self._end(stat)
-        self.changed = self.news = True
+        self.changed = True
         return self._process_events(stat, [])
 
     def _end(self, stat: Stat | None) -> list[Event]:
         """The process has ended; as a zombie it still tells its exit status."""
         self.gone = True
-        self.changed = self.news = True
+        self.changed = True
         status = self._ending.of(stat, self.start_ticks, denied=self._blind)
         self.close()
         sentence = ""

@@ -1,7 +1,7 @@
 """How soon what was folded has to be published: news at once, numbers that count on once a second.
 
-An update costs a snapshot, a diagnosis and a paint. A process that works changes the CPU times and states of its
-threads at every sample, which says nothing new for as long as the verdict stays.
+An update costs a snapshot, a diagnosis and a paint. A process that works changes the CPU times and states of its threads
+at every sample, which says nothing new for as long as the verdict stays.
 
 Invariants:
     urgency.Q1. Whatever is no number of a known thread or process is published at once.
