@@ -89,7 +89,6 @@ class LoopWatch:
         self._since: dict[object, int] = {}
         self._published: set[str] = set()
         self._untimed: set[object] = set()
-        self._called_back = False  # at the last sample: then the calls before the next one are needed
         self._first = True
 
     def sample(self) -> LoopReading | None:
@@ -101,14 +100,9 @@ class LoopWatch:
         reader = self._process.reader
         if self._heap is None or self._modules is None or reader is None or self._greenlets is None:
             return None
-        before = self._process.calls() if self._called_back else {}
-        found = sample_loops(reader, self._heap, self._modules, self._greenlets)
-        self._called_back = bool(found.callbacks)
-        if found.callbacks and not before:
-            before = self._process.calls()
-            found = sample_loops(reader, self._heap, self._modules, self._greenlets)
-        sample = self._settled(found)
-        after = self._process.calls() if found.callbacks else {}
+        before = self._process.calls()
+        sample = self._settled(sample_loops(reader, self._heap, self._modules, self._greenlets))
+        after = self._process.calls()
         blocked = set()
         for loop in sample.callbacks:
             tid = self._process.tid_of(sample.loops.loops[loop].thread or 0)

@@ -29,7 +29,6 @@ from livedbg.session.last_hang import LastHang
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
-from livedbg.session.urgency import Urgency
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
@@ -112,7 +111,6 @@ class Session:
         self._store = Store()
         self._diagnostician = diagnostician()
         self._last_hang = LastHang(self.stamp)
-        self._urgency = Urgency()
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
@@ -271,16 +269,12 @@ class Session:
         self._wake.set()
 
     async def _pump(self) -> None:
-        """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time.
-
-        What only counts on (livedbg.session.urgency) is folded at once and published with the next tick.
-        """
+        """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time."""
         published = 0.0
         gap = _PUBLISH_S
-        pause_s = _TICK_S
         while True:
             with contextlib.suppress(TimeoutError):  # not wait_for: it can swallow a cancellation (cpython #86296)
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(_TICK_S):
                     await self._wake.wait()
             self._wake.clear()
             if not self._queue:
@@ -291,16 +285,10 @@ class Session:
                 await asyncio.sleep(0)
                 if time.monotonic() - published > 2 * gap:
                     break
-            waits = self.settled.is_set() and not self._notice and not self._queue
-            pause_s = published + self._urgency.pause_s() - time.monotonic() if waits else 0.0
-            if pause_s > 0:
-                continue
-            pause_s = _TICK_S
             wait = published + gap - time.monotonic()
             if wait > 0:
                 await asyncio.sleep(wait)
                 self._fold(_BATCH)
-            self._wake.clear()  # for what is folded by now
             started = time.monotonic()
             settled = not self._unsettled and not self._queue
             self._update()
@@ -325,7 +313,6 @@ class Session:
         batch = [*self._last_hang.before(batch), *batch]
         if self._sink is not None:
             self._sink(batch)
-        self._urgency.folded(batch, self._latest.snapshot)
         self._store.apply_all(batch)
         self._taken += len(batch)
 
@@ -336,7 +323,6 @@ class Session:
         rate = self._rate(now)
         self._latest = Update(snapshot, diagnosis, rate, ended, self._notice)
         self._notice = ""
-        self._urgency.published(diagnosis.verdict)
         self._last_hang.note(diagnosis.verdict)
         self._publish(self._latest)
 
