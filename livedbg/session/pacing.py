@@ -27,6 +27,10 @@ _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 _SLOWEST_S: Final = 2.0
+_LONGEST_PAUSE_S: Final = 8.0
+"""Less than the time from which on a wait counts as long (10 s): a thread that moves is looked at before it is called
+stuck."""
+
 _QUIET_SAMPLES: Final = 6
 _SHARE: Final = 0.006
 _SECOND_S: Final = 0.15
@@ -175,8 +179,8 @@ class SamplePace:
             self._pauses.reset()
         elif self._quiet > _QUIET_SAMPLES:
             self._pauses.grow()
-        self._credit.spend(cost_s)
-        pause_s = max(self._pauses.pause_s, min(self._credit.wait_s(), 10 * _SLOWEST_S))
+        self._credit.spend(min(cost_s, _BURST_S) if self._first else cost_s)  # what finds a process comes once
+        pause_s = max(self._pauses.pause_s, min(self._credit.wait_s(), _LONGEST_PAUSE_S))
         if self._first:
             self._first, pause_s = False, min(pause_s, _SECOND_S)
         self._credit.passed(pause_s)

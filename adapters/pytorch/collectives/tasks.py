@@ -56,7 +56,7 @@ def collective_task(
         id=ids.collective(f"{prefix}{_key(group, one.group)}", one.sequence),
         system="pytorch",
         name=f"{first.name} #{one.sequence}",
-        kernel=group,
+        kernel=first.name,
         state=TaskState.RUNNING,
         since_wall_ns=first.created_wall_ns,
         attributes={name: text for name, text in attributes.items() if text},

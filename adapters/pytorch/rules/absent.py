@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.liveness import progressing
+from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, waited_ns
@@ -137,7 +137,8 @@ def _held_up_by(main: Thread, state: RuleInput) -> Thread:
         others = [one for one in (*blockers, *(held if len(held) == 1 else ())) if one in state.snapshot.threads]
         fresh = [one for one in others if one not in seen and state.snapshot.threads[one].process == main.process]
         if not fresh:
-            return thread
+            last = last_waited_for(thread, state)  # such as a thread of a child
+            return last if last.process != main.process and last.state is ThreadState.RUNNING else thread
         thread = state.snapshot.threads[fresh[0]]
         seen.add(thread.id)
 
