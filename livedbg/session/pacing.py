@@ -9,7 +9,8 @@ system or a busy machine is. A sampler chooses between four pacers:
     CpuCredit     the token bucket alone, where something else says when
 
 Invariants:
-    pacing.R1. In the long run the samples take at most their share of one core (Limit: of the time, too).
+    pacing.R1. In the long run the samples take at most their share of one core (Limit: of the time, too; SamplePace:
+        or one sample in 8 s).
 """
 
 from __future__ import annotations
