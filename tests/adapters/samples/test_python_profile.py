@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,14 +13,9 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.samples.python_profile import _REST, PythonProfile, PythonSample
-from livedbg.cli.profiling import ProfileOptions, print_profile
-from livedbg.commands.time_limit import TimeLimit
 from livedbg.linux import procfs
 from livedbg.linux.abi import native_abi
-from livedbg.probes import clock_samples
-from livedbg.probes.perf_event import NoPerf
 from livedbg.session.adapter import Request
-from livedbg.session.hostinfo import check_target
 from livedbg.session.unwinders import no_unwinder
 from tests.conftest import Target, eventually, settled
 
@@ -56,32 +51,43 @@ def reads(pid: int, tid: int) -> bool:
     return abi is not None and isinstance(call, procfs.BlockedSyscall) and abi.syscalls.get(call.number) == "read"
 
 
-@pytest.fixture
-def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel takes no samples."""
+REFUSING = """
+import errno, sys
+from livedbg.probes import clock_samples
+from livedbg.probes.perf_event import NoPerf
 
-    def denied(*_: int) -> int:
-        raise NoPerf(errno.EACCES, "not allowed")
+def denied(*_):
+    raise NoPerf(errno.EACCES, "not allowed")
 
+clock_samples.open_clock = denied
+from livedbg.cli.profiling import ProfileOptions, print_profile
+from livedbg.commands.time_limit import TimeLimit
+from livedbg.session.adapter import Request
+from livedbg.session.hostinfo import check_target
+
+pid, seconds = int(sys.argv[1]), float(sys.argv[2])
+request = Request(host="box", processes=(check_target(pid),), stacks="native")
+sys.exit(print_profile(request, ProfileOptions(seconds=seconds, as_json=True), TimeLimit(seconds + 200)))
+"""
+"""`stacks PID --for SECONDS --json` where the kernel takes no samples, in a process that nothing went before."""
+
+
+def profiled(pid: int, seconds: float) -> tuple[int, str, str]:
+    """The exit code of that, and what it prints."""
     if no_unwinder(Request(host="box")) is not None:
         pytest.skip("nothing that unwinds")
-    monkeypatch.setattr(clock_samples, "open_clock", denied)
+    words = [sys.executable, "-c", REFUSING, str(pid), str(seconds)]
+    done = subprocess.run(
+        words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds + 400
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
-def profiled(pid: int, seconds: float) -> int:
-    """Print the profile of a process."""
-    request = Request(host="box", processes=(check_target(pid),), stacks="native")
-    return print_profile(request, ProfileOptions(seconds=seconds, as_json=True), TimeLimit(seconds + 200))
-
-
-@pytest.mark.usefixtures("refusing")
-def test_python_functions_are_read_from_memory_and_it_is_said(
-    python: Target, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_functions_are_read_from_memory_and_it_is_said(python: Target) -> None:
     seconds, profile, warning = 0.5, {"functions": []}, ""
     while not profile["functions"] and seconds < 100:  # on a busy box it may not run in so short a time
-        assert profiled(python.pid, seconds) in (0, 3)
-        out, warning = capsys.readouterr()
+        code, out, warning = profiled(python.pid, seconds)
+        assert code in (0, 3), warning
         profile = json.loads(out) if out else profile
         seconds *= 3
     names = {one["function"]: one for one in profile["functions"]}
@@ -91,14 +97,13 @@ def test_python_functions_are_read_from_memory_and_it_is_said(
     assert procfs.status_fields(python.pid)["TracerPid"] == "0"
 
 
-@pytest.mark.usefixtures("refusing")
 def test_a_program_without_python_has_the_refusal(
-    build_target: Callable[..., Path], spawn: Callable[..., Target], capsys: pytest.CaptureFixture[str]
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
     target = spawn([build_target("stacks", "-O2", output="stacks-O2"), "2"])
     settled(target.pid)
-    assert profiled(target.pid, 100.0) == 3
-    out, warning = capsys.readouterr()
+    code, out, warning = profiled(target.pid, 100.0)
+    assert code == 3, (out, warning)
     assert not out and "No native stacks of running threads" in " ".join(warning.split())
     assert "instead" not in warning
 
