@@ -203,7 +203,7 @@ class CollectivesAdapter(Adapter):
             health=SourceHealth.DEGRADED if reader.problem else SourceHealth.OK,
             code="recorder-unread",
             sentence=f"Collectives are not seen: {reader.problem}." if reader.problem else "",
-            remedy="livedbg reads stacks all the same; `livedbg doctor` names the versions" if reader.problem else "",
+            remedy="stacks are read all the same; docs/systems/pytorch.md has the versions" if reader.problem else "",
         )
         if status != known:
             self._said[reader.process.id] = status

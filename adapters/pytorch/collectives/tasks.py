@@ -13,7 +13,7 @@ from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of", "waits_in_collective"]
+__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of"]
 
 
 def collective_task(
