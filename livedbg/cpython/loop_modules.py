@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.modules import variables_of
 
 __all__ = ["LoopModules"]
 
@@ -50,14 +51,6 @@ class LoopModules:
             self.others |= {_OTHERS[name] for name in loaded.values() if name in _OTHERS}
             found: dict[str, int] = {}
             for key, module in items:
-                found.update(self._variables(module, _WANTED.get(loaded.get(key, ""), frozenset())))
+                found.update(variables_of(heap, module, _WANTED.get(loaded.get(key, ""), frozenset())))
             known = self._known[interpreter] = stamp, found
         return known[1]
-
-    def _variables(self, module: int, wanted: frozenset[str]) -> dict[str, int]:
-        if not wanted or self._heap.type_name(module) != "module":
-            return {}
-        (own,) = self._heap.words(module + 16, 1)  # md_dict
-        if self._heap.type_name(own) != "dict":
-            return {}
-        return {name: value for key, value in self._heap.dict_items(own) if (name := self._heap.name(key)) in wanted}

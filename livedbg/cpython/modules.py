@@ -7,7 +7,7 @@ from typing import Final
 
 from livedbg.cpython.heap import HeapReader
 
-__all__ = ["module_variables"]
+__all__ = ["module_variables", "variables_of"]
 
 _MOST_MODULES: Final = 50_000
 _DICT_AT: Final = 16  # PyModuleObject.md_dict (Objects/moduleobject.c)
@@ -30,9 +30,18 @@ def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Se
         return {}
     items = heap.dict_items(modules, _MOST_MODULES)
     found = heap.among([key for key, _ in items], {module})
-    for key, value in items:
-        if key in found and heap.type_name(value) == "module":
-            (own,) = heap.words(value + _DICT_AT, 1)
-            if heap.type_name(own) == "dict":
-                return {name: one for at, one in heap.dict_items(own) if (name := heap.name(at)) in wanted}
-    return {}
+    return next((variables_of(heap, value, wanted) for key, value in items if key in found), {})
+
+
+def variables_of(heap: HeapReader, module: int, wanted: Set[str]) -> dict[str, int]:
+    """Addresses of the values of some variables of the module at an address; {} where there is none.
+
+    Raises:
+        OSError: not readable, or it changes too fast.
+    """
+    if not wanted or heap.type_name(module) != "module":
+        return {}
+    (own,) = heap.words(module + _DICT_AT, 1)
+    if heap.type_name(own) != "dict":
+        return {}
+    return {name: value for key, value in heap.dict_items(own) if (name := heap.name(key)) in wanted}
