@@ -2,7 +2,7 @@
 
 Invariants:
     proc_adapter.P1. The target is only read: /proc, process_vm_readv, sock_diag.
-    proc_adapter.P2. One `Tick` a turn, whatever changed.
+    proc_adapter.P2. One `Looked` a turn, whatever changed; when nothing is left to watch it says so.
     proc_adapter.P3. The tree is followed when it is asked for; a process that holds what a watched one waits
         for is watched too (noted as `not a target`), RELATED_MOST of them at most.
 """
@@ -23,7 +23,7 @@ from livedbg.linux.access import unsuitable
 from livedbg.linux.ending import noted_end
 from livedbg.linux.procfs import read_stat
 from livedbg.model import Process, ThreadState
-from livedbg.model.events import Event, ProcessSeen, Stamper, StatusSeen, Tick
+from livedbg.model.events import Event, Looked, ProcessSeen, Stamper, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request
 from livedbg.session.pacing import SamplePace
 
@@ -52,11 +52,11 @@ class ProcAdapter(Adapter):
                 settled = False
                 while True:
                     events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
-                    context.emit(*events, Tick(**context.stamp()))
+                    context.emit(*events)
                     if context.request.once and not settled and not scanner.done:
                         await asyncio.sleep(_ONCE_GAP_S)
                         events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
-                        context.emit(*events, Tick(**context.stamp()))
+                        context.emit(*events)
                     if not settled:
                         context.settled()
                         settled = True
@@ -91,7 +91,7 @@ class _Scanner:
 
     def turn(self) -> tuple[list[Event], bool, float]:
         """Look at everything once: the events, whether anything changed, and the CPU time it took."""
-        began = time.thread_time()
+        began, since_ns = time.thread_time(), time.monotonic_ns()
         events: list[Event] = []
         if not self._begun:
             self._begun = True
@@ -109,6 +109,8 @@ class _Scanner:
             waiting += self._follow(watch)
         if changed:
             events += self._confirm_cycles()
+        since = None if self.done else since_ns
+        events.append(Looked(source=SOURCE, since_mono_ns=since, **self._stamp()))
         return events, changed, time.thread_time() - began
 
     def _confirm_cycles(self) -> list[Event]:

@@ -6,6 +6,7 @@ fcntl_locking(2), clock_nanosleep(2), all of LP64.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from typing import Final
@@ -84,8 +85,8 @@ class SyscallWaits:
             "msgsnd": lambda call: self._messages("msgsnd", call),
             "mq_timedreceive": lambda call: self._queues.posix("receive from", _int(call.args[0]), call.args[4] != 0),
             "mq_timedsend": lambda call: self._queues.posix("send to", _int(call.args[0]), call.args[4] != 0),
-            "openat": lambda call: Wait(f"open of {self._path(call.args[1])}", outside=_OPENS),
-            "open": lambda call: Wait(f"open of {self._path(call.args[0])}", outside=_OPENS),
+            "openat": lambda call: Wait(f"open of {self._path(call.args[1])}{_mode(call.args[2])}", outside=_OPENS),
+            "open": lambda call: Wait(f"open of {self._path(call.args[0])}{_mode(call.args[1])}", outside=_OPENS),
         }
 
     def describe(self, name: str, call: BlockedSyscall) -> Wait:
@@ -207,6 +208,11 @@ class SyscallWaits:
             return clean_bytes(memory.read_text(self._pid, address, 200)).replace("\n", " ")
         except OSError:
             return "a file"
+
+
+def _mode(flags: int) -> str:
+    """The access mode of open(2), as far as a FIFO waits for another process to open its other end."""
+    return {os.O_RDONLY: " for reading", os.O_WRONLY: " for writing"}.get(flags & os.O_ACCMODE, "")
 
 
 def _unproved(waited: Waited) -> Waited:

@@ -21,19 +21,12 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux.descriptors import Descriptor, Holder, fd_links
+from livedbg.linux.handled_signals import handled_signals, signal_name
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.procfs import living_task, read_file, status_fields
+from livedbg.linux.procfs import living_task, read_file
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["driven", "outside", "unseen_end", "wakers"]
-
-_FAULTS: Final = frozenset(
-    {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
-)
-"""A thread that waits causes none of these; crash handlers handle them."""
-
-_INTERNAL: Final = frozenset({32, 33, 34})
-"""Signals that C libraries keep for themselves (SIGCANCEL, SIGSETXID, SIGSYNCCALL)."""
 
 _PYTHON: Final = "python"
 
@@ -53,7 +46,7 @@ def wakers(pid: int) -> str:
         return "may handle signals"
     found = []
     if caught:
-        shown = [_name(number) for number in caught[:3]]
+        shown = [signal_name(number) for number in caught[:3]]
         found.append(f"handles {', '.join(shown)}{', …' if len(caught) > len(shown) else ''}")
     if timers:
         found.append("has a timer")
@@ -121,9 +114,7 @@ def _opened(found: Descriptor, holders: Iterable[Holder]) -> str:
 
 
 def _caught(pid: int) -> list[int]:
-    mask = int(status_fields(pid)["SigCgt"], 16)
-    caught = [number for number in range(1, 65) if mask >> (number - 1) & 1]
-    found = [number for number in caught if number not in _FAULTS and number not in _INTERNAL]
+    found = handled_signals(pid)
     return [] if found == [signal.SIGINT] and _is_python(pid) else found
 
 
@@ -133,10 +124,3 @@ def _is_python(pid: int) -> bool:
         return Path(os.readlink(f"/proc/{living_task(pid)}/exe")).name.startswith(_PYTHON)  # noqa: PTH115
     except OSError:
         return False
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

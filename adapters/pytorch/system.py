@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Framework, Lazy, MarkerPair, Signs, System, TensorFiles
+from livedbg.session.systems import Framework, Guide, Lazy, LogPlaces, MarkerPair, Signs, System, TensorFiles
 
 __all__ = ["SYSTEM"]
 
@@ -28,12 +28,31 @@ SYSTEM: Final = System(
     ),
     adapters={
         "collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter"),
+        "aoti": Lazy("livedbg.adapters.pytorch.aoti.adapter:ModelsAdapter"),
         "recorder-dumps": Lazy("livedbg.adapters.pytorch.recorder_dumps.adapter:RecorderDumpsAdapter"),
+        "compile-traces": Lazy("livedbg.adapters.pytorch.traces.adapter:CompileTracesAdapter"),
     },
-    judges_diagnostics=("dump-.*",),
+    judges_diagnostics=("dump-.*", "late-rank", "compile-.*"),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.pytorch.recipes",
+    guides=(
+        Guide(
+            name="aoti",
+            summary="Debug an AOTInductor model in three steps: checks, the failing kernel, its values.",
+            about=(
+                "Run CMD, which compiles and runs an AOTInductor model, in the steps of PyTorch's guide, each with "
+                "settings of its own. Settings of the compiler act as the model is compiled: CMD has to compile it."
+            ),
+            steps=Lazy("livedbg.adapters.pytorch.aoti.steps:STEPS"),
+            read=Lazy("livedbg.adapters.pytorch.aoti.reading:read"),
+            example=(
+                ("livedbg aoti -- python model.py", "in the app; ^n is the next step"),
+                ("livedbg aoti --headless --timeout 120 -- ./run", "all steps; a hang ends after 120 s"),
+                ("livedbg aoti --step 3 --set kernel=cpp_fused_0 -- ./run", "the values of one kernel"),
+            ),
+        ),
+    ),
     markers=(
         MarkerPair(  # torch/_inductor/codegen/debug_utils.py
             "AOTInductor's kernels",
@@ -46,8 +65,11 @@ SYSTEM: Final = System(
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
     rank_in_memory=Lazy("livedbg.adapters.pytorch.collectives.groups:rank_in_memory"),
+    saves=Lazy("livedbg.adapters.pytorch.recorder_dumps.saved:save"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
+    explains=Lazy("livedbg.adapters.pytorch.traces.left_out:explains"),
+    log_places=LogPlaces(("TORCH_LOGS_OUT",), Lazy("livedbg.adapters.pytorch.traces.places:paths")),
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(
         TensorFiles(

@@ -41,9 +41,10 @@ class Diagnostician:
         self._tasks = TaskIndex()
 
     def diagnose(self, snapshot: Snapshot) -> Diagnosis:
-        """The diagnosis of `snapshot`; equal to what a fresh diagnostician would say of it."""
+        """The diagnosis of `snapshot` as of the last look (snapshot.S3); a fresh diagnostician would say the same."""
         if not snapshot.revision:
             return NO_DIAGNOSIS
+        snapshot = snapshot.as_of_looks()
         graph: WaitGraph = self._graphs.graph_of(snapshot)
         self._tasks.update(snapshot)
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)

@@ -7,7 +7,7 @@ from typing import Final
 from livedbg.app.views import VIEWS
 from livedbg.panels.keys import Key
 
-__all__ = ["APP_KEYS", "REPLAY_KEYS", "SCREEN_KEYS"]
+__all__ = ["APP_KEYS", "GUIDE_KEYS", "REPLAY_KEYS", "SCREEN_KEYS"]
 
 SCREEN_KEYS: Final = tuple(
     Key(f"{spec.key},f{number}", f"{spec.key} F{number}", f"view('{spec.name}')", f"screen {spec.label}")
@@ -31,6 +31,11 @@ APP_KEYS: Final = (
     Key("question_mark", "?", "help", "show help for this screen"),
     Key("ctrl+p,colon", "^p :", "command_palette", "find any command"),
     Key("q,ctrl+c", "q", "leave", "quit; the target keeps running"),
+)
+
+GUIDE_KEYS: Final = (
+    Key("ctrl+n", "^n", "next_step", "end the command, and run it again with the next step's settings"),
+    Key("ctrl+g", "^g", "step_found", "show what this step found so far"),
 )
 
 REPLAY_KEYS: Final = (

@@ -21,11 +21,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
 from livedbg.app.commands import Commands
 from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
+from livedbg.app.guiding import GuideActions
 from livedbg.app.helptext import help_sheet
 from livedbg.app.looking import faster_samples
 from livedbg.app.options import AppOptions, Colours
@@ -62,7 +63,7 @@ class _Woken(Message):
         return isinstance(message, _Woken)
 
 
-class LivedbgApp(ReplayActions, PromptingApp):
+class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     """The terminal app.
 
     Args:
@@ -76,7 +77,11 @@ class LivedbgApp(ReplayActions, PromptingApp):
     CSS_PATH = str(STYLE_SHEET)
     ENABLE_COMMAND_PALETTE = True
     COMMANDS = {Commands}  # noqa: RUF012 (Textual's own declaration)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app", APP_KEYS), *bindings("replay", REPLAY_KEYS)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("app", APP_KEYS),
+        *bindings("replay", REPLAY_KEYS),
+        *bindings("guide", GUIDE_KEYS, priority=True),  # over a sheet too
+    ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (20, "-short"), (32, "-tall")]  # noqa: RUF012
     ESCAPE_TO_MINIMIZE = False
@@ -133,6 +138,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         self.current.focus_first()
         self.set_interval(max(_CLOCK_S, 4 * self._interval_s), self._beat)
         self.call_after_refresh(self.feed.start)
+        self.greet()
         if self.options.start != VIEWS[0].name:
             self.call_next(self.action_view, self.options.start)
 
@@ -181,6 +187,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         """The clock ticks: numbers that moved are shown with it."""
         if not self.is_running:
             return  # panels are gone one after the other
+        self.show_step()
         if not self.frozen and (wanted := faster_samples(self.screen, self.current, self.context)) is not None:
             self.view.send(wanted)
         if self._pending is None and not self._take_update():
@@ -334,7 +341,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
     def action_help(self) -> None:
         """The help of this screen."""
         spec = next(spec for spec in VIEWS if spec.name == self.current.id)
-        self.open_sheet(help_sheet(spec, replay=self.timeline is not None))
+        self.open_sheet(help_sheet(spec, replay=self.timeline is not None, guide=self.options.guide is not None))
 
     # commands
 

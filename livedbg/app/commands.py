@@ -9,7 +9,8 @@ from functools import partial
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.widget import Widget
 
-from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
+from livedbg.app.guiding import GuideActions
 from livedbg.app.offers import offered, recipe_sheet
 from livedbg.app.overlays import SheetScreen
 from livedbg.app.prompting import PromptingApp
@@ -77,6 +78,9 @@ class Commands(Provider):
         if getattr(self.app, "timeline", None) is not None:
             for key in REPLAY_KEYS:
                 yield f"Recording: {_title(key)}", key.action, None
+        if isinstance(self.app, GuideActions) and self.app.options.guide is not None:
+            for key in GUIDE_KEYS:
+                yield f"Guide: {_title(key)}", key.action, None
         for suffix, what in (("json", "report as JSON"), ("md", "report as Markdown"), ("svg", "picture as SVG")):
             yield f"Export the {what}", f"export_as('{suffix}')", None
         for palette in PALETTES.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
 from livedbg.app.views import VIEWS, ViewSpec
 from livedbg.panels.base import MOVES
 from livedbg.panels.draw_context import DrawContext
@@ -15,9 +15,9 @@ from livedbg.themes import Role
 __all__ = ["help_sheet", "key_reference"]
 
 
-def help_sheet(spec: ViewSpec, *, replay: bool) -> Sheet:
+def help_sheet(spec: ViewSpec, *, replay: bool, guide: bool = False) -> Sheet:
     """The sheet of help for one screen."""
-    lines = list(_lines(spec, replay))
+    lines = list(_lines(spec, replay=replay, guide=guide))
 
     def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
         return f"Help: {spec.key} {spec.label}", lines
@@ -25,17 +25,19 @@ def help_sheet(spec: ViewSpec, *, replay: bool) -> Sheet:
     return sheet
 
 
-def _lines(spec: ViewSpec, replay: bool) -> Iterator[SheetLine]:
+def _lines(spec: ViewSpec, *, replay: bool, guide: bool) -> Iterator[SheetLine]:
     yield SheetLine(spec.question, Role.HEADING)
     for panel in spec.kinds:
         yield SheetLine()
         yield SheetLine(panel.HELP, lead=panel.LABEL, role=Role.DIM)
         yield from _keys(panel.KEYS)
-    for heading, keys in (("all panels", MOVES), ("all screens", APP_KEYS), ("recordings", REPLAY_KEYS)):
-        if keys is not REPLAY_KEYS or replay:
-            yield SheetLine()
-            yield SheetLine(f"keys in {heading}", Role.HEADING)
-            yield from _keys(keys)
+    shown = [("all panels", MOVES), ("all screens", APP_KEYS)]
+    shown += [("guides", GUIDE_KEYS)] if guide else []
+    shown += [("recordings", REPLAY_KEYS)] if replay else []
+    for heading, keys in shown:
+        yield SheetLine()
+        yield SheetLine(f"keys in {heading}", Role.HEADING)
+        yield from _keys(keys)
 
 
 def _keys(keys: Sequence[Key]) -> Iterator[SheetLine]:
@@ -46,6 +48,7 @@ def key_reference() -> str:
     """All screens, panels and keys as Markdown, for docs/."""
     parts = ["## All screens\n", _table(APP_KEYS), "## All panels\n", _table(MOVES)]
     parts += ["## Recordings\n", _table(REPLAY_KEYS)]
+    parts += ["## Guides\n", _table(GUIDE_KEYS)]
     for spec in VIEWS:
         parts.append(f"## {spec.key} {spec.label}\n\n{spec.question}\n")
         for panel in spec.kinds:

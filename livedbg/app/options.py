@@ -6,15 +6,28 @@ import codecs
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import Final, Protocol, TextIO
 
 from livedbg.model.errors import UsageError
 
-__all__ = ["AppOptions", "Colours", "check_terminal", "colours_of", "interval_of", "wants_ascii"]
+__all__ = [
+    "NEXT_STEP",
+    "AppOptions",
+    "Colours",
+    "GuideKeys",
+    "check_terminal",
+    "colours_of",
+    "interval_of",
+    "wants_ascii",
+]
+
+
+NEXT_STEP: Final = -1
+"""What the app ends with when the user asks for the next step of a guide: no exit code."""
 
 
 class Colours(StrEnum):
@@ -23,6 +36,23 @@ class Colours(StrEnum):
     FULL = "full"
     SIXTEEN = "16"
     NONE = "none"
+
+
+class GuideKeys(Protocol):
+    """A guide that the app is one step of. Its methods return at once."""
+
+    title: str
+    """This step."""
+    following: str
+    """The next one; "": this is the last."""
+
+    def look(self) -> None:
+        """Read what was found so far."""
+        ...
+
+    def found(self) -> Sequence[tuple[str, str]] | None:
+        """What was read, as label and sentence; each once, else None."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +68,7 @@ class AppOptions:
         colours: how many colours to use.
         start: name of the screen that is shown first.
         clock: wall clock in nanoseconds, for the header of a live session.
+        guide: the step of a guide that is shown.
     """
 
     theme: str = "dark"
@@ -48,6 +79,7 @@ class AppOptions:
     colours: Colours | None = None
     start: str = "overview"
     clock: Callable[[], int] = time.time_ns
+    guide: GuideKeys | None = None
 
 
 def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None:

@@ -5,12 +5,12 @@ A command's module is imported only when the command runs, or its own help is as
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Final
+from functools import cache, cached_property
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from livedbg.session.systems import Command, Lazy, note_problem, systems
+from livedbg.session.systems import Command, Guide, Lazy, note_problem, systems
 
 __all__ = ["EXIT_CODES", "commands"]
 
@@ -178,12 +178,33 @@ _CORE: Final = (
 """The commands of livedbg itself."""
 
 
+class _GuideCommand(Lazy[Any]):
+    """The click command of a guide, made when it is used."""
+
+    def __init__(self, guide: Guide) -> None:
+        super().__init__(f"livedbg.cli.guide:command_of({guide.name})")
+        self._guide = guide
+
+    @cached_property
+    def value(self) -> Any:
+        """The command."""
+        from livedbg.cli.guide import command_of
+
+        return command_of(self._guide)
+
+
+def _of_guide(guide: Guide) -> Command:
+    note = "10 if a step's run did not end, 12 if a wrong value was found, 11 if the last run failed, else 0."
+    exits = (*_LOOKS, 10, 11, 12)
+    return Command(guide.name, _GuideCommand(guide), guide.summary, guide.example, exits, note, after="recipes")
+
+
 @cache
 def commands() -> dict[str, Command]:
     """All commands by name, in the order of the help: ours, and each of a system behind the one that it names."""
     found = list(_CORE)
     for system in systems():
-        for command in system.commands:
+        for command in (*system.commands, *map(_of_guide, system.guides)):
             names = [known.name for known in found]
             if command.name in names:
                 note_problem(system.name, f"there is another command called {command.name}", None)

@@ -6,6 +6,7 @@ import queue
 import shlex
 import subprocess
 import time
+from pathlib import Path
 from typing import Final
 
 import click
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.saving import Saver
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.commands.exit_codes import code_of
 from livedbg.commands.launch_tracing import TracingStatus, trace_launches
@@ -44,6 +46,12 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 )
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS.")
 @click.option("--on-stall", metavar="CMD", help="Run CMD on a stall, with the verdict as JSON on its standard input.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Save all that is known to DIR on a stall or crash, and before a time limit ends the job.",
+)
 @click.option("--launches", is_flag=True, help="Trace kernel launches too, and report when they stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
@@ -51,6 +59,7 @@ def command(
     until: str | None,
     timeout: float | None,
     on_stall: str | None,
+    save: Path | None,
     launches: bool,
     as_json: bool,
 ) -> int:
@@ -72,7 +81,8 @@ def command(
                     warn(f"The probes were not set within {timeout:g} s.", "--timeout SECONDS")
                 view.subscribe(TracingStatus().report)
                 view.subscribe(_Asker(view).take)
-            update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall)
+            saver = Saver(view, save) if save is not None else None
+            update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall, saver)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
     return code_of(update, in_time=in_time)
@@ -149,6 +159,7 @@ def follow(
     until: str | None = None,
     timeout: float | None = None,
     on_stall: OnStall | None = None,
+    saver: Saver | None = None,
 ) -> tuple[Update, bool]:
     """Print what a session finds.
 
@@ -167,6 +178,8 @@ def follow(
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
                 on_stall.take(update, None if left is None else max(_COMMAND_S, left))
+            if saver is not None:
+                saver.take(update)
             if found:
                 return update, True
             if left is not None and left <= 0:

@@ -42,6 +42,7 @@ class Socket(NamedTuple):
         remote: the other end's address; "" when there is none.
         listening: it accepts connections.
         datagram: others than its peer can send to it.
+        queued: bytes that the other end has not acknowledged, or that its own process has not read.
     """
 
     inode: int
@@ -51,6 +52,7 @@ class Socket(NamedTuple):
     state: str
     listening: bool
     datagram: bool = False
+    queued: int = 0
 
 
 class SocketTable:
@@ -81,16 +83,23 @@ class SocketTable:
         """Inode of the other end of a TCP or UDP connection inside this namespace."""
         return self._by_ends.get((end.protocol, end.remote, end.local)) if end.remote else None
 
+    def at(self, port: int) -> list[Socket]:
+        """The TCP sockets that listen at a port, and those whose connection was accepted there."""
+        ending = f":{port}"
+        return [one for one in self._sockets.values() if one.protocol == "tcp" and one.local.endswith(ending)]
+
 
 def _internet(name: str, line: str) -> Socket:
-    """A row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state … inode at 9."""
+    """A row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state queues … inode at 9."""
     row = line.split()
     protocol = name[:3]
     local, remote = _address(row[1]), _address(row[2])
     state = _TCP_STATES[int(row[3], 16)] if int(row[3], 16) < len(_TCP_STATES) else ""
     listening = protocol == "tcp" and state == "listening"
     connected = not row[2].endswith(":0000")
-    return Socket(int(row[9]), protocol, local, remote if connected else "", state, listening, protocol == "udp")
+    queued = 0 if listening else sum(int(size, 16) for size in row[4].split(":"))  # tx_queue:rx_queue
+    remote = remote if connected else ""
+    return Socket(int(row[9]), protocol, local, remote, state, listening, protocol == "udp", queued)
 
 
 def _address(text: str) -> str:

@@ -214,6 +214,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
         kernel: name (or number) of what it runs.
         since_mono_ns: when it entered its present state.
         since_wall_ns: the same on the wall clock, where only a log's clock is known.
+        ends_wall_ns: when its runtime ends it with an error, if it has not completed by then.
         fanin_left: unmet dependencies.
         fanin_total: all dependencies.
         where: identifiers or names of what it runs on (`core:SYSTEM/8`).
@@ -228,6 +229,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: TaskState = TaskState.UNKNOWN
     since_mono_ns: int | None = None
     since_wall_ns: int | None = None
+    ends_wall_ns: int | None = None
     fanin_left: int | None = None
     fanin_total: int | None = None
     where: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
 from livedbg.model.profiles import ProfileSlice
-from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, Touches
+from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, LookKey, Touches
 from livedbg.text.json_text import clean_value
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "LaunchesSeen",
     "LogSourceSeen",
     "LogsSeen",
+    "Looked",
     "ProcessExited",
     "ProcessSeen",
     "RanksSeen",
@@ -100,6 +101,19 @@ class EventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field
 
 class Tick(EventBase, frozen=True, tag="tick"):
     """Time went on: lets the state's clock advance while nothing else happens."""
+
+
+class Looked(EventBase, frozen=True, tag="looked"):
+    """A source has looked at all that it watches, and has told what it found.
+
+    Attributes:
+        source: name of the adapter.
+        since_mono_ns: CLOCK_MONOTONIC of the host when it began: what it has not taken back still held then. None: it
+            watches nothing any more.
+    """
+
+    source: str
+    since_mono_ns: int | None
 
 
 class ProcessSeen(EventBase, frozen=True, tag="process"):
@@ -301,6 +315,7 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
         failed_processes: the others, oldest first.
         forgotten_processes: how many are no longer kept.
         older_touches: intrusive actions that are no longer kept one by one, by target.
+        looks: by source and host, the moment that its newest look at all it watches began.
     """
 
     clocks: dict[str, Clock]
@@ -313,10 +328,12 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
     failed_processes: tuple[str, ...]
     forgotten_processes: int
     older_touches: dict[str, Touches]
+    looks: tuple[tuple[LookKey, Clock], ...] = ()
 
 
 Event: TypeAlias = (
     Tick
+    | Looked
     | ProcessSeen
     | RanksSeen
     | ProcessExited

@@ -3,12 +3,14 @@
 Invariants:
     snapshot.S1. A snapshot never changes; two snapshots share what didn't change between them.
     snapshot.S2. `EMPTY` is a valid snapshot: every reader works on it.
+    snapshot.S3. What is judged is the state as of the last look (`as_of_looks`), never what would be if nothing had
+        moved since: looks may be seconds apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 from types import MappingProxyType
@@ -39,7 +41,18 @@ from livedbg.model.numbering import Numbering
 from livedbg.model.profiles import ProfileSlice
 from livedbg.model.tables import FrozenTable
 
-__all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey", "Touches"]
+__all__ = [
+    "EMPTY",
+    "Activity",
+    "Clock",
+    "Counter",
+    "CounterKey",
+    "Durations",
+    "LookKey",
+    "Snapshot",
+    "StatusKey",
+    "Touches",
+]
 
 _TOGETHER_NS = 10_000_000_000
 """Threads that end with their process are seen to end so long before it, at most, on a busy machine."""
@@ -50,6 +63,13 @@ class Clock(NamedTuple):
 
     mono_ns: int
     wall_ns: int
+
+
+class LookKey(NamedTuple):
+    """What identifies the looks of one source."""
+
+    host: str
+    source: str
 
 
 class CounterKey(NamedTuple):
@@ -167,6 +187,7 @@ class Snapshot:
 
     Attributes:
         clocks: host -> newest stamp.
+        looks: when the newest look of each source at all that it watches began.
         stacks: by thread id.
         edges: by (kind, source, target).
         dependencies: the pending `depends_on` edges that block now (those of tasks, but for those on a
@@ -191,6 +212,7 @@ class Snapshot:
 
     revision: int = 0
     clocks: Mapping[str, Clock] = field(default_factory=_empty)
+    looks: Mapping[LookKey, Clock] = field(default_factory=_empty)
     processes: Mapping[str, Process] = field(default_factory=_empty)
     threads: Mapping[str, Thread] = field(default_factory=_empty)
     stacks: Mapping[str, Stack] = field(default_factory=_empty)
@@ -225,6 +247,14 @@ class Snapshot:
         if host is not None:
             return self.clocks.get(host, Clock(0, 0))
         return max(self.clocks.values(), key=lambda clock: clock.wall_ns, default=Clock(0, 0))
+
+    def as_of_looks(self) -> Snapshot:
+        """The same state with clocks that stand where all sources had looked: nobody knows what has moved since."""
+        clocks = dict(self.clocks)
+        for key, look in self.looks.items():
+            if key.host in clocks and look.mono_ns < clocks[key.host].mono_ns:
+                clocks[key.host] = look
+        return replace(self, clocks=MappingProxyType(clocks)) if clocks != self.clocks else self
 
     @property
     def touches(self) -> Touches:

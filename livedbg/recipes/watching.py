@@ -16,7 +16,7 @@ from livedbg.recipes.globs import matching
 from livedbg.recipes.growing import Growing
 from livedbg.recipes.plan import Plan
 from livedbg.recipes.summaries import summaries
-from livedbg.recipes.witness import Witness
+from livedbg.recipes.witness import Seen, Witness
 from livedbg.session.launch import Launched
 
 __all__ = ["RecipeWatch"]
@@ -57,15 +57,24 @@ class RecipeWatch:
         if self._plan.parts:
             self._witness = Witness(child.pid, {name for part in self._plan.parts for name in part.environment})
 
-    def finish(self, child: Launched) -> None:
-        """Print summaries and missing effects after the command has ended."""
+    def finish(self, child: Launched) -> Ended:
+        """Print summaries and missing effects after the command has ended; what that rests on."""
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
-        output = (child.stdout, child.stderr, *(file for name in self._plan.logs for file in _files(Path(name))))
+        ended = self._ended(child, processes)
         for line in summaries(self._plan.parts, self._program, self._plan.find):
             self._say(line)
-        for sentence in without_effect(self._plan.parts, Ended(output, processes, self._began_s, Path.cwd())):
+        for sentence in without_effect(self._plan.parts, ended):
             self._say(sentence)
+        return ended
+
+    def so_far(self, child: Launched) -> Ended:
+        """The same while the command runs, without a line of it printed."""
+        return self._ended(child, self._witness.seen if self._witness is not None else ())
+
+    def _ended(self, child: Launched, processes: Sequence[Seen]) -> Ended:
+        logs = (file for name in self._plan.logs for file in _files(Path(name)))
+        return Ended((child.stdout, child.stderr, *logs), processes, self._began_s, Path.cwd())
 
     def _report(self, line: str) -> None:
         self._say(line)

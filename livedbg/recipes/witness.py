@@ -54,6 +54,11 @@ class Witness:
         self._thread = threading.Thread(target=self._poll, name="livedbg-witness", daemon=True)
         self._thread.start()
 
+    @property
+    def seen(self) -> Sequence[Seen]:
+        """What was seen so far."""
+        return tuple(self._seen.values())
+
     def stop(self) -> Sequence[Seen]:
         """Stop sampling.
 
@@ -62,7 +67,7 @@ class Witness:
         """
         self._done.set()
         self._thread.join()
-        return tuple(self._seen.values())
+        return self.seen
 
     def _poll(self) -> None:
         pause_s = _FIRST_S

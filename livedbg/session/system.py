@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from livedbg.probes.call_text import Describe
     from livedbg.probes.launch_calls import LaunchFunctions
     from livedbg.session.adapter import Adapter
+    from livedbg.session.guide import GuideStep, StepFound, StepRun
     from livedbg.unwind.labels import Labeller
     from livedbg.values.dtypes import Array
     from livedbg.values.readers import DumpReader
@@ -34,6 +35,7 @@ __all__ = [
     "Command",
     "Demo",
     "DeviceVariable",
+    "Guide",
     "Lazy",
     "LogPlaces",
     "MarkerPair",
@@ -143,6 +145,26 @@ class DeviceVariable(Struct, frozen=True):
     always: bool = True
 
 
+class Guide(Struct, frozen=True, kw_only=True):
+    """A system's guide: recipes in steps, each of which hands to the next what it found. It is a command.
+
+    Attributes:
+        name: of the command.
+        summary: one line for the list of commands.
+        about: what its help says.
+        steps: the steps, in order.
+        read: takes what a step's run of CMD left; says what it found.
+        example: what its help shows as an example: command first, then what it does.
+    """
+
+    name: str
+    summary: str
+    about: str
+    steps: Lazy[Sequence[GuideStep]]
+    read: Lazy[Callable[[StepRun], StepFound]]
+    example: tuple[tuple[str, str], ...]
+
+
 class LogPlaces(Struct, frozen=True):
     """Where a process writes the logs of a system. Every process is asked, since these variables are a sign themselves:
     a process may write such a log before it shows another one, and after.
@@ -234,9 +256,11 @@ class System(Struct, frozen=True, kw_only=True):
         tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
         debuggers: programs that can stand in for a gdb, where there is none.
         commands: its commands.
+        guides: its guides.
         examples: further examples for the help of other commands, by the command's name.
         rank_in_memory: takes the pid of a process; gives its rank in its job, where the runtime in it knows that, else
             None. It may raise OSError. Asked where the environment tells no rank (`--all-ranks`).
+        saves: takes a state and a folder; writes what only the memory of its processes has, for `watch --save`.
         launchers: programs that start a job's processes: `NAME:PID` on a command line is the job of such a process.
         demos: its demos.
         page: its page in docs, relative to `docs/`.
@@ -278,8 +302,10 @@ class System(Struct, frozen=True, kw_only=True):
     tools: Lazy[Callable[[str], str | None]] | None = None
     debuggers: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    guides: tuple[Guide, ...] = ()
     examples: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     rank_in_memory: Lazy[Callable[[int], int | None]] | None = None
+    saves: Lazy[Callable[[Snapshot, Path], None]] | None = None
     launchers: tuple[str, ...] = ()
     demos: tuple[Demo, ...] = ()
     page: str = ""

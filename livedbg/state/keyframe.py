@@ -81,6 +81,7 @@ def keyframe(state: Snapshot, hidden: Hidden) -> Iterator[ev.Event]:
         failed_processes=hidden.failed_processes,
         forgotten_processes=state.forgotten_processes,
         older_touches=dict(state.older_touches),
+        looks=tuple(state.looks.items()),
         **at,
     )
 

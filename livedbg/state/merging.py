@@ -24,7 +24,7 @@ PROFILE_SLICES: Final = 240
 def merge_task(known: Task, new: Task) -> Task:
     """What is known of a task after one more statement about it: `None` and UNKNOWN don't overwrite (model.Task)."""
     changed: dict[str, Any] = {}
-    for name in ("kernel", "since_mono_ns", "since_wall_ns", "fanin_left", "fanin_total", "owner"):
+    for name in ("kernel", "since_mono_ns", "since_wall_ns", "ends_wall_ns", "fanin_left", "fanin_total", "owner"):
         value = getattr(new, name)
         if value is not None and value != getattr(known, name):
             changed[name] = value

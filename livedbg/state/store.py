@@ -25,7 +25,7 @@ import msgspec
 
 from livedbg.model import Intrusion, LogRecord, Process, Resource, Stack, Task, TaskState, Thread, ids
 from livedbg.model import events as ev
-from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
+from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, LookKey, Snapshot, StatusKey
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
 from livedbg.state.keyframe import Hidden, keyframe
@@ -46,6 +46,7 @@ PREVIEW_WINDOW: Final = 64
 
 _TABLES: Final = (
     "clocks",
+    "looks",
     "processes",
     "threads",
     "stacks",
@@ -98,6 +99,7 @@ class Store:
         self._snapshot: Snapshot | None = None
         self._folds: dict[type[Any], Callable[[Any], None]] = {
             ev.Tick: lambda _event: None,
+            ev.Looked: self._looked,
             ev.ProcessSeen: self._process_seen,
             ev.RanksSeen: self._ranks_seen,
             ev.ProcessExited: self._process_exited,
@@ -200,6 +202,7 @@ class Store:
     def _restore(self, event: ev.Keyframe) -> None:
         restored: dict[str, dict[Any, Any]] = {
             "clocks": event.clocks,
+            "looks": dict(event.looks),
             "activity": event.activity,
             "counters": dict(event.counters),
             "kernels": {(system, kernel): took for system, kernel, took in event.kernels},
@@ -218,6 +221,14 @@ class Store:
         """The table to write to; a later snapshot copies it again."""
         self._frozen.pop(name, None)
         return self._tables[name]
+
+    def _looked(self, event: ev.Looked) -> None:
+        looks, key = self._dirty("looks"), LookKey(event.host, event.source)
+        if event.since_mono_ns is None:
+            looks.pop(key, None)
+            return
+        ago_ns = max(0, event.mono_ns - event.since_mono_ns)
+        looks[key] = Clock(event.mono_ns - ago_ns, event.wall_ns - ago_ns)
 
     # processes and threads
 

@@ -62,6 +62,7 @@ def answer(request: Request, places: Places) -> Reply:
             walked.append(core.walk(thread))
         except Exception as error:  # whatever drgn says of one thread, the others have their stacks
             why = why or in_words(error)
+    core.close()
     if not walked:
         return Reply(why)
     return _reply(request, walked, _described(request, walked, modules, places), partial(_later, modules, places))
@@ -106,6 +107,10 @@ class _Core:
             if not trace.calls:
                 break
         return _Walked(thread.tid, calls, known.ended, sure, again if len(again) == len(calls) else [])
+
+    def close(self) -> None:
+        """Let go of the files: they are mapped as long as there is a cycle of references."""
+        del self._callers, self._program
 
     def _stack(self, address: int, size: int) -> bytes:
         try:

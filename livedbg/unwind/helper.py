@@ -5,7 +5,7 @@ or hostile file ends this process and not the session.
 
 Invariants:
     helper.H1. It ends with its session.
-    helper.H2. Its memory is bounded, and where memory runs out the kernel ends it first.
+    helper.H2. Its memory is bounded (livedbg.unwind.data_limit), and where memory runs out the kernel ends it first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from livedbg.text.typed import ready
+from livedbg.unwind.data_limit import DataLimit
 from livedbg.unwind.wire import LENGTH, MOST_BYTES, Reply, Request, packed
 
 __all__ = ["main"]
@@ -29,7 +30,6 @@ __all__ = ["main"]
 _NAME: Final = b"livedbg-unwind"
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
-_MOST_MEMORY: Final = 2 << 30
 _FIRST_TO_END: Final = "500"  # proc_pid_oom_score_adj(5)
 
 
@@ -40,6 +40,7 @@ def main(parent: int) -> None:
         parent: the process that started us.
     """
     _limit(parent)
+    limit = DataLimit()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints does not disturb
     _without_plugins()
@@ -53,6 +54,7 @@ def main(parent: int) -> None:
     _send(replies, Reply())
     while (request := _next(requests)) is not None:
         try:
+            limit.allow(request.pid, (mapping.mapping() for mapping in request.mappings))
             reply = answer(request, places)
         except Exception as error:
             reply = Reply(in_words(error))
@@ -67,10 +69,6 @@ def _limit(parent: int) -> None:
     libc.prctl(_PR_SET_NAME, _NAME, 0, 0, 0)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END)
-    with contextlib.suppress(OSError, ValueError):
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = _MOST_MEMORY if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

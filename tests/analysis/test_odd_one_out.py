@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Finding, VerdictState
-from livedbg.model import Frame, Stack, ThreadState
+from livedbg.model import Frame, Stack, TaskState, ThreadState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -242,3 +242,13 @@ def test_the_sentence_stays_the_same_from_sample_to_sample() -> None:
             stacked(world, "thread:box/2110/2110", BARRIER)
             said.add((found(world) or pytest.fail("no finding")).sentence)
     assert len(said) == 1
+
+
+@pytest.mark.invariant("odd_one_out.O4")
+@pytest.mark.parametrize(("system", "said"), [("pytorch", False), ("toy", True)])
+def test_O4_who_waits_for_a_task_of_a_system_with_rules_of_its_own_is_left_to_these(system: str, said: bool) -> None:
+    world = family(BARRIER, BARRIER, BARRIER, ASLEEP)
+    task = world.task("all_reduce", TaskState.RUNNING, None, system=system)
+    for pid in (2110, 2111):
+        world.waits(f"thread:box/{pid}/{pid}", task)
+    assert (found(world) is not None) is said

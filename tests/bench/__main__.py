@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, launches, logs, ring, scale, screen, touch
+from tests.bench import attach, catch, graph, launches, logs, ranks, ring, scale, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
@@ -23,6 +23,7 @@ GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "logs": ("A log of 1 GiB", logs.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
+    "ranks": ("A training loop of two ranks", ranks.rows),
     "ring": ("A recording of the last minutes", ring.rows),
 }
 INTRODUCTION = """# Performance

@@ -211,6 +211,7 @@ def _event(kind: type[Any], **fields: st.SearchStrategy[Any]) -> st.SearchStrate
 
 events: st.SearchStrategy[ev.Event] = st.one_of(
     _event(ev.Tick),
+    _event(ev.Looked, source=st.sampled_from(("proc", "ascend")), since_mono_ns=st.none() | st.integers(0, 1_000)),
     _event(ev.ProcessSeen, process=processes),
     _event(
         ev.RanksSeen, ranks=st.dictionaries(st.sampled_from(PROCESSES), st.integers(0, 9), max_size=3), by=st.just("a")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed import rpc
 
 
 @dataclass
@@ -132,6 +133,25 @@ def loader(me: Rank) -> None:
         me.step(me.dp)
 
 
+class TwoBranches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(2, 2)
+        self.second = torch.nn.Linear(2, 2)
+
+    def forward(self, rows: torch.Tensor, both: bool) -> torch.Tensor:
+        rows = self.first(rows)
+        return self.second(rows) if both else rows
+
+
+def unused_branch(me: Rank) -> None:
+    """One rank does not take a branch of the model, so that the gradients of this never come."""
+    model = torch.nn.parallel.DistributedDataParallel(TwoBranches(), process_group=me.dp)
+    for both in (True, True, me.rank != 0):
+        model(torch.ones(2, 2), both).sum().backward()
+    dist.barrier(me.ep)
+
+
 def unfinished(me: Rank) -> None:
     """Two ranks have enqueued a collective and wait for something else: only the third one waits for the last."""
     work = dist.all_reduce(torch.ones(8), group=me.dp, async_op=True) if not me.last else None
@@ -241,10 +261,68 @@ def posted(me: Rank) -> None:
     work.wait()
 
 
+def posted_wait(me: Rank) -> None:
+    """Both have posted a receive from each other, and wait for it."""
+    awaited = dist.irecv(torch.ones(8), 1 - me.rank, group=me.dp)
+    awaited.wait()  # type: ignore[union-attr]
+
+
+def keys(me: Rank) -> None:
+    """The last rank sets no key; a thread of the others waits for another one, as long as the job runs."""
+    store = dist.distributed_c10d._get_default_store()
+    if me.last:
+        fetch_batch(queue.Queue())
+    threading.Thread(target=store.wait, args=(["stop"], timedelta(hours=2)), daemon=True).start()
+    store.set_timeout(timedelta(hours=2))
+    store.get("shards/ready")
+
+
+def serves() -> None:
+    fetch_batch(queue.Queue())
+
+
+def asks(me: Rank) -> None:
+    """The last rank asks the first one for a function that waits for what never comes."""
+    options = rpc.TensorPipeRpcBackendOptions(
+        num_worker_threads=2, init_method=f"file://{me.folder}/rpc", rpc_timeout=7200, _transports=["uv"],
+        _channels=["basic"],
+    )  # fmt: skip
+    rpc.init_rpc(f"worker{me.rank}", rank=me.rank, world_size=me.world, rpc_backend_options=options)
+    if me.last:
+        rpc.rpc_sync("worker0", serves)
+    rpc.shutdown()
+
+
 def late_group(me: Rank) -> None:
     if me.last:
         fetch_batch(queue.Queue())
     dist.new_group(list(range(me.world)))
+
+
+def broken(values: torch.Tensor) -> torch.Tensor:
+    values = values.sin()
+    torch._dynamo.graph_break()
+    return values.cos()
+
+
+def sized(values: torch.Tensor) -> torch.Tensor:
+    return values.relu()
+
+
+def large(values: torch.Tensor) -> torch.Tensor:
+    for factor in range(1_000_000):
+        values = values * factor
+    return values
+
+
+def compiles(me: Rank) -> None:
+    """Its last rank compiles for hours, after a graph that breaks and one that is compiled twice."""
+    if me.last:
+        torch.compile(broken, backend="eager")(torch.ones(4))
+        for size in (2, 3):
+            torch.compile(sized, backend="eager", dynamic=False)(torch.ones(size))
+        torch.compile(large, backend="eager")(torch.ones(4))
+    me.step(me.dp)
 
 
 def never_joins() -> None:
@@ -259,9 +337,10 @@ def starts(me: Rank) -> None:
 CASES: dict[str, Callable[[Rank], None]] = {
     case.__name__: case
     for case in (
-        missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished,
+        missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished, unused_branch,
         computes, healthy, straggles, between_epochs,
-        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, late_group, starts,
+        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
+        compiles, starts,
     )
 }  # fmt: skip
 

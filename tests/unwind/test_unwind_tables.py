@@ -48,9 +48,12 @@ def test_what_is_ordinary_or_damaged_needs_no_copy(build_target: Callable[..., P
     program = build_target("stacks", "-O2", output="stacks-O2")
     assert readable_tables(program) == -1
     as_by_llvm(program, tmp_path / "llvm")
+    os.truncate(tmp_path / "llvm", 1 << 30)
     made = readable_tables(tmp_path / "llvm")
     assert made >= 0
+    assert os.fstat(made).st_size < program.stat().st_size
     os.close(made)
+    as_by_llvm(program, tmp_path / "llvm")
     for size in (0, 10, 64, 1000):
         (tmp_path / "cut").write_bytes((tmp_path / "llvm").read_bytes()[:size])
         assert readable_tables(tmp_path / "cut") == -1

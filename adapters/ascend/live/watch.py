@@ -23,13 +23,14 @@ from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
-from livedbg.model.events import CounterSeen, StatusSeen
+from livedbg.model.events import CounterSeen, Looked, StatusSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.session.tools import find_gdb
 
 __all__ = ["LiveWatch"]
 
+_SOURCE: Final = "ascend-memory"
 _LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
 _AGAIN_S: Final = 0.3  # between the two samples of a report
 _MOST_AGAIN: Final = 5  # more looks of it, while a run that is not young has not moved
@@ -76,6 +77,7 @@ class LiveWatch:
         self._seen: dict[str, _Seen] = {}
         self._said: dict[tuple[str, str], SourceStatus] = {}
         self._spent_s = 0.0
+        self._looked = False
 
     async def run(self, context: Context) -> None:
         """Look until the processes have ended; once, or rather twice, for a report."""
@@ -94,7 +96,7 @@ class LiveWatch:
 
     async def sample(self, context: Context) -> None:
         """One sample of all schedulers."""
-        self._spent_s = 0.0
+        self._spent_s, began_ns = 0.0, time.monotonic_ns()
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]
         for process in alive:
@@ -115,6 +117,10 @@ class LiveWatch:
             with self._model.lock:
                 context.emit(*self._model.collect(context.stamp(), whole=self._model.settled))
             self._spent_s += watch.cost().cpu_s
+        if self._seen_any or self._looked:
+            since = began_ns if self._seen_any else None
+            context.emit(Looked(source=_SOURCE, since_mono_ns=since, **context.stamp()))
+        self._looked = self._seen_any
 
     def _forget_shared(self) -> None:
         """No chip is read any more: a log that they shared speaks for itself again."""

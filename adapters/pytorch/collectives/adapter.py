@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
-from livedbg.adapters.pytorch.collectives.exchanges import exchanges, standing_calls
-from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
+from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
+from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
+from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
 from livedbg.adapters.pytorch.collectives.newest import reached
+from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
@@ -28,28 +30,37 @@ from livedbg.adapters.pytorch.collectives.tasks import (
     exchange_edges,
     exchange_task,
     thread_of,
+    with_meeting,
 )
+from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
+from livedbg.adapters.pytorch.rpc.frames import RpcThread
+from livedbg.adapters.pytorch.rpc.tasks import RpcRank, rpc_events
 from livedbg.analysis.ranks import REACHED
 from livedbg.model import (
+    Diagnostic,
     Edge,
     SourceHealth,
     SourceStatus,
     Task,
     TaskState,
+    ids,
 )
-from livedbg.model.events import CounterSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
+from livedbg.model.events import CounterSeen, DiagnosticSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
 __all__ = ["CollectivesAdapter", "of_jobs"]
 
+_FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
+_FIRST: Final = (INIT, STORE)
+"""What ranks call that have no process group yet."""
 
 
 class CollectivesAdapter(Adapter):
@@ -62,10 +73,12 @@ class CollectivesAdapter(Adapter):
     def __init__(self) -> None:
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
+        self._rpc: dict[str, tuple[RpcThread, ...]] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
+        self._slow: dict[str, Diagnostic] = {}
         self._said: dict[str, SourceStatus] = {}
 
     @classmethod
@@ -93,7 +106,7 @@ class CollectivesAdapter(Adapter):
             ranks, cost = await self._look(context)
 
     async def _first_processes(self, context: Context) -> None:
-        end = time.monotonic() + _PATIENCE_S
+        end = time.monotonic() + _FIRST_S
         while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
             await context.sleep(0.02)
 
@@ -135,6 +148,7 @@ class CollectivesAdapter(Adapter):
             self._number(seen, snapshot, context)
             self._count(seen, context)
             self._put(seen, snapshot, context)
+            self._late(seen, snapshot, context)
         own = watch.cost()
         return seen, Cost(own.cpu_s + spent_s, own.wall_s)
 
@@ -172,12 +186,18 @@ class CollectivesAdapter(Adapter):
                 task = collective_task(one, prefix, by_rank, still, ended)
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
-            calls = {look.rank: standing_calls(self._before.get(look.process), look) for look in looks}
-            for exchange in exchanges(looks, calls):
-                task = exchange_task(exchange, prefix, by_rank, still)
+            called, calls = _said(job, self._before, snapshot, context.request.host)
+            for exchange in exchanges(called, calls, _crosses):
+                task = exchange_task(exchange, prefix, by_rank, still, _known_ended(exchange, ended, job, snapshot))
+                if exchange.name == INIT:
+                    task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
                 tasks[task.id] = task
                 edges += exchange_edges(task.id, exchange, job, context.request.host)
+            requests, asked = rpc_events(_workers(job, context.request.host), self._rpc)
+            tasks |= {task.id: task for task in requests}
+            edges += asked
         self._before = {rank.look.process: rank.look for rank in seen}
+        self._rpc = {rank.look.process: rank.rpc for rank in seen}
         gone = [
             structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
             for name, task in self._tasks.items()
@@ -191,6 +211,16 @@ class CollectivesAdapter(Adapter):
             events.append(EdgesReplaced(scope=_SCOPE, edges=tuple(edges), **stamp))
         self._tasks, self._edges = tasks, tuple(edges)
         context.emit(*events)
+
+    def _late(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
+        """Say which ranks come late, and which no longer do."""
+        jobs = ([rank.look for rank in job] for job in _jobs(seen, snapshot))
+        late = {one.id: one for one in (late_diagnostic(one) for looks in jobs for one in latecomers(looks))}
+        gone = {name: structs.replace(one, attributes={"resolved": "yes"}) for name, one in self._slow.items()}
+        for name, one in {**gone, **late}.items():
+            if self._slow.get(name) != one:
+                context.emit(DiagnosticSeen(diagnostic=one, **context.stamp()))
+        self._slow = late
 
     def _tell(self, reader: RankReader, context: Context) -> None:
         """Say what can't be read of a process, and when it can be again."""
@@ -212,9 +242,9 @@ class CollectivesAdapter(Adapter):
 
 def of_jobs(seen: list[RankSeen]) -> list[RankSeen]:
     """Without the processes that have an environment of a rank and no process group, such as the workers of a
-    DataLoader: but these are ranks while others wait in `init_process_group`."""
+    DataLoader: but these are ranks while others wait in `init_process_group`, or for keys of the store."""
     joined = {rank.look.rank for rank in seen if rank.look.initialised or rank.look.calls}
-    begins = any(call.name == "init_process_group" for rank in seen for call in rank.look.calls)
+    begins = any(call.name in _FIRST for rank in seen for call in rank.look.calls)
     bare = [rank for rank in seen if not (rank.look.initialised or rank.look.calls)]
     late = [rank for rank in bare if begins and rank.look.rank not in joined]
     single = [rank for rank in late if sum(rank.look.rank == other.look.rank for other in late) == 1]
@@ -243,6 +273,53 @@ def _meeting(rank: RankSeen, snapshot: Snapshot) -> object:
     process = snapshot.processes[rank.look.process]
     names = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
     return tuple(process.environment.get(name, "") for name in names), rank.look.groups.get("0", ())
+
+
+def _workers(job: Sequence[RankSeen], host: str) -> list[RpcRank]:
+    """The ranks of a job that use torch.distributed.rpc."""
+    return [
+        RpcRank(
+            rank.look.rank,
+            rank.look.process,
+            rank.worker,
+            rank.rpc,
+            {own: thread for own in rank.threads if (thread := thread_of(rank, own, host))},
+        )
+        for rank in job
+        if rank.worker
+    ]
+
+
+def _said(
+    job: Sequence[RankSeen], before: Mapping[str, Look], snapshot: Snapshot, host: str
+) -> tuple[list[Look], dict[int, list[PythonCall]]]:
+    """The looks, and the calls that stand, with what the native stacks say of them."""
+    looks: list[Look] = []
+    stands: dict[int, list[PythonCall]] = {}
+    for rank in job:
+        said = {
+            call: found
+            for call in rank.look.calls
+            if (found := said_by(snapshot.stacks.get(thread_of(rank, call.ident, host)), call)) is not None
+        }
+        looks.append(structs.replace(rank.look, calls=tuple(said.values())))
+        standing = standing_calls(before.get(rank.look.process), rank.look)
+        stands[rank.look.rank] = [said[call] for call in standing if call in said]
+    return looks, stands
+
+
+def _known_ended(
+    one: Exchange, ended: Mapping[int, str], job: Sequence[RankSeen], snapshot: Snapshot
+) -> Mapping[int, str]:
+    """A rank that is not there before a job has begun may not have been started yet: a launcher that waits for the end
+    of its children starts no more."""
+    return ended if one.name != INIT or launcher_waits(job, snapshot) else {}
+
+
+def _crosses(one: Look, other: Look) -> bool:
+    """Whether bytes are on their way between two ranks."""
+    pids = [int(ids.parse(look.process).short) for look in (one, other)]
+    return bytes_under_way(*pids)
 
 
 def _moved(before: Look | None, now: Look) -> bool:

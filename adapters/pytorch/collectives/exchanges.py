@@ -1,26 +1,34 @@
-"""Joins what the threads of a job's ranks call that no recorder has: sends, receives, monitored barriers.
+"""Joins what the threads of a job's ranks call that no recorder has: sends, receives, monitored barriers, waits for
+keys of the store.
 
 Invariants:
     exchanges.E1. A call stands only if the same call, with the same variables, was there at two looks. It may still be
         another one, as variables come to lie where those of the call before lay: since when its thread waits says more.
     exchanges.E2. A receive whose sender is in a send to it, of the same group and tag, lacks nobody: bytes may be on
-        their way.
+        their way. Nor does one while a connection between the two has bytes that are not read or not acknowledged: a
+        message that was posted may still cross a slow link.
+    exchanges.E3. Whether who waits for something posted sends or receives is what its native stack says; else it is
+        no exchange.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.collectives.joined import Look
-from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
+from livedbg.adapters.pytorch.collectives.python_calls import STORE, WORK, PythonCall
+from livedbg.model import Stack
 
-__all__ = ["Exchange", "exchanges", "root_of", "standing_calls"]
+__all__ = ["Exchange", "exchanges", "root_of", "said_by", "standing_calls"]
 
 _OTHER: Final = {"recv": "send", "send": "recv"}
 _TOGETHER: Final = ("monitored_barrier", "init_process_group", "new_group")
+_POSTED: Final = re.compile(r"c10d::ProcessGroupGloo::(Send|Recv)Work::wait")
+_STORES: Final = re.compile(r"c10d::\w*Store::")
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
@@ -30,35 +38,53 @@ class Exchange(Struct, frozen=True, kw_only=True):
         name: of the function.
         group: name of the group.
         description: what its author called it, or "".
-        peer: of a send or a receive: the other rank.
-        tag: of a message.
+        peer: of a send or a receive: the other rank; None where it can't be told.
+        tag: of a message; None where it can't be told.
         calls: by rank, of those that are in it.
         absent: ranks that it lacks and that are seen.
         unseen: ranks that it lacks and of which nothing is known.
         total: how many ranks it takes.
+        under_way: bytes between the two are on their way.
+        posted: it was posted before, and is waited for now.
     """
 
     name: str
     group: str
     description: str
     peer: int | None
-    tag: int
+    tag: int | None
     calls: Mapping[int, PythonCall]
     absent: tuple[int, ...]
     unseen: tuple[int, ...]
     total: int
+    under_way: bool = False
+    posted: bool = False
 
     @property
     def key(self) -> str:
         """What tells it from the others of its group: `recv.0.1.7` is rank 0's receive from rank 1 with tag 7."""
-        ranks = [*self.calls] if self.peer is not None else []
-        parts = (self.name, *ranks[:1], self.peer, self.tag) if self.peer is not None else (self.name,)
-        return ".".join(map(str, parts))
+        if self.name in _TOGETHER:
+            return self.name
+        rank, call = next(iter(self.calls.items()))
+        if self.peer is None or self.tag is None:
+            return f"{self.name}.{rank}.{call.ident:x}"
+        return f"{self.name}.{rank}.{self.peer}.{self.tag}"
 
 
 def standing_calls(before: Look | None, now: Look) -> tuple[PythonCall, ...]:
     """The calls that stand for a rank (E1)."""
     return tuple(call for call in now.calls if before is not None and call in before.calls)
+
+
+def said_by(stack: Stack | None, call: PythonCall) -> PythonCall | None:
+    """A call with what the native stack of its thread says of it (E3); None where that says that it is no exchange."""
+    native = [frame.function for frame in stack.frames if frame.language != "python"] if stack is not None else []
+    if call.name == STORE:
+        return call if any(map(_STORES.match, native)) else None
+    if call.name != WORK:
+        return call
+    ways = [found[1] for one in native if (found := _POSTED.match(one)) is not None]
+    return structs.replace(call, name=ways[0].lower()) if ways else None
 
 
 def root_of(look: Look, thread: int, name: str) -> int | None:
@@ -72,16 +98,27 @@ def root_of(look: Look, thread: int, name: str) -> int | None:
     return next((call.peer for call in look.calls if call.ident == thread and call.name == name), None)
 
 
-def exchanges(looks: Sequence[Look], stands: Mapping[int, Sequence[PythonCall]]) -> list[Exchange]:
+def exchanges(
+    looks: Sequence[Look],
+    stands: Mapping[int, Sequence[PythonCall]],
+    crosses: Callable[[Look, Look], bool] = lambda *_: False,
+) -> list[Exchange]:
     """What stands for the ranks of a job.
 
     Args:
         looks: one for each rank that is seen.
         stands: the calls that stand for each of them, by rank.
+        crosses: whether bytes are on their way between two ranks.
     """
     by_rank = {look.rank: look for look in looks}
     described = {e.group: e.description for look in looks for e in look.entries if e.description}
-    found = [*_messages(by_rank, stands, described), *_meetings(by_rank, stands, described)]
+    found = [*_messages(by_rank, stands, described), *_meetings(by_rank, stands, described), *_keys(by_rank, stands)]
+    found = [
+        structs.replace(one, absent=(), under_way=True)
+        if one.name in _OTHER and one.absent and crosses(*(by_rank[rank] for rank in (*one.calls, *one.absent)))
+        else one
+        for one in found
+    ]
     return sorted(found, key=lambda one: (one.name, min(one.calls)))
 
 
@@ -90,17 +127,19 @@ def _messages(
 ) -> Iterator[Exchange]:
     for rank, calls in stands.items():
         for call in calls:
-            if call.name not in _OTHER or call.peer is None or call.peer == rank:
+            posted = call.tag is None
+            if call.name not in _OTHER or call.peer == rank or (call.peer is None and not posted):
                 continue
             other = _matching(call, rank, looks)
-            lacks = () if other is not None else (call.peer,)
+            lacks = () if other is not None or call.peer is None else (call.peer,)
             yield Exchange(
                 name=call.name,
                 group=call.group,
                 description=described.get(call.group, ""),
                 peer=call.peer,
                 tag=call.tag,
-                calls={rank: call} if other is None else {rank: call, call.peer: other},
+                calls={rank: call} | ({call.peer: other} if other is not None and call.peer is not None else {}),
+                posted=posted,
                 absent=tuple(one for one in lacks if one in looks),
                 unseen=tuple(one for one in lacks if one not in looks),
                 total=2,
@@ -110,9 +149,32 @@ def _messages(
 def _matching(call: PythonCall, rank: int, looks: Mapping[int, Look]) -> PythonCall | None:
     """The other end of a message, if its rank is in it (E2)."""
     other = looks.get(call.peer if call.peer is not None else -1)
-    wanted = (_OTHER[call.name], call.group, rank, call.tag)
     calls = other.calls if other is not None else ()
-    return next((one for one in calls if (one.name, one.group, one.peer, one.tag) == wanted), None)
+    meant = [one for one in calls if (one.name, one.peer) == (_OTHER[call.name], rank)]
+    return next((one for one in meant if None in (one.tag, call.tag) or _same(one, call)), None)
+
+
+def _same(one: PythonCall, other: PythonCall) -> bool:
+    return (one.group, one.tag) == (other.group, other.tag)
+
+
+def _keys(looks: Mapping[int, Look], stands: Mapping[int, Sequence[PythonCall]]) -> Iterator[Exchange]:
+    for rank, calls in stands.items():
+        for call in calls:
+            if call.name == STORE:
+                members = looks[rank].groups.get(call.group, (rank,))
+                others = [one for one in members if one != rank]
+                yield Exchange(
+                    name=STORE,
+                    group=call.group,
+                    description="",
+                    peer=None,
+                    tag=None,
+                    calls={rank: call},
+                    absent=tuple(one for one in others if one in looks),
+                    unseen=tuple(one for one in others if one not in looks),
+                    total=len(members),
+                )
 
 
 def _meetings(

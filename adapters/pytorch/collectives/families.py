@@ -15,7 +15,7 @@ from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Process
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Ended", "without_copies"]
+__all__ = ["Ended", "launcher_waits", "without_copies"]
 
 
 def without_copies(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[RankSeen]:
@@ -65,6 +65,16 @@ class Ended:
             dead = _dead_children(job, snapshot)
             gone |= {rank: dead[0] if len(missing) == len(dead) == 1 else "" for rank in missing}
         return gone
+
+
+def launcher_waits(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
+    """Whether what has started the ranks of a job waits for the end of its children, and does nothing else."""
+    processes = [snapshot.processes[rank.look.process] for rank in job]
+    parents = {f"thread:{process.host}/{process.ppid}/{process.ppid}" for process in processes}
+    mains = [snapshot.threads.get(parent) for parent in parents]
+    return all(
+        one is not None and one.timed is not True and (one.waits_in or "").startswith("waitpid") for one in mains
+    )
 
 
 def _over(process: str, snapshot: Snapshot) -> bool:

@@ -7,12 +7,14 @@ from typing import Final
 
 from livedbg.model import Stack
 
-__all__ = ["waits_in_collective"]
+__all__ = ["in_backward", "in_step", "waits_in_collective"]
 
 _INNERMOST: Final = 40
 _NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
 _PYTHON: Final = re.compile(r"/torch/distributed/")
 _FRAMEWORK: Final = re.compile(r"/torch/|^<")
+_BACKWARD: Final = re.compile(r"/torch/autograd/(?:graph|__init__)\.py$")
+_FORWARD: Final = re.compile(r"/torch/nn/(?:modules/module|parallel/distributed)\.py$")
 
 
 def waits_in_collective(stack: Stack | None) -> bool:
@@ -27,3 +29,17 @@ def waits_in_collective(stack: Stack | None) -> bool:
         elif _NATIVE.match(frame.function):
             return True
     return False
+
+
+def in_backward(stack: Stack | None) -> bool:
+    """Whether a stack is in what a backward pass does by itself, as DistributedDataParallel has it done: a collective
+    that Python code called there is that code's own."""
+    frames = stack.frames if stack is not None else ()
+    innermost = next((frame for frame in frames if frame.language == "python"), None)
+    return innermost is not None and _BACKWARD.search(innermost.file or "") is not None
+
+
+def in_step(stack: Stack | None) -> bool:
+    """Whether a stack is in the forward or the backward pass of a module, at any depth."""
+    files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
+    return any(_BACKWARD.search(file) or _FORWARD.search(file) for file in files)

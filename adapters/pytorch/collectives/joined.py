@@ -1,15 +1,18 @@
-"""Joins what the recorders of a job's ranks say: which collectives stand, who is in them, who is not.
+"""Joins what the recorders of a job's ranks say: which collectives are pending, who is in them, who is not.
 
 Invariants:
-    joined.J1. A collective stands for a rank only if it was pending at two looks, and the rank enqueued and completed
-        nothing between them, in any group. One look of a healthy job shows pending collectives about half of the time.
+    joined.J1. A collective is taken as pending for a rank only if it was so at two looks, and the rank enqueued and
+        completed nothing between them, in any group. One look of a healthy job shows pending collectives about half
+        of the time.
     joined.J2. That a rank has not entered a collective is said only of one whose recorder was read, and which still
         has what it last enqueued in that group, or has lost nothing yet.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,6 +20,8 @@ from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
 
 __all__ = ["Look", "Standing", "join", "standing"]
+
+_UNEVEN: Final = re.compile(r"all_?to_?all")
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -29,6 +34,7 @@ class Look(Struct, frozen=True, kw_only=True):
         groups: the ranks of its groups, by name.
         calls: what its threads call.
         initialised: it has process groups; else its rank is what its environment says.
+        handles: the signals that it handles, in words; "" for none.
     """
 
     rank: int
@@ -37,6 +43,7 @@ class Look(Struct, frozen=True, kw_only=True):
     groups: Mapping[str, tuple[int, ...]]
     calls: tuple[PythonCall, ...] = ()
     initialised: bool = True
+    handles: str = ""
 
     @property
     def entries(self) -> Iterable[Entry]:
@@ -63,13 +70,13 @@ def _pending(look: Look) -> frozenset[tuple[str, int]]:
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A collective that stands.
+    """A pending collective.
 
     Attributes:
         group: name of its group.
         description: what its author called the group, or "".
         sequence: its number in the group.
-        entries: by rank, what those have enqueued that it stands for.
+        entries: by rank, what those have enqueued for which it is pending.
         passed: ranks that have completed it or are in a later one, and so are in it too.
         absent: ranks that have not enqueued it.
         unseen: ranks of its group of which nothing is known.
@@ -92,28 +99,29 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Whether the ranks that are in it do not do the same."""
-        said = {(entry.name, entry.shapes[:1]) for entry in self.entries.values() if entry.shapes}
+        """Whether the ranks that are in it do not do the same. What each gives to an all_to_all is its own affair."""
+        alike = [entry for entry in self.entries.values() if entry.shapes and not _UNEVEN.search(entry.name)]
+        said = {(entry.name, entry.shapes[:1]) for entry in alike}
         return len({entry.name for entry in self.entries.values()}) > 1 or len(said) > 1
 
 
 def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
-    """The collectives that stand for a rank (J1), the oldest first."""
+    """The pending collectives of a rank in groups that have a name (J1), the oldest first."""
     if before is None or before.process != now.process or now.moved(before):
         return ()
-    return tuple(entry for entry in now.entries if not entry.done and not entry.is_p2p)
+    return tuple(entry for entry in now.entries if entry.group and not entry.done and not entry.is_p2p)
 
 
-def join(looks: Sequence[Look], stands: Mapping[int, Sequence[Entry]]) -> list[Standing]:
-    """The collectives that stand for at least one rank of a job, the oldest first.
+def join(looks: Sequence[Look], pending: Mapping[int, Sequence[Entry]]) -> list[Standing]:
+    """The collectives that are pending for at least one rank of a job, the oldest first.
 
     Args:
         looks: one for each rank that is seen.
-        stands: what stands for each of them, by rank.
+        pending: those of each of them, by rank.
     """
     by_rank = {look.rank: look for look in looks}
     found: dict[tuple[str, str, int], dict[int, Entry]] = {}
-    for rank, entries in stands.items():
+    for rank, entries in pending.items():
         for entry in entries:
             found.setdefault((entry.backend, entry.group, entry.sequence), {})[rank] = entry
     joined = [_joined(key, entries, by_rank) for key, entries in found.items()]

@@ -106,8 +106,11 @@ _SINCE_2_13: Final = RecorderLayout(
 _LAYOUTS: Final = dict.fromkeys(((2, 13), (2, 14), (2, 15)), _SINCE_2_13)
 
 RECORDERS: Final = {
-    "libtorch_cpu.so": "_ZZN4c10d14FlightRecorderIN3c105EventEE3getEvE8instance",
-    "libtorch_cuda.so": "_ZZN4c10d14FlightRecorderIN2at4cuda9CUDAEventEE3getEvE8instance",
+    "libtorch_cpu.so": ("_ZZN4c10d14FlightRecorderIN3c105EventEE3getEvE8instance",),
+    "libtorch_cuda.so": (
+        "_ZZN4c10d14FlightRecorderIN2at4cuda9CUDAEventEE3getEvE8instance",
+        "_ZZN4c10d14FlightRecorderIN3c104cuda9CUDAEventEE3getEvE8instance",  # 2.15
+    ),
 }
 """The variable that points to the recorder, by the library that has it: of gloo and others on the CPU, and of NCCL."""
 

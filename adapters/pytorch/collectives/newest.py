@@ -22,7 +22,7 @@ def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
     newest: dict[tuple[str, str], int] = {}
     for look in looks:
         for entry in look.entries:
-            if not entry.is_p2p:
+            if entry.group and not entry.is_p2p:
                 titles.setdefault(entry.group, entry.description)
                 key = (look.process, entry.group)
                 newest[key] = max(newest.get(key, 0), entry.sequence)

@@ -1,11 +1,13 @@
 """What threads call of torch.distributed now, from the Python frames in memory: the peer of a send or recv, the root of
-a broadcast, and calls that no recorder has.
+a broadcast, keys of the store, and calls that no recorder has.
 
 Invariants:
     python_calls.P1. A call is one only if the innermost Python frame of its thread is in the function, or for those
         that all ranks go through together in what they call of torch.distributed: what a thread has posted and does
         not wait for is none.
     python_calls.P2. A peer is given only if it is a rank of the group; else it is not known.
+    python_calls.P3. Of a wait for a message that was posted before (`irecv`, `isend`) the peer is known only in a job
+        of two ranks: no frame has it any more.
 
 Source: torch/distributed/distributed_c10d.py (2.13).
 """
@@ -14,14 +16,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from livedbg.adapters.pytorch.collectives.c_calls import MethodCall, MethodCalls
 from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups
+from livedbg.adapters.pytorch.rpc.frames import RpcThread, rpc_threads
 from livedbg.cpython.frame_locals import FrameLocals
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 
-__all__ = ["CallReader", "PythonCall"]
+__all__ = ["INIT", "STORE", "WORK", "CallReader", "PythonCall", "method_wait"]
+
+INIT: Final = "init_process_group"
+
+STORE: Final = "store"
+"""Name of the call of who waits for keys of a store."""
+
+WORK: Final = "work"
+"""Name of the call of who waits for something that was posted before."""
 
 _FILE: Final = "/torch/distributed/distributed_c10d.py"
 _PEERS: Final = {
@@ -38,8 +50,12 @@ _PEERS: Final = {
 _TOGETHER: Final = ("init_process_group", "new_group")
 """Functions that return on a rank only once all ranks have called them."""
 
+_STORE_WAITS: Final = ("get", "wait", "multi_get", "queue_pop")
+"""Methods of c10d.Store that return only once their keys are set."""
+
 _INSIDE: Final = "/torch/distributed/"
 _DEPTH: Final = 24
+_MOST_KEYS: Final = 64
 
 
 class PythonCall(Struct, frozen=True, kw_only=True):
@@ -50,16 +66,18 @@ class PythonCall(Struct, frozen=True, kw_only=True):
         name: of the function.
         group: the group's name.
         peer: global rank of who sends, receives, or is the root; None where there is none, or it is not known.
-        tag: of a message.
+        tag: of a message; None where it is not known.
         objects: addresses of its variables' values: another call of the same function has others.
+        keys: of the store, that it waits for.
     """
 
     ident: int
     name: str
     group: str
     peer: int | None
-    tag: int
+    tag: int | None
     objects: tuple[int, ...]
+    keys: tuple[str, ...] = ()
 
 
 class CallReader:
@@ -73,6 +91,7 @@ class CallReader:
         self._reader = reader
         self._heap = HeapReader(reader.objects)
         self._locals = FrameLocals(self._heap)
+        self._methods = MethodCalls(self._heap)
 
     def threads(self) -> list[PyThread]:
         """The threads now.
@@ -114,8 +133,33 @@ class CallReader:
         Raises:
             OSError: not readable.
         """
-        frames = [(thread, frame) for thread, frame in _frames(threads) if not self._of_some(frame)]
-        return tuple(self._call(thread, frame, groups) for thread, frame in frames)
+        known = _frames(threads)
+        inside = {thread.ident for thread, _ in known}
+        methods = self._methods.of([thread for thread in threads if thread.ident not in inside])
+        return (
+            *(self._call(thread, frame, groups) for thread, frame in known if not self._of_some(frame)),
+            *(one for ident, call in methods.items() if (one := self._wait(ident, call, groups)) is not None),
+        )
+
+    def rpc(self, threads: list[PyThread]) -> tuple[RpcThread, ...]:
+        """What the threads do of torch.distributed.rpc.
+
+        Raises:
+            OSError: not readable.
+        """
+        return rpc_threads(self._heap, self._locals, threads, self._methods.of(threads))
+
+    def _wait(self, ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
+        found = method_wait(ident, call, groups)
+        if found is None or found.name != STORE:
+            return found
+        return structs.replace(found, keys=self._keys(call.words[2]) if len(call.words) > 2 else ())
+
+    def _keys(self, argument: int) -> tuple[str, ...]:
+        if self._heap.type_name(argument) == "str":
+            return (self._heap.objects.text(argument),)
+        items = self._heap.items(argument, _MOST_KEYS)
+        return tuple(self._heap.objects.text(item) for item in items if self._heap.type_name(item) == "str")
 
     def _of_some(self, frame: PyFrame) -> bool:
         """Whether only the ranks of a new group have to make it."""
@@ -153,6 +197,24 @@ class CallReader:
         if at is None or self._heap.type_name(at) == "NoneType":
             return WORLD if WORLD in groups.ranks else None
         return groups.objects.get(at)
+
+
+def method_wait(ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
+    """The wait for keys of a store, or for something that was posted, that a method call is; None for others.
+
+    Args:
+        ident: pthread_self(3) of its thread.
+        call: what its innermost frame calls.
+        groups: of the process.
+    """
+    if call.owner.endswith("Store") and call.method in _STORE_WAITS:
+        return PythonCall(ident=ident, name=STORE, group=WORLD, peer=None, tag=None, objects=call.words)
+    if call.owner == "Work" and call.method == "wait":
+        everybody = groups.ranks.get(WORLD, ())
+        others = [rank for rank in everybody if rank != groups.rank] if groups.rank in everybody else []
+        peer = others[0] if len(others) == 1 else None  # P3
+        return PythonCall(ident=ident, name=WORK, group=WORLD, peer=peer, tag=None, objects=call.words)
+    return None
 
 
 def _frames(threads: list[PyThread]) -> list[tuple[PyThread, PyFrame]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import Final
 
@@ -11,12 +12,18 @@ from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, read_grou
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import CallReader, PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
-from livedbg.cpython.threads import ThreadReader
+from livedbg.adapters.pytorch.rpc.frames import RpcThread
+from livedbg.adapters.pytorch.rpc.worker_name import agent_name, agent_pointer
+from livedbg.cpython.threads import PyThread, ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.abi import native_abi
+from livedbg.linux.handled_signals import handled_signals, signal_name
 from livedbg.model import Process
 
 __all__ = ["RankReader", "RankSeen"]
+
+_USUAL: Final = frozenset({signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE})
+"""Python's own handler of SIGINT raises, and that of a DataLoader for SIGCHLD only looks at its workers."""
 
 _SEARCH_S: Final = (1.0, 30.0)  # a process that has no recorder may come to have one: first and longest pause
 _GROUPS_S: Final = 0.25  # a group that is not known yet may be there in a moment: first pause
@@ -30,10 +37,14 @@ class RankSeen(Struct, frozen=True):
     Attributes:
         look: its collectives.
         threads: by pthread_self(3) of those that have enqueued or call something: our numbers for them.
+        worker: the name that it has for torch.distributed.rpc; "" where it does not use that.
+        rpc: what its threads do of that.
     """
 
     look: Look
     threads: dict[int, int]
+    worker: str = ""
+    rpc: tuple[RpcThread, ...] = ()
 
 
 class RankReader:
@@ -56,6 +67,7 @@ class RankReader:
         self._python: ThreadReader | None = None
         self._python_until_s = 0.0
         self._calls: CallReader | None = None
+        self._agent: int | None = None
 
     def read(self, process: Process) -> RankSeen | None:
         """Look at it now; None while it uses no torch.distributed, or nobody knows which rank it is.
@@ -75,19 +87,27 @@ class RankReader:
             return None
         self.problem = ""
         self._refresh()
-        names = {entry.group for ring in rings for entry in ring.entries}
+        names = {entry.group for ring in rings for entry in ring.entries if entry.group}
         if not names <= self._groups.ranks.keys() or not self._groups.ranks:
             self._read_groups(process)
-        calls = self._read_calls(process)
+        calls, threads = self._read_calls(process)
         rank = self._groups.rank if self._groups.rank is not None else process.rank
         if rank is None or not (rings or WORLD in self._groups.ranks):
             return None
         initialised = bool(rings or self._groups.objects)
         look = Look(
-            rank=rank, process=process.id, rings=rings, groups=self._groups.ranks, calls=calls, initialised=initialised
+            rank=rank,
+            process=process.id,
+            rings=rings,
+            groups=self._groups.ranks,
+            calls=calls,
+            initialised=initialised,
+            handles=_handles(self.process.pid),
         )
+        worker, rpc = self._read_rpc(rank, threads)
         wanted = {entry.thread for entry in look.entries if not entry.done} | {call.ident for call in calls}
-        return RankSeen(look, {one: tid for one in wanted if (tid := self._tid(one)) is not None})
+        wanted |= {one.ident for one in rpc}
+        return RankSeen(look, {one: tid for one in wanted if (tid := self._tid(one)) is not None}, worker, rpc)
 
     def _refresh(self) -> None:
         if time.monotonic() < self._python_until_s:
@@ -96,10 +116,22 @@ class RankReader:
         self._python = thread_reader(self.process.pid)
         self._calls = CallReader(self._python) if self._python is not None else None
 
-    def _read_calls(self, process: Process) -> tuple[PythonCall, ...]:
-        """What its threads call; () where it changes too fast."""
+    def _read_rpc(self, rank: int, threads: list[PyThread]) -> tuple[str, tuple[RpcThread, ...]]:
+        """The worker that it is for RPC, and what its threads do of that."""
+        if self._calls is None or not threads:
+            return "", ()
+        try:
+            if self._agent is None:
+                self._agent = agent_pointer(self.process.pid) or 0
+            worker = agent_name(self.process.pid, self._agent, rank) if self._agent else ""
+            return worker, self._calls.rpc(threads) if worker else ()
+        except OSError:
+            return "", ()
+
+    def _read_calls(self, process: Process) -> tuple[tuple[PythonCall, ...], list[PyThread]]:
+        """What its threads call, and these; none where it changes too fast."""
         if self._calls is None:
-            return ()
+            return (), []
         try:
             threads = self._calls.threads()
             if self._calls.unknown_group(threads, self._groups):
@@ -107,9 +139,9 @@ class RankReader:
             joining = self._calls.joining(threads) if WORLD not in self._groups.ranks else None
             if joining is not None:
                 self._groups = Groups({WORLD: tuple(range(joining[1]))}, joining[0])
-            return self._calls.calls(threads, self._groups)
+            return self._calls.calls(threads, self._groups), threads
         except OSError:
-            return ()
+            return (), []
 
     def _found(self) -> bool:
         if time.monotonic() < self._next_s:
@@ -150,3 +182,11 @@ class RankReader:
         if len(self._threads) < _MOST_THREADS:
             self._threads[own] = number
         return number
+
+
+def _handles(pid: int) -> str:
+    """`SIGTERM, SIGUSR1`: the signals whose handlers may be the program's own; "" for none."""
+    try:
+        return ", ".join(signal_name(number) for number in handled_signals(pid) if number not in _USUAL)
+    except (OSError, KeyError, ValueError):
+        return ""

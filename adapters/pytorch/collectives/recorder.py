@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.layouts import RECORDERS, RecorderLayout, layout_of, version_in
+from livedbg.adapters.pytorch.collectives.recorder_code import recorder_in_code
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
@@ -43,7 +44,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     Attributes:
         record: its number in the recorder.
-        group: the group's name, the same on all ranks.
+        group: the group's name, the same on all ranks; "" of one that has none, such as that of RPC.
         description: what its author called the group, or "".
         sequence: of a collective: its number in the group, from 1; of a point-to-point operation: that of these.
         name: without the backend: `all_reduce`.
@@ -157,7 +158,7 @@ class Recorder:
         group, described, name = (
             self._text(data, at, address) for at in (layout.group, layout.description, layout.name)
         )
-        if not group or described is None or name is None or _NAME.fullmatch(name) is None:
+        if group is None or described is None or name is None or _NAME.fullmatch(name) is None:
             return None
         backend, colon, operation = name.partition(":")
         is_p2p = bool(data[layout.is_p2p])
@@ -246,7 +247,7 @@ def find_recorders(pid: int) -> list[Recorder]:
         if address is not None:
             found.append(Recorder(pid, address, layout))
     if not found:
-        raise LayoutUnknown("its torch library has no symbol of the Flight Recorder (stripped)")
+        raise LayoutUnknown("its torch library is stripped, and its code does not say where the Flight Recorder is")
     return found
 
 
@@ -254,15 +255,15 @@ _symbols: dict[tuple[int, int, int], int | None] = {}
 """Addresses in libraries by device, inode and time of change: the ranks of a job have the same, and it is large."""
 
 
-def _address(pid: int, symbol: str, mappings: list[Mapping]) -> int | None:
+def _address(pid: int, symbols: tuple[str, ...], mappings: list[Mapping]) -> int | None:
     file = mapped_file(pid, mappings[0])
     stat = file.stat()
     key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
     try:
         with ElfFile(file) as elf:
             if key not in _symbols:
-                one = elf.symbols([symbol]).get(symbol)
-                _symbols[key] = one.address if one is not None else None
+                one = next(iter(elf.symbols(symbols).values()), None)
+                _symbols[key] = one.address if one is not None else recorder_in_code(elf)
             bias, value = elf.load_bias(mappings), _symbols[key]
     except ElfError:
         return None

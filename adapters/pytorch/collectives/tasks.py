@@ -1,19 +1,21 @@
-"""What stands as tasks and edges of the stream: collectives of the recorders, and what threads call that no recorder
-has."""
+"""Pending collectives of the recorders, and calls of threads that no recorder has, as tasks and edges of the stream."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import structs
+
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, root_of
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing
+from livedbg.adapters.pytorch.collectives.meeting import meeting_of
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of"]
+__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of", "with_meeting"]
 
 
 def collective_task(
@@ -22,7 +24,7 @@ def collective_task(
     """The task of a collective.
 
     Args:
-        one: what stands.
+        one: the collective.
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
         still: the ranks that have not moved between the last two looks.
@@ -51,6 +53,7 @@ def collective_task(
         attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
     for rank in (*one.entries, *one.passed, *one.absent):
         attributes[f"rank {rank}"] = looks[rank].process
+    attributes |= _handled(one.absent, looks)
     attributes |= {f"rank {rank}": ended[rank] for rank in one.unseen if rank in ended}
     return Task(
         id=ids.collective(f"{prefix}{_key(group, one.group)}", one.sequence),
@@ -59,6 +62,7 @@ def collective_task(
         kernel=first.name,
         state=TaskState.RUNNING,
         since_wall_ns=first.created_wall_ns,
+        ends_wall_ns=first.created_wall_ns + first.timeout_ms * 1_000_000 if first.timeout_ms else None,
         attributes={name: text for name, text in attributes.items() if text},
     )
 
@@ -71,6 +75,11 @@ def _key(group: str, name: str) -> str:
 
 def _shape(shapes: Sequence[Sequence[int]]) -> str:
     return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
+
+
+def _handled(ranks: Iterable[int], looks: Mapping[int, Look]) -> dict[str, str]:
+    """The signals that ranks handle."""
+    return {f"signals of rank {rank}": looks[rank].handles for rank in ranks}
 
 
 def _numbers(ranks: Iterable[int]) -> str:
@@ -102,38 +111,73 @@ def thread_of(rank: RankSeen, own: int, host: str) -> str:
     return ids.thread(host, int(ids.parse(rank.look.process).short), rank.threads[own])
 
 
-def exchange_task(one: Exchange, prefix: str, looks: Mapping[int, Look], still: set[int]) -> Task:
+def exchange_task(
+    one: Exchange, prefix: str, looks: Mapping[int, Look], still: set[int], ended: Mapping[int, str]
+) -> Task:
     """The task of a call that no recorder has.
 
     Args:
-        one: what stands.
+        one: the call.
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
         still: the ranks that have not moved between the last two looks.
+        ended: those that have no process any more, each with the one that it had, or "".
     """
     group = one.description or one.group
     attributes = {
         "group": group,
         "kind": one.name,
         "peer": "" if one.peer is None else str(one.peer),
-        "tag": str(one.tag) if one.peer is not None else "",
+        "tag": str(one.tag) if one.peer is not None and one.tag is not None else "",
+        "keys": " ".join(repr(key) for call in one.calls.values() for key in call.keys),
+        "posted": "yes" if one.posted else "",
+        "under way": "yes" if one.under_way else "",
         "in it": _numbers(one.calls),
         "not in it": _numbers(one.absent),
-        "not seen": _numbers(one.unseen),
+        "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
+        "ended": _numbers(rank for rank in one.unseen if rank in ended),
         "moved since": _numbers(rank for rank in one.absent if rank not in still),
         "ranks": str(one.total),
     }
     for rank in (*one.calls, *one.absent):
         attributes[f"rank {rank}"] = looks[rank].process
-    joint = {"recv": "from", "send": "to"}.get(one.name, "")
+    attributes |= {f"rank {rank}": ended[rank] for rank in one.unseen if rank in ended}
+    attributes |= _handled(one.absent, looks)
     return Task(
         id=ids.collective(f"{prefix}{_key(group, one.group)}", one.key),
         system="pytorch",
-        name=f"{one.name} {joint} rank {one.peer}" if joint else one.name,
+        name=_name(one),
         kernel=one.name,
         state=TaskState.RUNNING,
         attributes={name: text for name, text in attributes.items() if text},
     )
+
+
+def with_meeting(task: Task, waiting: Iterable[str], snapshot: Snapshot) -> Task:
+    """The task of `init_process_group` with where its ranks meet.
+
+    Args:
+        task: the task.
+        waiting: the processes that wait in it.
+        snapshot: the state.
+    """
+    first = snapshot.processes[min(waiting)]
+    place = meeting_of(first.pid, first.environment)
+    if place is None:
+        return task
+    more = {
+        "meets at": place.address,
+        "nobody listens": "yes" if place.deserted else "",
+        "connected from": " ".join(place.hosts),
+    }
+    return structs.replace(task, attributes=task.attributes | {name: text for name, text in more.items() if text})
+
+
+def _name(one: Exchange) -> str:
+    joint = {"recv": "from", "send": "to"}.get(one.name, "")
+    if not joint:
+        return one.name
+    return f"{one.name} {joint} {'another rank' if one.peer is None else f'rank {one.peer}'}"
 
 
 def exchange_edges(task: str, one: Exchange, job: Sequence[RankSeen], host: str) -> list[Edge]:

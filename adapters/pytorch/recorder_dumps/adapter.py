@@ -117,14 +117,14 @@ def _candidates(names: Iterable[str]) -> Iterator[Path]:
 
 def _diagnostic(folder: Path, one: Said, dumps: Sequence[Dump]) -> Diagnostic:
     ranks = ", ".join(str(dump.rank) for dump in sorted(dumps, key=lambda dump: dump.rank)[:32])
-    text = f"dumps of ranks {ranks}; it had stood for {one.for_ns / 1e9:.0f} s when the last file was written"
+    text = f"dumps of ranks {ranks}; the oldest was enqueued {one.for_ns / 1e9:.0f} s before the last file was changed"
     return Diagnostic(
         id=f"pytorch/{one.code}/{clean_line(str(folder))}/{one.key}",
         system="pytorch",
         code=one.code,
         severity=Severity.ERROR,
         sentence=one.sentence,
-        attributes={"stood_ns": str(one.for_ns), "since_ns": str(one.since_wall_ns)},
+        attributes={"pending_ns": str(one.for_ns), "since_ns": str(one.since_wall_ns)},
         evidence=(Evidence(kind="file", source=clean_line(str(folder)), text=text),),
         at_wall_ns=max(dump.written_wall_ns for dump in dumps),
     )

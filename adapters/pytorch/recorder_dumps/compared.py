@@ -13,7 +13,7 @@ from msgspec import Struct
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join
 from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import Dump
-from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.rules.calls import rank_list, ranks_behind
 
 __all__ = ["Said", "compare"]
 
@@ -25,8 +25,8 @@ class Said(Struct, frozen=True, kw_only=True):
         code: `dump-missing`, `dump-circle`, `dump-differs`, `dump-unseen`.
         sentence: for users.
         key: what tells it from others.
-        since_wall_ns: since when it stood.
-        for_ns: how long it had stood when the last file was written.
+        since_wall_ns: when it was enqueued first.
+        for_ns: how long before the last change of a file that was: of the dump itself, or of a copy.
         ranks: those that it is about, the culprits first.
     """
 
@@ -43,8 +43,8 @@ def compare(dumps: Sequence[Dump]) -> list[Said]:
     world = max((max(ranks) + 1 for dump in dumps for ranks in dump.groups.values()), default=0)
     world = max(world, max((dump.rank + 1 for dump in dumps), default=0))
     looks = [_look(dump, dumps, world) for dump in dumps]
-    stands = {dump.rank: tuple(e for e in dump.entries if not e.done and not e.is_p2p) for dump in dumps}
-    found = join(looks, stands)
+    pending = {dump.rank: tuple(e for e in dump.entries if not e.done and not e.is_p2p) for dump in dumps}
+    found = join(looks, pending)
     written = max((dump.written_wall_ns for dump in dumps), default=0)
     by_rank = {dump.rank: dump for dump in dumps}
     said = [_differs(one, by_rank, written) for one in found if one.differs]
@@ -99,7 +99,7 @@ def _last(dump: Dump) -> str:
 
 
 def _missing(rank: int, one: Standing, found: Iterable[Standing], dumps: Mapping[int, Dump], written_ns: int) -> Said:
-    waiting = _behind(rank, found)
+    waiting = ranks_behind(rank, ((one.entries, one.absent) for one in found))
     world = max(len(dumps), len(one.members))
     return Said(
         code="dump-missing",
@@ -112,18 +112,6 @@ def _missing(rank: int, one: Standing, found: Iterable[Standing], dumps: Mapping
         for_ns=written_ns - one.first.created_wall_ns,
         ranks=(rank, *waiting),
     )
-
-
-def _behind(rank: int, found: Iterable[Standing]) -> list[int]:
-    found = list(found)
-    behind: set[int] = set()
-    todo = {rank}
-    while todo:
-        one = todo.pop()
-        fresh = {waiter for call in found if one in call.absent for waiter in call.entries} - behind - {rank}
-        behind |= fresh
-        todo |= fresh
-    return sorted(behind)
 
 
 def _differs(one: Standing, dumps: Mapping[int, Dump], written_ns: int) -> Said:

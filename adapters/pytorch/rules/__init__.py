@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.pytorch.rules import collectives, compiling, dumps, ended, progress
+from livedbg.adapters.pytorch.aoti.rules import rules as aoti_rules
+from livedbg.adapters.pytorch.rules import (
+    apart,
+    collectives,
+    compile_logs,
+    compiling,
+    dumps,
+    ended,
+    late,
+    progress,
+    restarts,
+    rpc,
+)
 from livedbg.analysis.rules.base import Rule
 
 __all__ = ["rules"]
@@ -12,4 +24,16 @@ __all__ = ["rules"]
 
 def rules() -> Sequence[Rule]:
     """All of them."""
-    return (*collectives.rules(), *ended.rules(), *progress.rules(), *dumps.rules(), *compiling.rules())
+    return (
+        *collectives.rules(),
+        *apart.rules(),
+        *rpc.rules(),
+        *restarts.rules(),
+        *ended.rules(),
+        *late.rules(),
+        *progress.rules(),
+        *dumps.rules(),
+        *compiling.rules(),
+        *compile_logs.rules(),
+        *aoti_rules(),
+    )

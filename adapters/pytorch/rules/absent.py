@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
+from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
-from livedbg.analysis.rules.words import duration, waited_ns
-from livedbg.model import Thread, ThreadState
+from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
+from livedbg.model import Frame, Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "main_thread", "others_may"]
+__all__ = ["Absence", "absence_of", "another_may", "main_thread", "others_may"]
 
 _HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
 """Files whose threads send nothing for the program: they report, or look after others."""
 
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
+_OPENS: Final = re.compile(r"open of (?:.*/)?([^/]+) for (reading|writing)")
+_QUEUES: Final = frozenset({"Queue.get", "SimpleQueue.get"})
+_SET_BY_HANDLERS: Final = frozenset({"Event.wait", "SimpleQueue.get"})
+"""What a handler of a signal may end: `queue.SimpleQueue.put` is made to be called there, `Queue.put` can't be."""
+
+_SHARED: Final = re.compile(r"open of |SemLock|sem_|semop|semtimedop|msgrcv|msgsnd|mq_|flock of|fcntl")
+_MULTIPROCESSING: Final = re.compile(r"/multiprocessing/(?:synchronize|queues|connection|managers)\.py$")
+_WAITS: Final = re.compile(r"/(?:threading|queue)\.py$")
+_INNER: Final = 3
+_SAID_NS: Final = 100_000_000
+"""A shorter wait has no duration in a sentence."""
+
 _OF_LOADER: Final = "its DataLoader waits for a worker: "
 
 
@@ -33,12 +46,15 @@ class Absence(NamedTuple):
         state: what the verdict is for it.
         entity: where it is stuck.
         busy: something of it makes progress.
+        does: what it does in the words of a whole sentence, where these say it better: `has been opening ckpt.fifo
+            for writing for 41 s (train.py:152)`; else "".
     """
 
     what: str
     state: VerdictState
     entity: str
     busy: bool = False
+    does: str = ""
 
 
 def main_thread(process: str, state: RuleInput) -> Thread | None:
@@ -48,12 +64,17 @@ def main_thread(process: str, state: RuleInput) -> Thread | None:
     return next(found, None)
 
 
-def absence_of(process: str, state: RuleInput) -> Absence:
+def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
     """What a rank does instead of entering a collective.
 
     It is a stall only if the thread that the others wait for is in one wait without a time limit for the threshold
     (10 s) that nothing from outside explains, nothing of its process and its children makes progress, and none of them
     may still end that wait (`wakers`).
+
+    Args:
+        process: of the rank.
+        state: all that is known.
+        handles: the signals that it handles.
     """
     known = state.snapshot.processes.get(process)
     main = main_thread(process, state)
@@ -70,7 +91,15 @@ def absence_of(process: str, state: RuleInput) -> Absence:
     stuck = {main.id, *(worker.id for worker in workers), *(end.id for end in ends)}
     found = [_of_thread(end, stuck, family, state, busy=busy) for end in ends]
     liveliest = max(found, key=lambda absence: _LIVELINESS.index(absence.state))
-    return liveliest._replace(what=f"{_OF_LOADER}{liveliest.what}") if workers else liveliest
+    if workers:
+        return liveliest._replace(what=f"{_OF_LOADER}{liveliest.what}", does="")
+    end = state.snapshot.threads[liveliest.entity]
+    if handles and liveliest.state is VerdictState.STALLED and _called(end, state) & _SET_BY_HANDLERS:
+        what = f"{liveliest.what}, which a handler of {handles} may end"
+        return Absence(what, VerdictState.UNKNOWN, liveliest.entity)
+    if _on_queue(liveliest, end, state):
+        return liveliest._replace(what=f"it waits{at(end.id, state)} on a queue that nobody fills")
+    return liveliest
 
 
 def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: RuleInput, *, busy: bool) -> Absence:
@@ -83,20 +112,82 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
     where = f"it waits in {blocked_in(thread, state)}"
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
-    where += f" for {duration(waited)}"
+    where += f" for {duration(waited)}" if waited >= _SAID_NS else ""
     if waited < state.settings.thread_stall_ns:
         return Absence(where, goes_on, thread.id, busy)
+    if any(blocker.startswith("task:rpc/") for blocker in state.graph.blockers_of(thread.id)):
+        return Absence(f"{where}, until another worker answers", VerdictState.UNKNOWN, thread.id)
     if thread.timed and waits_in_collective(state.snapshot.stacks.get(thread.id)):
         return Absence(f"{where}, until another rank comes", VerdictState.UNKNOWN, thread.id)
     if thread.timed:
-        return Absence(f"{where}, and goes on by itself", VerdictState.UNKNOWN, thread.id)
+        return Absence(f"{where}, which ends by itself", VerdictState.UNKNOWN, thread.id)
     if busy:
         return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id, True)
     if outside := from_outside(thread, family, state):
         return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
     if other := who_may_end(stuck, family, state):
         return Absence(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
-    return Absence(where, VerdictState.STALLED, thread.id)
+    return Absence(where, VerdictState.STALLED, thread.id, does=_opens(thread, waited, state))
+
+
+def _opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:
+    """Of a thread that opens a file, such as a FIFO: what it has been doing; "" for others."""
+    opens = _OPENS.fullmatch(thread.waits_in or "")
+    if opens is None:
+        return ""
+    frame = user_frame(thread.id, state)
+    line = line_of(frame) if frame is not None else ""
+    return f"has been opening {opens[1]} for {opens[2]} for {duration(waited_ns)}{f' ({line})' if line else ''}"
+
+
+def _called(thread: Thread, state: RuleInput) -> set[str]:
+    """What a thread waits in, also where it was begun in a method of Python's library (`Thread(target=event.wait)`)."""
+    inner = {frame.function for frame in _inner(thread, state) if _WAITS.search(frame.file or "")}
+    return {call_of(thread, state)} | inner
+
+
+def _inner(thread: Thread, state: RuleInput) -> list[Frame]:
+    stack = state.snapshot.stacks.get(thread.id)
+    return [frame for frame in stack.frames if frame.language == "python"][:_INNER] if stack is not None else []
+
+
+def _on_queue(absence: Absence, end: Thread, state: RuleInput) -> bool:
+    queue = absence.state is VerdictState.STALLED and bool(_called(end, state) & _QUEUES)
+    return queue and _runs_users_code(end, state)
+
+
+def another_may(process: str, absence: Absence, others: Iterable[str], state: RuleInput) -> str:
+    """A process that may end a wait for something that processes share, such as a FIFO or a semaphore; "" for none.
+
+    Args:
+        process: of a rank that is in one wait.
+        absence: what it does.
+        others: processes of ranks that have not come either.
+        state: all that is known.
+    """
+    thread = state.snapshot.threads.get(absence.entity)
+    if thread is None:
+        return ""
+    shared = any(_MULTIPROCESSING.search(frame.file or "") for frame in _inner(thread, state))
+    if not shared and not _SHARED.match(call_of(thread, state)):
+        return ""
+    alive = [one for one in others if one != process and absence_of(one, state).state is not VerdictState.STALLED]
+    if shared and thread.process == process and (parent := _parent_at_work(process, state)):
+        alive.append(parent)
+    return name_of(alive[0], state.snapshot) if alive else ""
+
+
+def _parent_at_work(process: str, state: RuleInput) -> str:
+    """The process that a rank shares what it made with multiprocessing, unless it waits for it; "" for none."""
+    known = state.snapshot.processes.get(process)
+    found = (one for one in state.snapshot.processes.values() if known is not None and one.pid == known.ppid)
+    parent = next((one for one in found if not one.exited), None)
+    main = main_thread(parent.id, state) if parent is not None else None
+    if known is None or parent is None or main is None:
+        return ""
+    forked = parent.command == known.command or any("multiprocessing" in word for word in known.command)
+    waits = not main.timed and (waited_ns(main, state.snapshot) or 0) >= state.settings.thread_stall_ns
+    return parent.id if forked and not waits else ""
 
 
 def others_may(threads: Mapping[str, str], state: RuleInput) -> str:

@@ -1,8 +1,8 @@
-"""Collectives that stand, as the rules see them: who waits in which, and whom each of them lacks."""
+"""Pending collectives, as the rules see them: who waits in which, and whom each of them lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -11,14 +11,14 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
 
-__all__ = ["Call", "calls_of", "rank_list", "waiting_processes"]
+__all__ = ["Call", "calls_of", "late_ns", "lived_ns", "rank_list", "ranks_behind", "waiting_processes"]
 
 _PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A collective that stands.
+    """A pending collective.
 
     Attributes:
         task: the task.
@@ -36,6 +36,7 @@ class Call(Struct, frozen=True, kw_only=True):
         exchange: the function, of a call that no recorder has: `recv`, `send`, `monitored_barrier`; else "".
         tag: of a message.
         roots: from whom, or for whom, ranks that are in it expect it.
+        handles: the signals that ranks of `absent` handle.
     """
 
     task: Task
@@ -53,6 +54,7 @@ class Call(Struct, frozen=True, kw_only=True):
     exchange: str = ""
     tag: str = ""
     roots: dict[int, int] = {}
+    handles: dict[int, str] = {}
 
     @property
     def title(self) -> str:
@@ -62,20 +64,36 @@ class Call(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def short(self) -> str:
+        """`all_reduce #5 of dp`."""
+        return self.title.replace(" of group ", " of ")
+
+    @property
     def is_message(self) -> bool:
         """From one rank to another."""
         return self.exchange in ("recv", "send")
 
 
 def calls_of(state: RuleInput) -> list[Call]:
-    """The collectives that stand, the oldest first."""
+    """The pending collectives, the oldest first."""
     wall_ns = state.snapshot.now().wall_ns
     found = [
         _call(task, wall_ns - task.since_wall_ns if task.since_wall_ns is not None else 0, state)
         for task in state.tasks_in(TaskState.RUNNING)
-        if task.id.startswith(_PREFIX) and (task.since_wall_ns is not None or "kind" in task.attributes)
+        if task.id.startswith(_PREFIX) and _judged_here(task)
     ]
     return sorted(found, key=lambda call: -call.age_ns)
+
+
+def _judged_here(task: Task) -> bool:
+    """Not by rules of their own: keys of the store, messages that are under way or whose other end is not known, and
+    ranks that are not seen and did not come to `init_process_group`."""
+    facts = task.attributes
+    if facts.get("kind") == "init_process_group" and "not seen" in facts and "not in it" not in facts:
+        return False
+    if facts.get("kind") == "store" or "under way" in facts or ("posted" in facts and "peer" not in facts):
+        return False
+    return task.since_wall_ns is not None or "kind" in facts
 
 
 def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
@@ -87,22 +105,24 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
     }
     does = {}
     roots = {}
+    handles = {}
     for name, text in known.items():
         words = name.split()
         if len(words) == 3 and words[0] == "rank" and words[2] == "does" and words[1].isdecimal():
             does[int(words[1])] = text
         elif len(words) == 4 and words[:3] == ["root", "of", "rank"] and words[3].isdecimal() and text.isdecimal():
             roots[int(words[3])] = int(text)
+        elif len(words) == 4 and words[:3] == ["signals", "of", "rank"] and words[3].isdecimal():
+            handles[int(words[3])] = text
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
         thread = state.snapshot.threads.get(waiter)
         if thread is None or thread.process not in ranks:
             continue
-        if known.get("kind") in _BEGINNINGS:
-            age_ns = _late_ns(
-                [processes[rank] for rank in _numbers(known.get("not in it", "")) if rank in processes], state
-            )
+        if known.get("kind") in _BEGINNINGS and ("not in it" in known or "ended" in known):
+            late = [processes[rank] for rank in _numbers(known.get("not in it", "")) if rank in processes]
+            age_ns = late_ns(late, state) if late else lived_ns(ranks, state)
         elif "kind" in known:
             waited = waited_ns(thread, state.snapshot) or 0
             if waited < state.settings.thread_stall_ns:
@@ -125,13 +145,21 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         exchange=known.get("kind", ""),
         tag=known.get("tag", ""),
         roots=roots,
+        handles=handles,
     )
 
 
-def _late_ns(processes: list[str], state: RuleInput) -> int:
+def late_ns(processes: Iterable[str], state: RuleInput) -> int:
     """For how long all processes that don't come have been in one wait: those that come to it poll."""
     mains = [main_thread(process, state) for process in processes]
     return min((waited_ns(main, state.snapshot) or 0 for main in mains if main is not None), default=0)
+
+
+def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
+    """For how long all processes that are known have been there."""
+    known = (state.snapshot.processes.get(process) for process in processes)
+    began = [one.start_wall_ns for one in known if one is not None and one.start_wall_ns is not None and not one.exited]
+    return state.snapshot.now().wall_ns - max(began) if began else 0
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -170,3 +198,21 @@ def _runs(numbers: list[int]) -> Iterator[str]:
         else:
             yield from map(str, numbers[at : end + 1])
         at = end + 1
+
+
+def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:
+    """The ranks that wait for one, directly or through others.
+
+    Args:
+        rank: the one.
+        waits: of each call: the ranks that wait in it, and those that it lacks.
+    """
+    known = list(waits)
+    found: set[int] = set()
+    todo = {rank}
+    while todo:
+        one = todo.pop()
+        fresh = {waiter for waiting, absent in known if one in absent for waiter in waiting} - found - {rank}
+        found |= fresh
+        todo |= fresh
+    return sorted(found)

@@ -1,4 +1,4 @@
-"""Collectives that stand: which rank is missing and what holds it up, groups in another order, calls that differ.
+"""Pending collectives: which rank is missing and what holds it up, groups in another order, calls that differ.
 
 Invariants:
     rules_collectives.R1. A rank that is missing is a stall only by its own wait (absent.absence_of), never by that of
@@ -12,9 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
-from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list, waiting_processes
-from livedbg.adapters.pytorch.rules.sentences import circle_sentence, line_at, missing_sentence, roots_sentence
+from livedbg.adapters.pytorch.rules.absent import absence_of, another_may, others_may
+from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list, ranks_behind, waiting_processes
+from livedbg.adapters.pytorch.rules.late import is_usual
+from livedbg.adapters.pytorch.rules.sentences import (
+    backward_sentence,
+    circle_sentence,
+    line_at,
+    missing_sentence,
+    roots_sentence,
+)
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import thread_evidence
@@ -23,6 +30,11 @@ from livedbg.model import Evidence, Severity
 __all__ = ["rules"]
 
 _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}
+
+_UNUSED: Final = (
+    "find_unused_parameters=True of DistributedDataParallel, if ranks take different branches of the model",
+    "as many batches on all ranks, if some have left the loop before the others (or DistributedDataParallel.join)",
+)
 
 
 def _old(state: RuleInput) -> list[Call]:
@@ -46,7 +58,8 @@ class CollectiveMissing:
         "`monitored_barrier`, `init_process_group` or `new_group`: these are read from the Python frames in memory, "
         "and the thread has not run since for the threshold (of the last two, which poll: the missing rank's). Where "
         "another thread of the missing rank works, sleeps or waits for something from outside, that one may send, and "
-        "it is `unknown`."
+        "it is `unknown`; so is a wait for an `Event` or a `SimpleQueue` in a process that handles signals other than "
+        "SIGINT, SIGCHLD, SIGPIPE and faults."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -64,21 +77,32 @@ class CollectiveMissing:
 
     def _missing(self, call: Call, rank: int, calls: Sequence[Call], state: RuleInput) -> Finding:
         process = call.processes[rank]
-        absence = absence_of(process, state)
+        absence = absence_of(process, state, call.handles.get(rank, ""))
         stuck = absence.state
         what = absence.what
         may = others_may({process: absence.entity}, state) if call.is_message else ""
         if may and stuck is VerdictState.STALLED:
             what, stuck = f"{what}; another of its threads may{'' if may == ' ' else may}", VerdictState.UNKNOWN
+        missing = {known.processes[one] for known in calls for one in known.absent if one in known.processes}
+        others = sorted(missing - waiting_processes(calls).keys())
+        if stuck is VerdictState.STALLED and (other := another_may(process, absence, others, state)):
+            what, stuck = f"{what}, which {other} may end", VerdictState.UNKNOWN
         if rank in call.moving:
             what, stuck = f"it goes on with other collectives; {what}", VerdictState.UNKNOWN
-        behind = _behind(rank, calls)
+        if (
+            stuck is not VerdictState.RUNNING
+            and absence.entity in state.snapshot.threads
+            and is_usual(call, process, state)
+        ):
+            what, stuck = f"{what}; it comes late each time", VerdictState.RUNNING
+        does = absence.does if stuck is VerdictState.STALLED else ""
+        behind = ranks_behind(rank, ((call.waiting, call.absent) for call in calls))
         threads = tuple(call.waiting[one] for one in sorted(call.waiting))
         entity = state.snapshot.threads.get(absence.entity)
         return Finding(
             rule=self.name,
             severity=_SEVERITY.get(stuck, Severity.WARNING),
-            sentence=missing_sentence(call, rank, what, behind, state),
+            sentence=missing_sentence(call, rank, does or what, behind, state, whole=bool(does)),
             entities=tuple(dict.fromkeys((absence.entity, process, call.task.id, *threads))),
             evidence=(
                 _recorder(call, state),
@@ -119,8 +143,10 @@ class CollectiveOrder:
         "Ranks wait for each other in a circle: each waits, for the threshold (10 s) and longer, in a collective that "
         "the next one has not entered, because that waits in another one. They take their groups, or the collectives "
         "of one group, in another order. It is a stall, not a proved deadlock: the time limit of the group ends it. "
-        "The same holds of ranks that all receive from each other, or all send. Where another thread of them works, "
-        "sleeps or waits for something from outside, that one may send, and it is `unknown`. "
+        "Where some wait in the backward pass of DistributedDataParallel and the others are in no pass of a module, "
+        "these may not have used all parameters. The same holds of ranks that all receive from each other, or all "
+        "send. Where another thread of them works, sleeps or waits for something from outside, that one may send, and "
+        "it is `unknown`. "
         "Rests on the same as collective-missing."
     )
 
@@ -145,7 +171,7 @@ class CollectiveOrder:
             alone = len(call.waiting) == 1
             verb = ("waits in" if alone else "wait in") if not number else ("is in" if alone else "are in")
             parts.append(
-                f"{rank_list(call.waiting, start=not number)} {verb} {call.title}{line_at(call, call.waiting, state)}"
+                f"{rank_list(call.waiting, start=not number)} {verb} {call.short}{line_at(call, call.waiting, state)}"
             )
         swapped = (
             len({call.group for call in ordered}) > 1
@@ -154,7 +180,8 @@ class CollectiveOrder:
         )
         why = "the groups are taken in another order" if swapped else "the ranks do not call the same in one order"
         threads = tuple(thread for call in ordered for _, thread in sorted(call.waiting.items()))
-        sentence = circle_sentence(ordered, state) or f"{'; '.join(parts)}: {why}"
+        backward = backward_sentence(ordered, state)
+        sentence = backward.rstrip("?") or circle_sentence(ordered, state) or f"{'; '.join(parts)}: {why}"
         waiting = {call.processes[rank]: thread for call in calls for rank, thread in call.waiting.items()}
         may = others_may(waiting, state) if any(call.is_message for call in calls) else ""
         if may:
@@ -162,13 +189,13 @@ class CollectiveOrder:
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if may else Severity.ERROR,
-            sentence=f"{sentence}.",
+            sentence=f"{sentence}{'?' if backward else '.'}",
             entities=(*(call.task.id for call in ordered), *threads),
             evidence=(
                 *(_recorder(call, state) for call in ordered),
                 *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:8]),
             ),
-            next=("let all ranks take the groups in one order",) if swapped else (),
+            next=("let all ranks take the groups in one order",) if swapped else _UNUSED if backward else (),
             since_wall_ns=max(call.task.since_wall_ns or 0 for call in calls) or None,
             state=VerdictState.UNKNOWN if may else VerdictState.STALLED,
             decides=bool(may),
@@ -200,8 +227,11 @@ class CollectiveDiffers:
         for rank, text in call.does.items():
             said.setdefault(text, []).append(rank)
         roots = set(call.roots.values())
+        backward = backward_sentence([call], state) if said else ""
         if len(roots) > 1:
             sentence = roots_sentence(call, state)
+        elif backward:
+            sentence = backward
         elif said:
             parts = [f"{rank_list(ranks)}: {text}" for text, ranks in sorted(said.items(), key=lambda one: one[1])]
             sentence = f"{call.title} is not the same on all ranks{where}: {'; '.join(parts)}."
@@ -222,23 +252,11 @@ class CollectiveDiffers:
                 _recorder(call, state),
                 *(thread_evidence(state.snapshot.threads[one], state) for one in threads[:8]),
             ),
+            next=_UNUSED if backward else (),
             since_wall_ns=call.task.since_wall_ns,
             state=VerdictState.STALLED if differs else VerdictState.UNKNOWN,
             decides=not differs,
         )
-
-
-def _behind(rank: int, calls: Iterable[Call]) -> list[int]:
-    """The ranks that wait for one, directly or through others."""
-    calls = list(calls)
-    found: set[int] = set()
-    todo = {rank}
-    while todo:
-        one = todo.pop()
-        fresh = {waiter for call in calls if one in call.absent for waiter in call.waiting} - found - {rank}
-        found |= fresh
-        todo |= fresh
-    return sorted(found)
 
 
 def _circle(start: str, waits: dict[str, list[Call]]) -> list[str]:

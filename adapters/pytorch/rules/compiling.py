@@ -1,25 +1,31 @@
 """Programs that are in torch.compile: what looks like a hang for minutes, and is named with its phase.
 
-The phases have the names that torch gives them in its traces (`dynamo_timed`, TORCH_TRACE), by the functions that are
-in them: torch/_dynamo/{convert_frame,output_graph}.py, torch/_functorch/{aot_autograd,_aot_autograd/graph_capture}.py,
+What compiles is known by the stack of a thread, by the program's trace (livedbg.adapters.pytorch.traces), or by both,
+which then make one finding. In stacks the phases have the names that torch gives them in its traces (`dynamo_timed`),
+by the functions that are in them: torch/_dynamo/{convert_frame,output_graph}.py,
+torch/_functorch/{aot_autograd,_aot_autograd/graph_capture}.py,
 torch/_inductor/{compile_fx,graph,scheduler,async_compile,codecache}.py of 2.13.
 
 Invariants:
     rules_compiling.R1. A thread that compiles runs only if something of its process and its children makes progress.
+    rules_compiling.R2. A log says that something goes on now only where its process is of the session, alive, and not
+        seen to do something else; else it says what was open when the log ends.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.adapters.pytorch.rules.compile_logs import deep_look, ends_open, log_of
 from livedbg.adapters.pytorch.rules.wakers import family_threads
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.model import Frame, Severity, Stack
+from livedbg.model import Diagnostic, Frame, Process, Severity, Stack, Thread
 
 __all__ = ["compile_phase", "rules"]
 
@@ -40,6 +46,8 @@ _PHASES: Final = {
     ("_dynamo/convert_frame.py", "trace_frame"): "bytecode_tracing",
 }
 _OUTERMOST: Final = ("_dynamo/convert_frame.py", "_compile")
+_COMPILER: Final = re.compile(r"/torch/(?:_dynamo/(?!eval_frame\.py)|_subclasses/|fx/)")
+_LIMITS: Final = "a limit: TORCHINDUCTOR_COMPILE_THREADS, smaller regions (torch.compiler.disable)"
 
 
 def compile_phase(stack: Stack | None) -> tuple[str, Frame] | None:
@@ -64,42 +72,117 @@ class Compiling:
 
     name = "compiling"
     doc = (
-        "A thread is in torch.compile (Dynamo, AOTAutograd, Inductor), which takes minutes for large models: the phase "
-        "is named as torch's own traces do, with the user's line that called the compiled function. The job runs where "
-        "something of its process or its children, such as compile workers, makes progress; else it is a note. Rests "
-        "on the thread's Python frames."
+        "A process is in torch.compile (Dynamo, AOTAutograd, Inductor), which takes minutes for large models: the "
+        "phase is named as torch's own traces do, with the frame, the user's function and since when where there "
+        "is a trace (TORCH_TRACE), else with the user's line that called the compiled function. The job "
+        "runs where something of its process or its children, such as compile workers, makes progress; else it is a "
+        "note. Rests on the thread's Python frames, on the trace, or on both. A trace whose process is not of the "
+        "session says only what was open when it ends."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a process."""
+        logs = {name: said for said in ends_open(state) if (name := log_of(said, state))}
         told = set()
         for thread in state.snapshot.threads.values():
             found = compile_phase(state.snapshot.stacks.get(thread.id)) if not thread.exited else None
             if found is None or thread.process in told:
                 continue
             told.add(thread.process)
-            phase, began = found
-            process = state.snapshot.processes.get(thread.process)
-            runs = process is not None and bool(progressing(family_threads(process, state), state))
+            yield self._by_stack(thread, found, logs.get(thread.process), state)
+        for name, said in logs.items():
+            if name not in told and _may_compile(said, name, state):
+                yield self._by_log(state.snapshot.processes[name], said, state)
+        for said in ends_open(state):
+            if said.attributes.get("traced") and not log_of(said, state):
+                yield self._when_it_ends(said)
+
+    def _by_stack(self, thread: Thread, found: tuple[str, Frame], said: Diagnostic | None, state: RuleInput) -> Finding:
+        phase, began = found
+        process = state.snapshot.processes.get(thread.process)
+        evidence = (thread_evidence(thread, state), *(said.evidence if said is not None else ()))
+        if said is not None and process is not None:
+            if not said.attributes.get("traced"):  # a text has no phases
+                sentence = _sentence(said, process, phase, state)
+            else:
+                sentence = _sentence(said, process, said.attributes["phase"], state)
+        else:
             since = began.held_mono_ns
             lasts = f" for {duration(max(0, state.snapshot.now().mono_ns - since))} or more" if since else ""
             who = "" if process is None or process.rank is None else f"rank {process.rank}, "
-            yield Finding(
-                rule=self.name,
-                severity=Severity.INFO,
-                sentence=(
-                    f"Compiling{lasts}: {who}{name_of(thread.id, state.snapshot)} is in torch.compile"
-                    f"{at(thread.id, state)}, now in {phase}."
-                ),
-                entities=(thread.id,),
-                evidence=(thread_evidence(thread, state),),
-                next=(
-                    "TORCH_LOGS=dynamo, or TORCH_TRACE=DIR and tlparse, show the phases of the next run",
-                    "a limit: TORCHINDUCTOR_COMPILE_THREADS, smaller regions (torch.compiler.disable)",
-                ),
-                inferred=True,
-                state=VerdictState.RUNNING if runs else None,
+            sentence = (
+                f"Compiling{lasts}: {who}{name_of(thread.id, state.snapshot)} is in torch.compile"
+                f"{at(thread.id, state)}, now in {phase}."
             )
+        return Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=sentence,
+            entities=(thread.id,),
+            evidence=evidence,
+            next=(deep_look(said), _LIMITS),
+            inferred=True,
+            since_wall_ns=_begun_ns(said),
+            state=VerdictState.RUNNING if process is not None and _progresses(process, state) else None,
+        )
+
+    def _by_log(self, process: Process, said: Diagnostic, state: RuleInput) -> Finding:
+        return Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=_sentence(said, process, said.attributes["phase"], state),
+            entities=(process.id,),
+            evidence=said.evidence,
+            next=(deep_look(said), _LIMITS),
+            inferred=True,
+            since_wall_ns=_begun_ns(said),
+            state=VerdictState.RUNNING if _progresses(process, state) else None,
+        )
+
+    def _when_it_ends(self, said: Diagnostic) -> Finding:
+        lasted = max(0, int(said.attributes["last_ns"]) - (_begun_ns(said) or 0))
+        who = f"rank {rank} (process {said.attributes['pid']})" if (rank := said.attributes.get("rank")) else ""
+        return Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=(
+                f"When its trace ends, {who or 'process ' + said.attributes['pid']} was compiling "
+                f"{said.attributes['frame']}, for {duration(lasted)} until then, in {said.attributes['phase']}."
+            ),
+            evidence=said.evidence,
+            next=(deep_look(said), "livedbg attach PID, if the process is still there: what it does now"),
+            inferred=True,
+            since_wall_ns=_begun_ns(said),
+        )
+
+
+def _begun_ns(said: Diagnostic | None) -> int | None:
+    return int(said.attributes["begun_ns"]) if said is not None else None
+
+
+def _sentence(said: Diagnostic, process: Process, phase: str, state: RuleInput) -> str:
+    lasted = duration(max(0, state.snapshot.now(process.host).wall_ns - (_begun_ns(said) or 0)))
+    rank = process.rank if process.rank is not None else said.attributes.get("rank")
+    who = f" on rank {rank}" if rank is not None else ""
+    return f"Compiling {said.attributes['frame']}{who} for {lasted}, now in {phase}."
+
+
+def _progresses(process: Process, state: RuleInput) -> bool:
+    return bool(progressing(family_threads(process, state), state))
+
+
+def _may_compile(said: Diagnostic, process: str, state: RuleInput) -> bool:
+    """Whether a trace alone shows that something goes on: no Python stack of that process shows otherwise.
+
+    Of a thread that runs a stack may be read in part: then frames of the compiler are enough.
+    """
+    if not said.attributes.get("traced"):
+        return False
+    threads = [one for one in state.snapshot.threads.values() if one.process == process and not one.exited]
+    stacks = (state.snapshot.stacks.get(thread.id) for thread in threads)
+    files = [[frame.file or "" for frame in stack.frames if frame.language == "python"] for stack in stacks if stack]
+    shown = [one for one in files if one]
+    return not shown or any(_COMPILER.search(file) for one in shown for file in one)
 
 
 def rules() -> Sequence[Rule]:

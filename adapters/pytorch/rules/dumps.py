@@ -1,4 +1,9 @@
-"""What the Flight Recorder dumps of a job say."""
+"""What the Flight Recorder dumps of a job say.
+
+Invariants:
+    rules_dumps.D1. Dumps that agree on what is called are `unknown` at most: those of a healthy job have pending
+        collectives too, and the time of a file is that of its last copy.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +23,9 @@ class RecorderDumps:
     doc = (
         "The Flight Recorder dumps of a job's ranks, compared: a rank that had not entered a collective in which "
         "others were, ranks that called different operations or in another order, or one whose dump is not there. It "
-        "is a stall where the collective had stood for the threshold (10 s) when the last file was written, and "
-        "`unknown` else, or where a dump is missing. It is inferred: a dump is one look, and its age is that of the "
-        "file."
+        "is `unknown`: a dump is one look, and does not say when it was taken. Where ranks called different "
+        "operations, or with other sizes, as one, it is a stall once that had been pending for the threshold (10 s) "
+        "when the last file was changed. It is inferred."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -28,8 +33,8 @@ class RecorderDumps:
         for said in state.snapshot.diagnostics.values():
             if said.system != "pytorch" or not said.code.startswith("dump-"):
                 continue
-            stood = int(said.attributes.get("stood_ns", "0"))
-            sure = stood >= state.settings.thread_stall_ns and said.code != "dump-unseen"
+            pending_ns = int(said.attributes.get("pending_ns", "0"))
+            sure = pending_ns >= state.settings.thread_stall_ns and said.code == "dump-differs"
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR if sure else Severity.WARNING,

@@ -12,6 +12,7 @@ from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.adapters.pytorch.rules.calls import calls_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.liveness import napping
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import duration
@@ -47,7 +48,8 @@ class CollectiveProgress:
         goes_on = all(one.changes and now_ns - one.changed_mono_ns < limit_ns for one in ranks.values())
         if len(ranks) < 2 or not goes_on:
             return
-        watched_ns = now_ns - min(one.first_mono_ns for one in ranks.values())
+        newest_ns = max(now_ns, *(one.changed_mono_ns for one in ranks.values()))
+        watched_ns = newest_ns - min(one.first_mono_ns for one in ranks.values())
         yield Finding(
             rule=self.name,
             severity=Severity.INFO,
@@ -71,8 +73,9 @@ class RanksAsleep:
     name = "ranks-asleep"
     doc = (
         "The main thread of every rank that is seen sleeps for a time of its own (`time.sleep`), and no rank waits in "
-        "a collective: as between epochs. They wake by themselves. Rests on the system calls of the main threads and "
-        "on the Flight Recorders."
+        "a collective: as between epochs. They wake by themselves. Ranks that sleep for moments again and again, and "
+        "do next to nothing between, may poll for something that never comes, and are not reported. Rests on the "
+        "system calls of the main threads and on the Flight Recorders."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -81,6 +84,8 @@ class RanksAsleep:
         mains = [main_thread(process, state) for process in ranks]
         asleep = [thread for thread in mains if thread is not None and _asleep(thread)]
         if len(ranks) < 2 or len(asleep) < len(ranks) or any(call.waiting for call in calls_of(state)):
+            return
+        if napping(asleep, state):
             return
         yield Finding(
             rule=self.name,

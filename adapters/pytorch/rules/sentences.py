@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from livedbg.adapters.pytorch.collectives.inside import in_backward, in_step
 from livedbg.adapters.pytorch.rules.calls import Call, rank_list
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import user_frame
 
-__all__ = ["circle_sentence", "line_at", "missing_sentence", "roots_sentence"]
+__all__ = ["backward_sentence", "circle_sentence", "line_at", "missing_sentence", "roots_sentence"]
 
 
-def missing_sentence(call: Call, rank: int, what: str, behind: Sequence[int], state: RuleInput) -> str:
+def missing_sentence(
+    call: Call, rank: int, what: str, behind: Sequence[int], state: RuleInput, *, whole: bool = False
+) -> str:
     """Of a rank that others wait for.
 
     Args:
@@ -21,8 +24,14 @@ def missing_sentence(call: Call, rank: int, what: str, behind: Sequence[int], st
         what: what it does instead.
         behind: the ranks that wait for it, directly or through others.
         state: all that is known.
+        whole: `what` goes on from `Rank 2 `, and says all of it.
     """
     wait = "waits" if len(behind) == 1 else "wait"
+    if whole and not call.exchange:
+        where = f" in {call.short}" if set(behind) == set(call.waiting) else ""
+        return f"Rank {rank} {what}; {rank_list(behind)} {wait} for it{where}."
+    if whole:
+        what = f"it {what}"
     if call.exchange in ("init_process_group", "new_group"):
         where = f"{call.exchange}{line_at(call, call.waiting, state)}"
         inside = f"{len(call.entered)} of {call.total} ranks {'is' if len(call.entered) == 1 else 'are'} in {where}"
@@ -34,6 +43,41 @@ def missing_sentence(call: Call, rank: int, what: str, behind: Sequence[int], st
     waits = f"{rank_list(call.waiting, start=True)} waits in {call.title}{line_at(call, call.waiting, state)}"
     others = f"; {rank_list(behind)} wait for it" if len(behind) > 1 else ""
     return f"{waits}, which does not {does}: {what}{others}."
+
+
+def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
+    """Of ranks that wait in the backward pass of DistributedDataParallel for others that have left the step; "" for
+    others.
+
+    Args:
+        calls: those that the ranks are in; one alone, where they call different operations at one number.
+        state: all that is known.
+    """
+    backward: dict[str, list[tuple[int, Call]]] = {}
+    left: dict[str, list[tuple[int, Call]]] = {}
+    for call in calls:
+        for rank, thread in call.waiting.items():
+            stack = state.snapshot.stacks.get(thread)
+            operation = call.does.get(rank, call.task.kernel or "").partition(" ")[0]
+            title = call.short.replace(call.task.kernel or operation, operation, 1)
+            if in_backward(stack) and operation == "all_reduce":
+                backward.setdefault(title, []).append((rank, call))
+            elif stack is None or in_step(stack):
+                return ""
+            else:
+                left.setdefault(title, []).append((rank, call))
+    if not backward or not left:
+        return ""
+    parts: list[str] = []
+    for title, ranks in backward.items():
+        numbers = [rank for rank, _ in ranks]
+        verb = "waits" if len(numbers) == 1 else "wait"
+        parts.append(f"{rank_list(numbers, start=not parts)} {verb} in backward for {title}")
+    for title, ranks in left.items():
+        numbers = [rank for rank, _ in ranks]
+        verbs = "has left the step and is" if len(numbers) == 1 else "have left the step and are"
+        parts.append(f"{rank_list(numbers)} {verbs} in {title}{line_at(ranks[0][1], numbers, state)}")
+    return f"{'; '.join(parts)}: parameters unused on {rank_list(r for ranks in left.values() for r, _ in ranks)}?"
 
 
 def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:

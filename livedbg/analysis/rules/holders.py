@@ -237,7 +237,7 @@ class GilHeld:
         harm = f"{many(behind, 'thread')} can't run Python" if behind else "no other thread can run Python"
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR,
+            severity=Severity.ERROR if behind else Severity.WARNING,
             sentence=(
                 f"{sentence_case(name_of(thread.id, state.snapshot))} holds the GIL, blocked in "
                 f"{blocked_in(thread, state)} for "

@@ -6,6 +6,8 @@ Invariants:
         are no finding: only a function that is named like a meeting needs all to come.
     odd_one_out.O3. Who is blocked and whose place is not known may have come: nobody is named then, nor while one of
         those that have come has waited for less than the threshold.
+    odd_one_out.O4. Where those that have come wait for a task of a system that judges its tasks itself, such as a
+        collective, that system says who is missing, and why.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class OddOneOut:
         "code for the threshold (10 s) and longer, in a function that is named like a meeting (barrier, all_reduce, "
         "all_gather, broadcast, rendezvous, arrive_and_wait), while one or two of them are elsewhere. It is inferred, "
         "and `unknown`: the others may still come. While these make progress it is a note. Workers of a pool that wait "
-        "for work look the same but for the name of the function, so these are not reported. Rests on their stacks."
+        "for work look the same but for the name of the function, so these are not reported. Where they wait for a "
+        "task that a system has rules of its own for, such as a collective, these speak. Rests on their stacks."
     )
 
     def __init__(self) -> None:
@@ -100,7 +103,9 @@ class OddOneOut:
             meeting, there = max(met.items(), key=lambda item: len(item[1]), default=(None, []))
             odd = [thread for thread in siblings if thread not in there]
             few = 0 < len(odd) <= _ODD and len(there) > len(odd)
-            if meeting is not None and few and _all_wait(there, state) and all(_placed(one, state) for one in odd):
+            if meeting is None or not few or _judged(there, state):
+                continue
+            if _all_wait(there, state) and all(_placed(one, state) for one in odd):
                 yield self._finding(noun, meeting, there, odd, state)
 
     def _finding(
@@ -170,6 +175,13 @@ def _start(stack: Stack, code: UserCode) -> Frame | None:
 def _all_wait(threads: Iterable[Thread], state: RuleInput) -> bool:
     """Whether all have waited for the threshold."""
     return all((waited_ns(thread, state.snapshot) or 0) >= state.settings.thread_stall_ns for thread in threads)
+
+
+def _judged(threads: Iterable[Thread], state: RuleInput) -> bool:
+    """Whether one of them waits for a task that the rules of its own system judge (O4)."""
+    blockers = (blocker for thread in threads for blocker in state.graph.blockers_of(thread.id))
+    tasks = (state.snapshot.tasks.get(blocker) for blocker in blockers)
+    return any(task is not None and task.system in state.judged.tasks for task in tasks)
 
 
 def _placed(thread: Thread, state: RuleInput) -> bool:

@@ -44,6 +44,8 @@ _POST_MORTEM: Final = re.compile(
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
     r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
+    r"|attempted to trace the following|compilation metrics"
+    r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
     r"|^[^\w\[(<]|^\s*$",
     re.IGNORECASE,
 )

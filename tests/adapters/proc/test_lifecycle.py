@@ -19,7 +19,7 @@ from livedbg.adapters.proc.threads import ThreadReader
 from livedbg.adapters.proc.watch import ProcessWatch
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import EdgeKind, SourceHealth, ThreadState
-from livedbg.model.events import EdgesReplaced, Event, ProcessExited, Stamper, ThreadsSeen, Tick
+from livedbg.model.events import EdgesReplaced, Event, Looked, ProcessExited, Stamper, ThreadsSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
@@ -100,8 +100,8 @@ async def test_children_are_left_alone_without_tree(waits: Path, spawn: Callable
     await asyncio.to_thread(order, target, b"f")
     async with watching(TargetProcess(target.pid), tree=False) as watched:
         await watched.until(lambda s: bool(s.threads))
-        ticks = [e for e in watched.events if isinstance(e, Tick)]
-        await watched.until(lambda _: len([e for e in watched.events if isinstance(e, Tick)]) > len(ticks) + 3)
+        ticks = [e for e in watched.events if isinstance(e, Looked)]
+        await watched.until(lambda _: len([e for e in watched.events if isinstance(e, Looked)]) > len(ticks) + 3)
         assert set(watched.snapshot.processes) == {f"process:{HOST}/{target.pid}"}
 
 
@@ -132,7 +132,7 @@ async def test_W1_quiet_threads_and_edges_are_told_once(waits: Path, spawn: Call
     target = spawn([waits, "mutex"])
     settled(target.pid)
     async with watching(TargetProcess(target.pid)) as watched:
-        await watched.until(lambda _: sum(isinstance(e, Tick) for e in watched.events) > 12)
+        await watched.until(lambda _: sum(isinstance(e, Looked) for e in watched.events) > 12)
     seen = [thread for e in watched.events if isinstance(e, ThreadsSeen) for thread in e.threads]
     told = [thread.id for thread in seen]
     assert len(set(told)) == 4 and all(told.count(thread) <= 2 for thread in told)  # then what could wake it
@@ -166,8 +166,8 @@ async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Call
         async with watching(TargetProcess(target.pid), interval_s=0.01) as watched:
             await watched.until(lambda s, process=process: any(e.kind is EdgeKind.WAITS_FOR for e in s.edges.values()))
             before = _counters(target.pid)
-            ticks = sum(isinstance(e, Tick) for e in watched.events)
-            await watched.until(lambda _, t=ticks, w=watched: sum(isinstance(e, Tick) for e in w.events) > t + 10)
+            ticks = sum(isinstance(e, Looked) for e in watched.events)
+            await watched.until(lambda _, t=ticks, w=watched: sum(isinstance(e, Looked) for e in w.events) > t + 10)
             assert _counters(target.pid) == before
         assert all(counters[2] == "0" for counters in before.values())
 
@@ -191,14 +191,14 @@ async def test_P2_time_goes_on_in_each_turn_although_nothing_changes(waits: Path
             pass
 
         async def sleep(self, seconds: float) -> None:
-            if len([e for e in adapter_only if isinstance(e, Tick)]) == 5:
+            if len([e for e in adapter_only if isinstance(e, Looked)]) == 5:
                 raise asyncio.CancelledError
             await asyncio.sleep(0)
 
     with contextlib.suppress(asyncio.CancelledError):
         await ProcAdapter().run(Recorder())  # type: ignore[arg-type]
-    assert sum(isinstance(e, Tick) for e in adapter_only) == 5
-    assert [type(e) for e in adapter_only[-4:]] == [Tick] * 4
+    assert sum(isinstance(e, Looked) for e in adapter_only) == 5
+    assert [type(e) for e in adapter_only[-4:]] == [Looked] * 4
 
 
 @pytest.mark.invariant("proc_adapter.P3")

@@ -28,7 +28,7 @@ Job = Callable[..., int]
 def torch_jobs() -> Iterator[Target]:
     """The program that starts jobs: it has imported torch."""
     folder = tempfile.mkdtemp(prefix="livedbg-jobs-")
-    target = start([sys.executable, PROGRAM], env={**os.environ, "TMPDIR": folder})
+    target = start([sys.executable, PROGRAM], env={**os.environ, "TMPDIR": folder, "TORCH_TRACE": folder})
     target.until("READY", 300)
     yield target
     target.kill()

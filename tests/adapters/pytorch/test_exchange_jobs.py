@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
 
-FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) for "
+FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) on a queue that nobody fills"
 MUTUAL = line_of("dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)")
 
 
@@ -26,7 +26,7 @@ def test_a_broadcast_from_two_ranks(job: Job) -> None:
 
 
 def test_a_monitored_barrier_that_a_rank_does_not_come_to(job: Job) -> None:
-    said = hung(job("monitored"), "stalled", "Rank 2 of 3 is not in monitored_barrier: it waits in Queue.get() ")
+    said = hung(job("monitored"), "stalled", "Rank 2 of 3 is not in monitored_barrier: it waits in ")
     assert FETCH in sentence(said) and sentence(said).endswith("; ranks 0, 1 wait for it.")
 
 
@@ -34,7 +34,7 @@ def test_a_chain_of_receivers_goes_on_to_the_first_stage(job: Job) -> None:
     said = hung(
         job("stages"), "stalled", "Rank 1 waits in recv from rank 0 (torch_jobs.py:", "; ranks 1, 2 wait for it."
     )
-    assert "which does not send: it waits in Queue.get() " + FETCH in sentence(said)
+    assert "which does not send: it waits " + FETCH in sentence(said)
 
 
 def test_a_receiver_whose_sender_computes(job: Job) -> None:
@@ -52,3 +52,22 @@ def test_a_rank_that_does_not_come_to_a_new_group(job: Job) -> None:
 def test_a_rank_that_does_not_join_the_job(job: Job) -> None:
     said = hung(job("starts"), "stalled", "2 of 3 ranks are in init_process_group (", "; rank 2 does not come: ")
     assert FETCH in sentence(said)
+
+
+def test_two_ranks_that_wait_for_what_they_have_posted(job: Job) -> None:
+    said = hung(job("posted_wait", 2), "stalled", "both receive from each other")
+    line = line_of("awaited.wait()")
+    assert sentence(said) == f"Ranks 0 and 1 both receive from each other (torch_jobs.py:{line}); nobody sends."
+
+
+def test_a_key_of_the_store_that_nobody_sets(job: Job) -> None:
+    said = hung(
+        job("keys"), "stalled", "Ranks 0, 1 wait for key 'shards/ready' of the store (torch_jobs.py:", "rank 2: "
+    )
+    assert FETCH in sentence(said) and "stop" not in sentence(said)
+
+
+def test_what_a_worker_was_asked_for_by_rpc(job: Job) -> None:
+    said = hung(job("asks", 2), "stalled", "Rank 1 waits for serves of worker0 in asks (torch_jobs.py:")
+    line = line_of("return batches.get()")
+    assert f"worker0 waits in Queue.get() in fetch_batch (torch_jobs.py:{line}) for " in sentence(said)

@@ -6,13 +6,14 @@ import pytest
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.adapter import of_jobs
-from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, root_of, standing_calls
+from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, root_of, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
+from livedbg.model import Frame, Stack
 
 
-def call(name: str, peer: int | None = None, *, tag: int = 0, objects: tuple[int, ...] = (8,)) -> PythonCall:
+def call(name: str, peer: int | None = None, *, tag: int | None = 0, objects: tuple[int, ...] = (8,)) -> PythonCall:
     return PythonCall(ident=1, name=name, group="0", peer=peer, tag=tag, objects=objects)
 
 
@@ -40,6 +41,50 @@ def test_E2_a_receive_lacks_nobody_only_if_its_sender_sends_just_that() -> None:
     assert (recv.absent, send.absent, recv.key, send.key) == ((1,), (0,), "recv.0.1.7", "send.1.0.8")
     (recv, _) = joined(look(0, call("recv", 1)), look(1, call("send", 2)))
     assert recv.absent == (1,)
+
+
+@pytest.mark.invariant("exchanges.E2")
+def test_E2_a_message_that_is_on_its_way_lacks_nobody() -> None:
+    looks = [look(0, call("recv", 1)), look(1)]
+    stands = {one.rank: standing_calls(one, one) for one in looks}
+    (recv,) = exchanges(looks, stands)
+    assert (recv.absent, recv.under_way) == ((1,), False)
+    (recv,) = exchanges(looks, stands, lambda one, other: (one.rank, other.rank) == (0, 1))
+    assert (recv.absent, recv.under_way) == ((), True)
+
+
+@pytest.mark.invariant("exchanges.E2")
+def test_E2_what_was_posted_is_matched_by_its_rank() -> None:
+    (recv, send) = joined(look(0, call("recv", 1, tag=None)), look(1, call("send", 0, tag=8)))
+    assert (recv.absent, send.absent, recv.posted, send.posted) == ((), (), True, False)
+    (recv,) = joined(look(0, call("recv", tag=None)))
+    assert (recv.peer, recv.absent, recv.unseen, recv.key) == (None, (), (), "recv.0.1")
+
+
+def stack(*functions: str) -> Stack:
+    frames = tuple(Frame(function=one, language="c++") for one in functions)
+    return Stack(thread="thread:box/1/1", layer="native", frames=frames, taken_mono_ns=1, source="no stop")
+
+
+@pytest.mark.invariant("exchanges.E3")
+def test_E3_what_was_posted_is_what_the_native_stack_says() -> None:
+    work, recv = call("work", 1, tag=None), stack("poll", "c10d::ProcessGroupGloo::RecvWork::wait(long)")
+    found = said_by(recv, work)
+    assert found is not None and (found.name, found.peer) == ("recv", 1)
+    found = said_by(stack("c10d::ProcessGroupGloo::SendWork::wait(long)"), work)
+    assert found is not None and found.name == "send"
+    assert said_by(stack("c10d::ProcessGroupGloo::AsyncWork::wait(long)"), work) is None is said_by(None, work)
+    assert said_by(recv, call("recv", 1)) == call("recv", 1)
+
+
+@pytest.mark.invariant("exchanges.E3")
+def test_E3_a_wait_for_a_key_is_one_only_inside_of_the_store() -> None:
+    wait = structs.replace(call("store", tag=None), keys=("ready",))
+    assert said_by(stack("__poll", "c10d::TCPStore::doWait(int)"), wait) == wait
+    assert said_by(stack("c10d::PrefixStore::get(int)"), wait) == wait
+    assert said_by(stack("clock_nanosleep"), wait) is None is said_by(None, wait)
+    (one,) = joined(look(0, wait), look(1))
+    assert (one.absent, one.unseen, one.total, one.key) == ((1,), (2,), 3, "store.0.1")
 
 
 def test_a_peer_that_is_not_seen_or_not_known_or_itself() -> None:

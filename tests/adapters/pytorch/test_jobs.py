@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
+from livedbg.adapters.pytorch.collectives.recorder import find_recorders
 from livedbg.linux.procfs import child_pids
 from livedbg.session.jobs import ranks_of_job
 from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
@@ -14,8 +18,8 @@ STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
 @pytest.mark.invariant("collectives_adapter.C1")
 def test_C1_a_missing_rank_is_named_with_what_it_waits_for(job: Job) -> None:
     said = hung(job("missing"), "stalled", "Rank 2 of 3 has not entered all_reduce #5 of group dp: it waits in ")
-    assert f"Queue.get() in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) for " in sentence(said)
-    assert sentence(said).endswith("; ranks 0, 1 wait for it.")
+    place = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()')})"
+    assert sentence(said).endswith(f"in {place} on a queue that nobody fills; ranks 0, 1 wait for it.")
     (chief,) = (one for one in said["findings"] if one["rule"] == "collective-missing")
     assert chief["entities"][2] == "task:collective/dp.1/5"
 
@@ -23,14 +27,14 @@ def test_C1_a_missing_rank_is_named_with_what_it_waits_for(job: Job) -> None:
 def test_groups_in_another_order(job: Job) -> None:
     said = hung(job("swapped"), "stalled", "the groups are taken in another order")
     assert sentence(said) == (
-        f"Ranks 0, 1 wait in all_reduce #5 of group dp (torch_jobs.py:{STEP}); rank 2 is in all_reduce #5 of group ep "
+        f"Ranks 0, 1 wait in all_reduce #5 of dp (torch_jobs.py:{STEP}); rank 2 is in all_reduce #5 of ep "
         f"(torch_jobs.py:{STEP}): the groups are taken in another order."
     )
 
 
 def test_one_batch_fewer(job: Job) -> None:
     said = hung(job("fewer"), "stalled", "rank 2 is in barrier #1")
-    assert sentence(said).startswith("Ranks 0, 1 wait in all_reduce #10 of group dp")
+    assert sentence(said).startswith("Ranks 0, 1 wait in all_reduce #10 of dp")
     assert sentence(said).endswith("the ranks do not call the same in one order.")
 
 
@@ -45,7 +49,7 @@ def test_a_stopped_rank(job: Job) -> None:
 
 @pytest.mark.parametrize("case", ["sleeps", "except_block"])
 def test_a_rank_that_sleeps_may_go_on(case: str, job: Job) -> None:
-    said = hung(job(case), "unknown", "Rank 2 of 3 has not entered", "and goes on by itself")
+    said = hung(job(case), "unknown", "Rank 2 of 3 has not entered", "which ends by itself")
     assert (
         f"time.sleep(3600) in {case} " in sentence(said)
         or f"sleep(3600) in {case} " in sentence(said)
@@ -59,7 +63,18 @@ def test_what_holds_the_missing_rank_up_is_named_and_not_who_joins_it(job: Job) 
 
 
 def test_a_checkpoint_into_a_fifo(job: Job) -> None:
-    hung(job("fifo"), "stalled", "Rank 0 of 3 has not entered barrier #1", "in fifo (torch_jobs.py:", "ranks 1, 2 wait")
+    said = hung(job("fifo"), "stalled", "Rank 0 has been opening ckpt.fifo for writing for ")
+    line = line_of('"ckpt.fifo").open("wb")')
+    assert sentence(said).endswith(f" (torch_jobs.py:{line}); ranks 1, 2 wait for it in barrier #1.")
+
+
+def test_parameters_that_one_rank_did_not_use(job: Job) -> None:
+    said = hung(job("unused_branch", 2), "stalled", "Rank 1 waits in backward for all_reduce #")
+    line = line_of("dist.barrier(me.ep)")
+    assert sentence(said).endswith(
+        f" of dp; rank 0 has left the step and is in barrier #5 of ep (torch_jobs.py:{line}): parameters unused on "
+        "rank 0?"
+    )
 
 
 def test_who_has_enqueued_and_does_not_wait_holds_nobody_up(job: Job) -> None:
@@ -75,10 +90,29 @@ def test_a_rank_that_works_lets_the_others_wait(job: Job) -> None:
 
 @pytest.mark.invariant("collectives_adapter.C2")
 def test_C2_a_job_that_goes_on_runs(job: Job) -> None:
-    said = report_when(job("healthy"), lambda one: "collective-progress" in {f["rule"] for f in one["findings"]})
+    def goes_on(one: dict[str, Any]) -> bool:
+        assert one["verdict"]["state"] in ("running", "unknown"), one["verdict"]
+        pending = [task for task in one["entities"] if task.startswith("task:collective/")]  # of ranks that got no CPU
+        return not pending and sentence(one).startswith("Running: all 3 ranks have entered collectives in ")
+
+    assert report_when(job("healthy"), goes_on)["exit"] == 0
+
+
+def test_a_rank_that_comes_late_to_each_collective(job: Job) -> None:
+    launcher = job("straggles", 2)
+    end = time.monotonic() + 150
+    while _enqueued(launcher) < 14:  # eight together before the first late one
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    words = " later than rank 0 to each of the last 5 all_reduces of group dp."
+    said = report_when(launcher, lambda one: words in one["verdict"]["sentence"])
     assert (said["verdict"]["state"], said["exit"]) == ("running", 0)
-    assert sentence(said).startswith("Running: all 3 ranks have entered collectives in ")
-    assert not [task for task in said["entities"] if task.startswith("task:collective/")]
+    assert sentence(said).startswith("Running, but slow: rank 1 came ")
+
+
+def _enqueued(launcher: int) -> int:
+    recorders = [one for pid in child_pids(launcher) for one in find_recorders(pid)]
+    return max((ring.count for one in recorders if (ring := one.read()) is not None), default=0)
 
 
 def test_ranks_that_sleep_between_epochs(job: Job) -> None:

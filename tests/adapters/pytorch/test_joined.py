@@ -1,8 +1,9 @@
-"""What stands for the ranks of a job, from what their recorders have."""
+"""Pending collectives of a job's ranks, from what their recorders have."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.newest import reached
@@ -72,6 +73,14 @@ def test_calls_that_differ_are_seen() -> None:
     assert one.differs and sorted(one.entries) == [0, 1]
     (one,) = join([WAITS, other], {0: standing(WAITS, WAITS)})
     assert not one.differs
+
+
+@pytest.mark.parametrize(("name", "differs"), [("all_to_all", False), ("alltoall_base", False), ("all_reduce", True)])
+def test_sizes_may_differ_where_each_rank_gives_its_own(name: str, differs: bool) -> None:
+    """As of tokens that a rank sends to the experts of the others."""
+    one, other = (look(rank, structs.replace(entry(0, 1, name), shapes=((8 + rank, 2),))) for rank in range(2))
+    (found,) = join([one, other], {0: standing(one, one), 1: standing(other, other)})
+    assert found.differs is differs
 
 
 def test_how_far_a_rank_has_come_in_each_of_its_groups() -> None:

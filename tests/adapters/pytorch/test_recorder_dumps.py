@@ -22,6 +22,12 @@ from livedbg.adapters.pytorch.recorder_dumps.dump_file import (
     read_dump,
 )
 from livedbg.adapters.pytorch.recorder_dumps.plain_pickle import NotPlain, load_plain
+from livedbg.adapters.pytorch.recorder_dumps.saved import save
+from livedbg.linux.procfs import child_pids
+from livedbg.model import Process
+from livedbg.model.events import ProcessSeen, Stamper
+from livedbg.state.store import Store
+from tests.adapters.pytorch.conftest import Job, hung, sentence
 from tests.cli.zygote import run_livedbg
 from tests.conftest import TARGETS
 
@@ -67,7 +73,7 @@ def test_dumps_of_a_hung_job_name_the_rank_at_the_root(kind: str, tmp_path: Path
     shutil.copytree(FIXTURES / kind, folder)
     done = run_livedbg(["report", "--logs", folder, "--json"], 150)
     report = json.loads(done.stdout)
-    assert (report["verdict"]["state"], done.returncode) == ("stalled", 10)
+    assert (report["verdict"]["state"], done.returncode) == ("unknown", 5)
     sentence = report["verdict"]["sentence"]
     assert sentence.startswith(
         "Rank 2 of 4 had not entered all_reduce #6 of group dp when the Flight Recorders were dumped"
@@ -85,6 +91,22 @@ def test_who_calls_something_else_is_named_first(tmp_path: Path) -> None:
     assert said(tmp_path) == [
         "all_reduce #2 of group dp was not the same on all ranks: rank 2: all_reduce [16]; ranks 0, 1: all_reduce [8]."
     ]
+
+
+def verdict(folder: Path) -> tuple[str, int]:
+    done = run_livedbg(["report", "--logs", folder, "--json"], 150)
+    return json.loads(done.stdout)["verdict"]["state"], done.returncode
+
+
+@pytest.mark.invariant("rules_dumps.D1")
+def test_D1_only_calls_that_differ_are_a_stall(tmp_path: Path) -> None:
+    """Those of a healthy job look the same but for the time of the files, which is that of their last copy."""
+    for rank in range(2):
+        dump_of(tmp_path, rank, DONE, entry(1, 2), age_s=86_400)
+    dump_of(tmp_path, 2, DONE, age_s=86_400)
+    assert verdict(tmp_path) == ("unknown", 5)
+    dump_of(tmp_path, 2, DONE, entry(1, 2, "broadcast"), age_s=86_400)
+    assert verdict(tmp_path) == ("stalled", 10)
 
 
 def test_ranks_that_wait_for_each_other(tmp_path: Path) -> None:
@@ -198,3 +220,20 @@ def test_a_damaged_dump_is_said_beside_the_others(tmp_path: Path) -> None:
 def test_no_dumps_and_empty_ones_say_nothing(tmp_path: Path) -> None:
     empty = [Dump(rank=0, path=tmp_path, written_wall_ns=time.time_ns(), entries=(), lines={}, groups={}, whole=True)]
     assert compare(empty) == [] and compare([]) == []
+
+
+def test_the_rings_of_running_ranks_are_saved_as_dumps_that_say_the_same(job: Job, tmp_path: Path) -> None:
+    parent = job("missing")
+    said = hung(parent, "stalled", "Rank 2 of 3 has not entered all_reduce #5")
+    store = Store()
+    for pid in child_pids(parent):
+        process = Process(id=f"process:box/{pid}", host="box", pid=pid, target=True)
+        store.apply(ProcessSeen(process=process, **Stamper("box")()))
+    save(store.snapshot(), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"flight_recorder_rank_{rank}.json" for rank in range(3)}
+    dumps = [read_dump(path) for path in sorted(tmp_path.iterdir())]
+    assert dumps[0].groups[dumps[0].entries[-1].group] == (0, 1, 2)
+    (one,) = compare(dumps)
+    assert one.sentence.startswith("Rank 2 of 3 had not entered all_reduce #5 of group dp")
+    assert "Rank 2 of 3 has not entered all_reduce #5 of group dp" in sentence(said)

@@ -41,6 +41,7 @@ class Job(World):
             id=name,
             system="pytorch",
             name=f"all_reduce #{name.rpartition('/')[2]}",
+            kernel="all_reduce",
             state=TaskState.RUNNING,
             since_wall_ns=10**18 + self.began_ns - int((age_s - 11) * SECOND),
             attributes=attributes,
@@ -77,7 +78,7 @@ def test_R1_a_missing_rank_is_a_stall_by_its_own_wait() -> None:
 @pytest.mark.parametrize(
     ("thread", "state", "words"),
     [
-        ({"waits_in": "sleep 600 s", "timed": True}, VerdictState.UNKNOWN, "and goes on by itself"),
+        ({"waits_in": "sleep 600 s", "timed": True}, VerdictState.UNKNOWN, "which ends by itself"),
         ({"state": ThreadState.RUNNING}, VerdictState.RUNNING, "it computes"),
         ({"state": ThreadState.STOPPED}, VerdictState.STALLED, "its process is stopped"),
     ],
@@ -125,10 +126,129 @@ def test_ranks_in_a_circle_over_two_groups() -> None:
     one = job.found("collective-order")
     assert one.state is VerdictState.STALLED
     assert one.sentence == (
-        "Ranks 0, 1 wait in all_reduce #6 of group dp; rank 2 is in all_reduce #6 of group ep: the groups are taken in "
-        "another order."
+        "Ranks 0, 1 wait in all_reduce #6 of dp; rank 2 is in all_reduce #6 of ep: the groups are taken in another "
+        "order."
     )
     assert not [other for other in job.diagnosis().findings.values() if other.rule == "collective-missing"]
+
+
+TORCH = "/venv/lib/python3.11/site-packages/torch"
+USER = Frame(function="train", file="/home/me/train.py", line=108, language="python")
+BACKWARD = (
+    Frame(function="c10d::Reducer::finalize_backward()", module="libtorch_cpu.so"),
+    Frame(function="_engine_run_backward", file=f"{TORCH}/autograd/graph.py", line=979, language="python"),
+    USER,
+)
+FORWARD = (
+    Frame(function="all_reduce", file=f"{TORCH}/distributed/distributed_c10d.py", line=1, language="python"),
+    Frame(function="Module._call_impl", file=f"{TORCH}/nn/modules/module.py", line=1, language="python"),
+    USER,
+)
+BARRIER = (
+    Frame(function="barrier", file=f"{TORCH}/distributed/distributed_c10d.py", line=5356, language="python"),
+    USER,
+)
+
+
+class Ddp(Job):
+    """Ranks 0 and 1 wait in backward; rank 2 is in a collective of another group."""
+
+    def __init__(self, elsewhere: tuple[Frame, ...], within: tuple[Frame, ...] = BACKWARD) -> None:
+        super().__init__()
+        self.thread(12, pid=12, waits_in="pthread_cond_wait", timed=True)
+        self.call("task:collective/ep.2/1", absent="0 1", waiting=(2,))
+        for rank, frames in enumerate((within, within, elsewhere)):
+            self.stack(f"thread:box/{10 + rank}/{10 + rank}", frames)
+
+    def stack(self, thread: str, frames: tuple[Frame, ...]) -> None:
+        stack = Stack(thread=thread, taken_mono_ns=self.now_ns, source="no stop", layer="merged", frames=frames)
+        self.store.apply(ev.StacksSeen(stacks=(stack,), **self.stamp()))
+
+
+def test_who_waits_in_backward_for_a_rank_that_has_left_the_step() -> None:
+    one = Ddp(BARRIER).found("collective-order")
+    assert one.state is VerdictState.STALLED
+    assert one.sentence == (
+        "Ranks 0, 1 wait in backward for all_reduce #6 of dp; rank 2 has left the step and is in all_reduce #1 of ep "
+        "(train.py:108): parameters unused on rank 2?"
+    )
+    assert "find_unused_parameters" in one.next[0]
+
+
+OWN = (BARRIER[0], Frame(function="Copy.backward", file="/home/me/model.py", line=7, language="python"), *BACKWARD[1:])
+"""A collective of the model's own, in its backward pass."""
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "within"), [(FORWARD, BACKWARD), (BACKWARD, BACKWARD), (BARRIER, FORWARD), (BARRIER, OWN)]
+)
+def test_a_rank_that_is_in_the_step_has_not_left_it(elsewhere: tuple[Frame, ...], within: tuple[Frame, ...]) -> None:
+    assert "in backward" not in Ddp(elsewhere, within).found("collective-order").sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "signals", "state"),
+    [
+        ("Event.wait", "SIGUSR1", VerdictState.UNKNOWN),
+        ("SimpleQueue.get", "SIGTERM", VerdictState.UNKNOWN),
+        ("Event.wait", "", VerdictState.STALLED),
+        ("Queue.get", "SIGUSR1", VerdictState.STALLED),  # `put` can't be called in a handler
+    ],
+)
+def test_a_handler_of_a_signal_may_end_a_wait(call: str, signals: str, state: VerdictState) -> None:
+    job = Job()
+    (task,) = [one for one in job.snapshot().tasks.values() if one.id == CALL]
+    known = task.attributes | {"signals of rank 2": signals}
+    job.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=known),), **job.stamp()))
+    one = job.missing(waits_in=call)
+    assert one.state is state
+    assert (f"which a handler of {signals} may end" in one.sentence) is (state is VerdictState.UNKNOWN)
+
+
+def test_a_checkpoint_into_a_fifo_that_nobody_reads() -> None:
+    one = Job().missing(waits_in="open of /data/run 7/ckpt.fifo for writing")
+    assert one.state is VerdictState.STALLED
+    assert one.sentence == (
+        "Rank 2 has been opening ckpt.fifo for writing for 11 s; ranks 0, 1 wait for it in all_reduce #6 of dp."
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "other", "state"),
+    [
+        ("open of /data/feed.fifo for reading", "sleep 600 s", VerdictState.UNKNOWN),
+        ("SemLock.acquire", "sleep 600 s", VerdictState.UNKNOWN),
+        ("open of /data/feed.fifo for reading", "Queue.get", VerdictState.STALLED),
+        ("Queue.get", "sleep 600 s", VerdictState.STALLED),
+    ],
+)
+def test_another_rank_that_has_not_come_may_end_a_wait_for_what_processes_share(
+    call: str, other: str, state: VerdictState
+) -> None:
+    job = Job(0, absent="1 2")
+    job.thread(11, pid=11, waits_in=other, timed=other != "Queue.get")
+    job.thread(12, pid=12, waits_in=call)
+    job.later(11 * SECOND)
+    found = {one.entities[1]: one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"}
+    one = found["process:box/12"]
+    assert one.state is state
+    assert ("which process 11 (prog11) may end" in one.sentence) is (state is VerdictState.UNKNOWN)
+
+
+@pytest.mark.parametrize(("parent", "state"), [("sleep 60 s", VerdictState.UNKNOWN), ("waitpid", VerdictState.STALLED)])
+def test_the_parent_may_end_a_wait_for_what_it_made_with_multiprocessing(parent: str, state: VerdictState) -> None:
+    job = Job()
+    job.process(9, command=("python", "train.py"))
+    job.thread(9, pid=9, waits_in=parent, timed=parent != "waitpid")
+    job.process(12, ppid=9, command=("python", "train.py"))
+    job.thread(12, pid=12, waits_in="sem_wait", timed=False)
+    library = "/usr/lib/python3.11/multiprocessing/synchronize.py"
+    frames = (Frame(function="Event.wait", file=library, line=349, language="python"), USER)
+    stack = Stack(thread="thread:box/12/12", taken_mono_ns=job.now_ns, source="no stop", layer="python", frames=frames)
+    job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+    one = job.found("collective-missing")
+    assert one.state is state
+    assert ("which process 9 (python) may end" in one.sentence) is (state is VerdictState.UNKNOWN)
 
 
 class Messages(Job):
@@ -269,4 +389,18 @@ def test_one_thread_that_waits_for_several_collectives_is_told_with_the_oldest()
     job.call("task:collective/dp.1/7", absent="2", waiting=(0, 1), age_s=19)
     job.call("task:collective/ep.2/6", absent="0 1", waiting=(2,))
     sentence = job.found("collective-order").sentence
-    assert "all_reduce #6 of group dp" in sentence and "#7" not in sentence
+    assert "all_reduce #6 of dp" in sentence and "#7" not in sentence
+
+
+def test_ranks_that_sleep_for_long_are_asleep_and_those_that_nap_may_poll() -> None:
+    def asleep(sleep: str, naps: int) -> bool:
+        world = counted(0, 0)
+        for nap in range(naps + 1):
+            for rank in range(2):
+                world.thread(10 + rank, pid=10 + rank, waits_in=sleep, timed=True, switches=nap)
+            world.now_ns += SECOND // 5
+        world.store.apply(ev.Tick(**world.stamp()))
+        return "ranks-asleep" in {one.rule for one in world.diagnosis().findings.values()}
+
+    assert asleep("sleep 3600 s", naps=0)
+    assert not asleep("sleep 0.1 s", naps=20)

@@ -1,0 +1,115 @@
+"""Errors of AOTInductor models in words: inputs that do not fit, NaN, a call of the generated code that failed.
+
+Sources: torch/_inductor/codegen/cpp_wrapper_cpu.py (checks of inputs), torch/csrc/inductor/aoti_runtime/utils.h
+(AOTI_TORCH_ERROR_CODE_CHECK), torch/csrc/inductor/aoti_torch/shim_common.cpp of torch 2.13; c10/core/ScalarType.h and
+DeviceType.h for the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["Failure", "failures"]
+
+_GUARD: Final = re.compile(
+    r"input_handles\[(?P<input>\d+)\]: "
+    r"(?P<what>unmatched (?:dtype|device type)|unmatched (?:dim|stride) value at (?P<at>\d+)"
+    r"|dim value is too (?:small|large) at (?P<limit>\d+)), expected(?: it)?(?: to be|:) (?P<wanted>[^,\n]+), "
+    r"but got: (?P<got>\S+)"
+)
+_NAN: Final = re.compile(r"At least one (NaN|INF) in (\S+)")
+_CALL: Final = re.compile(r"^Error: (.+) API call failed at (\S+), line (\d+)")
+_THROWN: Final = re.compile(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
+
+_TYPES: Final = (
+    *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64"),
+    *("complex128", "bool", "qint8", "quint8", "qint32", "bfloat16"),
+)
+_DEVICES: Final[Mapping[int, str]] = {0: "cpu", 1: "cuda", 12: "xpu", 13: "mps", 14: "meta", 20: "a device of its own"}
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """One error.
+
+    Attributes:
+        kind: `input` (a check of inputs), `nan`, or `call` (of the generated code).
+        sentence: it, in words.
+        number: of the input.
+        name: of the tensor in the generated code.
+        file: of the generated code, for a call.
+        line: in it.
+        message: what was thrown.
+    """
+
+    kind: str
+    sentence: str = ""
+    number: int | None = None
+    name: str = ""
+    file: str = ""
+    line: int = 0
+    message: str = ""
+
+
+def failures(lines: Iterable[str]) -> list[Failure]:
+    """The errors that a text shows, each once."""
+    found: dict[Failure, None] = {}
+    call: re.Match[str] | None = None
+    message = ""
+    for line in lines:
+        if match := _GUARD.search(line):
+            found[_of_guard(match)] = None
+        elif match := _NAN.search(line):
+            found[
+                Failure(
+                    kind="nan",
+                    sentence=f"There is {_worded(match[1])} in {clean_line(match[2], 100)}.",
+                    name=clean_line(match[2], 100),
+                )
+            ] = None
+        if (match := _CALL.match(line)) and call is None:
+            call = match
+        elif (match := _THROWN.match(line)) and not _CALL.match(line):
+            message = message or clean_line(match[1], 300)
+    if call is not None and not found:
+        found[Failure(kind="call", file=clean_line(call[2], 500), line=int(call[3]), message=message)] = None
+    return list(found)
+
+
+def _worded(kind: str) -> str:
+    return "NaN" if kind == "NaN" else "infinity"
+
+
+def _of_guard(match: re.Match[str]) -> Failure:
+    number, what = int(match["input"]), match["what"]
+    wanted, got = clean_line(match["wanted"], 100).strip(), clean_line(match["got"], 100).rstrip(".,")
+    who = f"Input {number} (counted from 0)"
+    if what == "unmatched dtype":
+        sentence = f"{who} has type {_type(got)}, and the model was compiled for {_type(wanted)}."
+    elif what == "unmatched device type":
+        sentence = f"{who} is on {_device(got)}, and the model was compiled for {_device(wanted)}."
+    elif match["limit"] is not None:
+        sentence = f"{who}: dimension {match['limit']} is {got}, and the model was compiled for {wanted} in it."
+    else:
+        which = "dimension" if " dim " in what else "the stride of dimension"
+        sentence = f"{who}: {which} {match['at']} is {got}, and the model was compiled for {wanted}."
+    return Failure(kind="input", sentence=sentence, number=number)
+
+
+def _type(text: str) -> str:
+    """`6(at::kFloat)` or `7` as torch's name of the type."""
+    number = re.match(r"\d+", text)
+    return _TYPES[int(number[0])] if number and int(number[0]) < len(_TYPES) else text
+
+
+def _device(text: str) -> str:
+    """`00(cpu)` (torch writes the number twice) or `1` as a name."""
+    named = re.search(r"\((\w+)\)", text)
+    if named is not None:
+        return named[1]
+    return _DEVICES.get(int(text), f"device type {text}") if text.isdigit() else text

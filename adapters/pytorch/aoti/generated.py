@@ -1,0 +1,289 @@
+"""The generated C++ of an AOTInductor model: its calls of kernels in order, with what each reads and writes.
+
+Sources: torch/_inductor/codegen/{cpp_wrapper_cpu,cpp_wrapper_gpu,debug_utils}.py of torch 2.13. Seen with code for the
+CPU; calls of Triton kernels are read as those files write them.
+
+Invariants:
+    aoti_generated.G1. A buffer that is moved or viewed keeps its maker: the call that wrote it last.
+    aoti_generated.G2. A call is found by its exact line: the lines between are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["Call", "Generated", "generated"]
+
+_START: Final = re.compile(r"::run_impl\(\s*$")
+_END: Final = "} // AOTInductorModel::run_impl"
+_CALL: Final = re.compile(
+    r"^\s*(?:AOTI_TORCH_ERROR_CODE_CHECK\()?(?:kernels\.)?(?P<name>cpp_\w+|call_triton_\w+|triton_\w+|aoti_torch_\w+)\s*\("
+)
+_NO_KERNEL: Final = re.compile(
+    r"aoti_torch_(?:empty|new_|get_|delete|print_|save_|check_|create_|as_strided|_?reinterpret|assign|clone_preserve"
+    r"|item|cuda_guard|set_current|grad_mode|storage|sizes|strides|dtype|device|layout)"
+)
+_BUFFER: Final = re.compile(r"\b((?:buf\d+|arg\d+_\d+|constant\d+)\b|\w+?(?=_handle\b))")
+_PRINTED: Final = re.compile(r'printf\("\[ before_launch: (.+?) \]\\n"\)')
+_PRINTED_VALUE: Final = re.compile(r'aoti_torch_print_tensor_handle\(.*"before_launch - (.+) - \S+"\)')
+_ATEN: Final = re.compile(r"Original ATen: \[(.*?)\]")
+_HANDLE: Final = re.compile(r"\[Provenance debug handles\] (\S+)")
+_MOVED: Final = re.compile(r"\bauto (\w+) = std::move\((\w+)\);")
+_VIEWED: Final = re.compile(r"\bauto (\w+) = wrap_with_raii_handle_if_needed\(reinterpret_tensor_wrapper\((\w+),")
+_INPUT: Final = re.compile(r"\bauto (\w+) = std::move\(inputs\[(\d+)\]\)")
+_CONSTANT: Final = re.compile(r"auto& (\w+) = constants_->at\(")
+_FULL_NAME: Final = re.compile(r'constants_info_\[\d+\]\.(name|original_fqn) = "(.*)";')
+_WANTED: Final = re.compile(
+    r'"input_handles\[(?P<input>\d+)\]: unmatched dim value at (?P<dim>\d+), "\s*<< "expected: (?P<value>[^,"]+), '
+)
+_WANTED_TYPE: Final = re.compile(r"int32_t (\w+)_expected_dtype = aoti_torch_dtype_(\w+)\(")
+_NUMBER: Final = re.compile(r"aoti_torch_proxy_executor_call_function\(\s*proxy_executor,\s*(\d+)")
+_MOST_DIMENSIONS: Final = 64
+_HEADER: Final = 100  # lines of the parameters of a launch
+_TRITON_PARAMETER: Final = re.compile(r"\b(in_out_ptr|in_ptr|out_ptr)\d+\b")
+
+_Operator = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""A custom operator, the tensors that it reads, and those that it writes."""
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One call of a kernel.
+
+    Attributes:
+        index: among the calls, from 0.
+        line: of the file, from 1.
+        function: that is called.
+        name: as the printers name the kernel: the function's, where they don't.
+        operator: a custom operator (`myops::gather`), or "".
+        handle: the provenance handle (`cpp_fused_0:2`), or "".
+        aten: the operators that it came from, as the generated code says.
+        reads: buffers, inputs and constants.
+        writes: buffers.
+        makers: for each that it reads and a call wrote: name and that call's index.
+    """
+
+    index: int
+    line: int
+    function: str
+    name: str
+    operator: str = ""
+    handle: str = ""
+    aten: str = ""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    makers: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What a user calls it."""
+        return self.operator or self.name
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's function in the generated sources."""
+        return self.function.removeprefix("call_")
+
+
+class Generated(Struct, frozen=True, kw_only=True):
+    """One model's generated code.
+
+    Attributes:
+        path: of the file, as it was written or lies in a package.
+        calls: in the order of the code.
+        inputs: names by number.
+        constants: the model's own names (`a.weight`) by those of the code.
+        expected: by input: what it was compiled for, such as `float32 [4, 32]`.
+        checks_nan: it checks for NaN and infinity.
+    """
+
+    path: str
+    calls: tuple[Call, ...] = ()
+    inputs: Mapping[int, str] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[int, str] = field(default_factory=dict)
+    checks_nan: bool = False
+
+    def at_line(self, line: int) -> Call | None:
+        """The call of a line (G2)."""
+        return next((call for call in self.calls if call.line == line), None)
+
+    def named(self, kernel: str) -> tuple[Call, ...]:
+        """The calls of a kernel, by any of its names."""
+        return tuple(call for call in self.calls if kernel in (call.name, call.function, call.kernel, call.operator))
+
+
+def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
+    """Read a `.wrapper.cpp`.
+
+    Args:
+        path: of it.
+        text: of it.
+        nodes: the `.wrapper.json` beside it: the calls of custom operators.
+    """
+    lines = text.splitlines()
+    start = next((number for number, line in enumerate(lines) if _START.search(line)), len(lines))
+    body = "\n".join(lines[start:])
+    constants = [match.group(1, 2) for match in _FULL_NAME.finditer(text)]
+    inputs = {int(match[2]): match[1] for match in _INPUT.finditer(body)}
+    return Generated(
+        path=path,
+        calls=tuple(_calls(lines, start, _operators(nodes))),
+        inputs=inputs,
+        constants={
+            name: clean_line(full)
+            for (kind, name), (other, full) in pairwise(constants)
+            if (kind, other) == ("name", "original_fqn")
+        },
+        expected=_expected(text, inputs),
+        checks_nan="aoti_torch_check_inf_and_nan(" in body,
+    )
+
+
+def _expected(text: str, inputs: Mapping[int, str]) -> dict[int, str]:
+    """What the checks of inputs compare with."""
+    types = {match[1]: match[2] for match in _WANTED_TYPE.finditer(text)}
+    sizes: dict[int, dict[int, str]] = {}
+    for match in _WANTED.finditer(text):
+        sizes.setdefault(int(match["input"]), {})[int(match["dim"])] = match["value"]
+    shapes = {
+        number: f"[{', '.join(known.get(dim, '?') for dim in range(min(max(known) + 1, _MOST_DIMENSIONS)))}]"
+        for number, known in sizes.items()
+    }
+    told = {number: f"{types.get(name, '')} {shapes.get(number, '')}".strip() for number, name in inputs.items()}
+    return {number: text for number, text in told.items() if text}
+
+
+def _operators(nodes: bytes) -> Sequence[_Operator]:
+    """Of each call through the proxy executor: operator, tensors that it reads, tensors that it writes."""
+    try:
+        listed = msgspec.json.decode(nodes)["nodes"] if nodes else ()
+        return [
+            (
+                clean_line(str(node["node"]["target"])),
+                tuple(_tensors([given["arg"] for given in node["node"]["inputs"]])),
+                tuple(_tensors(node["node"]["outputs"])),
+            )
+            for node in listed
+        ]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ()
+
+
+def _tensors(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("as_tensor"), dict):
+            yield str(value["as_tensor"].get("name", ""))
+        else:
+            for inner in value.values():
+                yield from _tensors(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _tensors(inner) if not (isinstance(inner, dict) and set(inner) == {"name"}) else [inner["name"]]
+
+
+def _calls(lines: Sequence[str], start: int, operators: Sequence[_Operator]) -> Iterator[Call]:
+    maker: dict[str, int] = {}
+    known: set[str] = set()
+    printed = handle = aten = ""
+    index = 0
+    for number in range(start, len(lines)):
+        line = lines[number]
+        if line.startswith(_END):
+            return
+        for pattern in (_INPUT, _CONSTANT):
+            known.update(match[1] for match in pattern.finditer(line))
+        for pattern in (_MOVED, _VIEWED):
+            if (match := pattern.search(line)) and match[2] in maker:
+                maker[match[1]] = maker[match[2]]
+        printed = _first(_PRINTED, line) or _first(_PRINTED_VALUE, line) or printed
+        handle, aten = _first(_HANDLE, line) or handle, _first(_ATEN, line) or aten
+        match = _CALL.match(line)
+        if match is None or _NO_KERNEL.match(match["name"]):
+            continue
+        function = match["name"]
+        operator, reads, writes = _buffers(function, line, lines, operators, maker=maker, known=known)
+        name = operator or printed or function.removeprefix("call_")
+        makers = tuple((read, maker[read]) for read in reads if read in maker)
+        yield Call(
+            index=index,
+            line=number + 1,
+            function=function,
+            name=clean_line(name, 300),
+            operator=operator,
+            handle=handle,
+            aten=clean_line(aten, 300),
+            reads=reads,
+            writes=writes,
+            makers=makers,
+        )
+        maker.update(dict.fromkeys(writes, index))
+        index, printed, handle, aten = index + 1, "", "", ""
+
+
+def _first(pattern: re.Pattern[str], line: str) -> str:
+    match = pattern.search(line)
+    return match[1] if match else ""
+
+
+def _buffers(
+    function: str,
+    line: str,
+    lines: Sequence[str],
+    operators: Sequence[_Operator],
+    *,
+    maker: Mapping[str, int],
+    known: set[str],
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Custom operator, what a call reads, and what it writes."""
+    arguments = line[line.index("(", line.index(function)) :]
+    named = [name for name in _BUFFER.findall(arguments) if name]
+    named += [word for word in re.findall(r"\w+", arguments) if word in known and word not in named]
+    number = _NUMBER.search(line)
+    if number is not None:
+        if int(number[1]) < len(operators):
+            return operators[int(number[1])]
+        tensors = re.findall(r"\w+", arguments.rpartition("{")[2].partition("}")[0])
+        return "a custom operator", _once(tensors[:-1]), _once(tensors[-1:])
+    if function.startswith("cpp_"):
+        pointers = re.findall(r"\((const )?[\w:]+\s?\*\)\((\w+)\.data_ptr", arguments)
+        writes = [name for const, name in pointers if not const]
+        reads = [name for const, name in pointers if const] + [name for name in writes if name in maker]
+        return "", _once(reads), _once(writes)
+    if function.startswith(("call_triton_", "triton_")):
+        return "", *_of_triton(function, arguments, lines, {*maker, *known})
+    made = re.findall(r"&(\w+?)_handle\b", arguments)
+    if not made:
+        made = named[:1]
+    return "", _once([name for name in named if name not in made]), _once(made)
+
+
+def _of_triton(
+    function: str, arguments: str, lines: Sequence[str], there: set[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """By the names of the parameters where its launch is defined. A kernel that the user wrote has other names: what is
+    there before it is read, and any buffer may be written."""
+    given = [word.strip() for word in arguments.strip("();").split(",")]
+    begin = next((number for number, line in enumerate(lines) if re.search(rf"\bvoid {function}\(", line)), None)
+    kinds: list[str] = []
+    if begin is not None:
+        end = next((n for n in range(begin, min(begin + _HEADER, len(lines))) if "{" in lines[n]), begin)
+        header = " ".join(lines[begin : end + 1]).partition(f"{function}(")[2]
+        kinds = [match[1] if (match := _TRITON_PARAMETER.search(one)) else "" for one in header.split(",")]
+    if any(kinds):
+        reads = [name for name, kind in zip(given, kinds, strict=False) if kind in ("in_ptr", "in_out_ptr")]
+        writes = [name for name, kind in zip(given, kinds, strict=False) if kind in ("out_ptr", "in_out_ptr")]
+        return _once(reads), _once(writes)
+    buffers = [name for name in given if re.fullmatch(r"buf\d+", name)]
+    return _once([name for name in given if name in there]), _once(buffers)
+
+
+def _once(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

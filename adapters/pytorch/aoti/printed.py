@@ -1,0 +1,156 @@
+"""What an AOTInductor model prints: which kernels were launched and returned, and statistics of their arguments.
+
+Sources: torch/_inductor/codegen/debug_utils.py and torch/csrc/inductor/aoti_torch/shim_common.cpp of torch 2.13.
+
+Invariants:
+    aoti_printed.V1. What a buffer holds before the first call that writes it is uninitialised memory, and says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["Launch", "Value", "launches", "open_kernel", "values"]
+
+_NAME: Final = re.compile(r"^\[ (before|after)_launch: (.+?) \]\s*$")
+_VALUE: Final = re.compile(r"^\[  (?:(before|after)_launch - (.+) - (\S+)|aoti_model_inputs - (\S+))  \]:\s*$")
+_STATISTIC: Final = re.compile(r"^(Mean|Min|Max) value: (\S+)\s*$")
+_SHAPE: Final = re.compile(r"^(Dtype|Size): (.+?)\s*$")
+_LONGEST_LINE: Final = 1 << 16
+
+
+class Value(Struct, kw_only=True):
+    """Statistics of one argument, as they are printed.
+
+    Attributes:
+        when: `before`, `after`, or `input` of the model.
+        kernel: as printed; "" for an input of the model.
+        argument: name in the generated code.
+    """
+
+    when: str
+    kernel: str
+    argument: str
+    dtype: str = ""
+    size: str = ""
+    mean: float | None = None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def bad(self) -> str:
+        """`NaN`, `infinity` or ""."""
+        known = [number for number in (self.mean, self.least, self.most) if number is not None]
+        if any(math.isnan(number) for number in known):
+            return "NaN"
+        return "infinity" if any(math.isinf(number) for number in known) else ""
+
+    @property
+    def told(self) -> str:
+        """Its statistics in words."""
+        shape = f"{self.dtype} {self.size}".strip()
+        numbers = ", ".join(
+            f"{name} {number:g}"
+            for name, number in (("least", self.least), ("most", self.most), ("mean", self.mean))
+            if number is not None
+        )
+        return f"{self.argument}: {shape}, {numbers}" if shape else f"{self.argument}: {numbers}"
+
+
+class Launch(Struct, kw_only=True):
+    """One launch of a kernel whose arguments were printed."""
+
+    kernel: str
+    before: list[Value]
+    after: list[Value]
+
+
+def open_kernel(lines: Iterable[str]) -> tuple[str, int, int]:
+    """The kernel that was launched last and has not returned ("" where all have), launches and those that returned."""
+    launched: list[str] = []
+    count = returned = 0
+    for line in lines:
+        match = _NAME.match(line)
+        if match is None:
+            continue
+        if match[1] == "before":
+            launched.append(clean_line(match[2], 300))
+            count += 1
+        elif launched:
+            launched.pop()
+            returned += 1
+    return (launched[-1] if launched else ""), count, returned
+
+
+def values(files: Sequence[Path]) -> Iterator[Value]:
+    """What is printed of arguments, in order."""
+    for path in files:
+        value: Value | None = None
+        for line in lines_of(path):
+            match = _VALUE.match(line)
+            if match is not None:
+                if value is not None:
+                    yield value
+                value = Value(
+                    when=match[1] or "input",
+                    kernel=clean_line(match[2] or "", 300),
+                    argument=clean_line(match[3] or match[4], 100),
+                )
+            elif value is not None:
+                _take(line, value)
+        if value is not None:
+            yield value
+
+
+def _take(line: str, value: Value) -> None:
+    """One line of the statistics of a value."""
+    if match := _STATISTIC.match(line):
+        try:
+            number = float(match[2])
+        except ValueError:
+            return
+        if match[1] == "Mean":
+            value.mean = number
+        elif match[1] == "Min":
+            value.least = number
+        else:
+            value.most = number
+    elif match := _SHAPE.match(line):
+        text = clean_line(match[2], 100)
+        if match[1] == "Dtype":
+            value.dtype = text
+        else:
+            value.size = text
+
+
+def launches(printed: Iterable[Value]) -> Iterator[Launch]:
+    """The launches whose arguments were printed, in order."""
+    launch: Launch | None = None
+    for value in printed:
+        if value.when == "input":
+            continue
+        if launch is None or value.kernel != launch.kernel or (value.when == "before" and launch.after):
+            if launch is not None:
+                yield launch
+            launch = Launch(kernel=value.kernel, before=[], after=[])
+        (launch.before if value.when == "before" else launch.after).append(value)
+    if launch is not None:
+        yield launch
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a file; a longer one is cut."""
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(_LONGEST_LINE):
+                yield line.decode("utf-8", "replace").rstrip("\n")
+    except OSError:
+        return

@@ -1,0 +1,248 @@
+"""What each step of AOTInductor's guide found, in words.
+
+Invariants:
+    aoti_reading.W1. A setting without a sign of its effect is said, with the moment at which it acts.
+    aoti_reading.W2. A kernel is called the one that made a NaN only if what it reads was seen without one. Weights are
+        not printed, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from livedbg.adapters.pytorch.aoti.failures import Failure, failures
+from livedbg.adapters.pytorch.aoti.generated import Call
+from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
+from livedbg.adapters.pytorch.aoti.running import model_threads
+from livedbg.adapters.pytorch.aoti.settings import unknown_settings
+from livedbg.adapters.pytorch.aoti.sources import Model, model_of, models
+from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad
+from livedbg.session.guide import StepFound, StepRun
+
+__all__ = ["read"]
+
+_Lines = list[tuple[str, str]]
+
+
+def read(run: StepRun) -> StepFound:
+    """What a step found."""
+    code = models((*run.logs, *run.output), run.argv, run.loaded)
+    lines: _Lines = [("settings", sentence) for sentence in unknown_settings(run.environment, run.loaded)]
+    step = (_sanity, _pinned, _inputs)[run.number - 1]
+    return step(run, code, lines)
+
+
+def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
+    """Step 1: checks of inputs, and of NaN."""
+    checked = sum(len(model.code.expected) for model in code)
+    if checked:
+        lines.append(
+            ("inputs", f"AOTI_RUNTIME_CHECK_INPUTS acts at run time: the generated code checks {checked} of them.")
+        )
+    elif code:
+        lines.append(
+            ("inputs", "AOTI_RUNTIME_CHECK_INPUTS acts at run time: the generated code has no checks of inputs.")
+        )
+    else:
+        lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
+    lines.append(("NaN", _nan_checks(code)))
+    found = failures(_output(run))
+    told = [*_told(found, code), *_ended(run, code, found)]
+    lines += told or [("found", "No check failed.")]
+    hands = next((hand for failure in found if (hand := _hand(failure, code))), {})
+    return StepFound(
+        lines=tuple(lines),
+        hands=hands,
+        cause=any(failure.kind in ("input", "nan") for failure in found),
+        wrong_value=any(failure.kind == "nan" for failure in found),
+    )
+
+
+def _nan_checks(code: Sequence[Model]) -> str:
+    when = "TORCHINDUCTOR_NAN_ASSERTS acts at compile time"
+    if not code:
+        return _no_code(when)
+    if any(model.code.checks_nan for model in code):
+        return f"{when}: the generated code has the checks. On the CPU these are of the model's inputs only."
+    return f"{when}, and the generated code has no such check: compile the model again with it."
+
+
+def _no_code(when: str) -> str:
+    return f"{when}; no generated code was found, so that it is not known whether it acted."
+
+
+def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
+    """Step 2: the kernel that was launched last and did not return."""
+    cuda = any("/libc10_cuda.so" in name or "/libtorch_cuda" in name for name in run.loaded)
+    lines.append(
+        (
+            "blocking",
+            "CUDA_LAUNCH_BLOCKING and PYTORCH_NO_CUDA_MEMORY_CACHING act at run time: "
+            + ("CUDA's libraries were loaded." if cuda else "no library of CUDA was loaded, so they did nothing."),
+        )
+    )
+    kernel, launched, returned = open_kernel(_printed(run))
+    if launched:
+        lines.append(("printer", f"The printer (compile time) acted: {launched} launches, {returned} returned."))
+    else:
+        lines.append(("printer", "The printer acts at compile time, and printed nothing: compile the model with it."))
+    found = failures(_output(run))
+    told = [*_told(found, code), *_ended(run, code, found)]
+    hand = next((hand for failure in found if (hand := _hand(failure, code))), {}) or _stuck(run, code)
+    if kernel:
+        call = next((call for model in code for call in model.code.named(kernel)), None)
+        model = next((model for model in code if call in model.code.calls), None)
+        where = _described(call, model) if call is not None and model is not None else kernel
+        told.append(("kernel", f"Launched last and not returned: {where}."))
+        hand = hand or _of_kernel(kernel, code)
+    elif not hand and run.code != 0 and launched:
+        after = _next_silent(returned, code)
+        if after is not None:
+            told.append(
+                ("kernel", f"All that were launched returned. Next in the code: {after}, which prints nothing.")
+            )
+    elif not hand and launched:
+        told.append(("kernel", "All that were launched returned: step 3 looks at the values of all kernels."))
+    return StepFound(lines=(*lines, *told), hands=hand)
+
+
+def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
+    """Step 3: values, and who made the first bad one."""
+    printed = list(values(run.output))
+    if not printed:
+        lines.append(("printer", "The printer acts at compile time, and printed no value: compile the model with it."))
+        return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
+    lines.append(("printer", f"The printer (compile time) acted: {len(printed)} values of arguments."))
+    trail = first_bad(printed, code)
+    if trail is None:
+        lines.append(("found", "No printed value is NaN or infinity."))
+        lines += [("value", value.told) for value in printed[:8] if value.when != "input"]
+        return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
+    lines += _of_trail(trail)
+    return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
+
+
+def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
+    yield "found", trail.sentence
+    yield "value", trail.value.told
+    if trail.call is not None and trail.model is not None:
+        yield from _places(trail.call, trail.model)
+    for read in trail.reads:
+        yield "read", read.told
+
+
+def _told(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
+    """Errors in words, with what the generated code adds to them."""
+    lines: _Lines = []
+    for failure in found:
+        if failure.kind == "call":
+            lines += _of_call(failure, code)
+            continue
+        expected = _expected(failure, code)
+        lines.append(("found", f"{failure.sentence}{expected}"))
+    return lines
+
+
+def _expected(failure: Failure, code: Sequence[Model]) -> str:
+    if failure.number is None:
+        return ""
+    known = [model.code for model in code if failure.number in model.code.expected]
+    if len(known) != 1:
+        return ""
+    name = known[0].inputs.get(failure.number, "")
+    return f" It expects {known[0].expected[failure.number]} there ({name} of the generated code)."
+
+
+def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str]]:
+    model = model_of(code, failure.file)
+    call = model.code.at_line(failure.line) if model is not None else None
+    why = f": {failure.message}" if failure.message else ""
+    if call is None or model is None:
+        yield "found", f"A call of the generated code failed at {Path(failure.file).name}:{failure.line}{why}"
+        return
+    yield "found", f"{_described(call, model)} failed{why}"
+    yield from _places(call, model)
+
+
+def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Iterator[tuple[str, str]]:
+    """How the run ended, where no error says it."""
+    for _thread, frame in model_threads(run.snapshot) if run.code is None else ():
+        model = model_of(code, frame.file or "")
+        call = model.code.at_line(frame.line or 0) if model is not None else None
+        if call is not None and model is not None:
+            yield "found", f"It has not ended: a thread is in {_described(call, model)}."
+            yield from _places(call, model)
+        else:
+            yield "found", f"It has not ended: a thread is in a model, at {Path(frame.file or '').name}:{frame.line}."
+    if run.code is None and not any(model_threads(run.snapshot)):
+        yield "found", "It has not ended, and no thread was seen in a call of a model."
+    if run.code is not None and run.code > 128 and not found:
+        yield "found", f"It died of signal {run.code - 128}."
+
+
+def _stuck(run: StepRun, code: Sequence[Model]) -> dict[str, str]:
+    for _thread, frame in model_threads(run.snapshot) if run.code is None else ():
+        model = model_of(code, frame.file or "")
+        call = model.code.at_line(frame.line or 0) if model is not None else None
+        if call is not None and model is not None:
+            return _handed(call, model)
+    return {}
+
+
+def _hand(failure: Failure, code: Sequence[Model]) -> dict[str, str]:
+    model = model_of(code, failure.file) if failure.file else None
+    call = model.code.at_line(failure.line) if model is not None else None
+    return _handed(call, model) if call is not None and model is not None else {}
+
+
+def _of_kernel(kernel: str, code: Sequence[Model]) -> dict[str, str]:
+    for model in code:
+        for call in model.code.named(kernel)[:1]:
+            return _handed(call, model)
+    return {"kernel": kernel}
+
+
+def _handed(call: Call, model: Model) -> dict[str, str]:
+    """The kernel and those that made what it reads: extern kernels and custom operators do not print what they read."""
+    names = [model.code.calls[index] for _, index in call.makers]
+    if not call.operator:
+        names.insert(0, call)
+    kernels = dict.fromkeys(one.name for one in names if not one.operator and "," not in one.name)
+    return {"kernel": ",".join(kernels)} if kernels else {}
+
+
+def _next_silent(returned: int, code: Sequence[Model]) -> str | None:
+    """The custom operator that comes after so many launches, where there is one model."""
+    if len(code) != 1 or not code[0].code.calls:
+        return None
+    calls = code[0].code.calls
+    printing = [call.index for call in calls if not call.operator]
+    if not printing:
+        return None
+    last = printing[(returned - 1) % len(printing)]
+    following = calls[last + 1] if last + 1 < len(calls) else None
+    return _described(following, code[0]) if following is not None and following.operator else None
+
+
+def _described(call: Call, model: Model) -> str:
+    return f"{call.shown} (call {call.index + 1} of {len(model.code.calls)}, {Path(model.code.path).name}:{call.line})"
+
+
+def _places(call: Call, model: Model) -> Iterator[tuple[str, str]]:
+    if line := model.model_line(call):
+        yield "model", line
+    if source := model.source_of(call):
+        yield "source", source
+    if call.aten:
+        yield "operators", call.aten
+
+
+def _output(run: StepRun) -> Iterator[str]:
+    for path in reversed(run.output):  # standard error first
+        yield from lines_of(path)
+
+
+def _printed(run: StepRun) -> Iterator[str]:
+    for path in run.output:
+        yield from lines_of(path)

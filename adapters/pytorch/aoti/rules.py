@@ -1,0 +1,72 @@
+"""Names the kernel or custom operator of an AOTInductor model that a thread is in.
+
+Invariants:
+    aoti_rules.K1. To be in one kernel is no stall: the finding claims nothing of the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.adapters.pytorch.aoti.tasks import PREFIX
+from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import duration, name_of, thread_evidence
+from livedbg.model import Evidence, Severity, Task, TaskState
+
+__all__ = ["rules"]
+
+
+class InKernel:
+    """Threads that are in a call of a model."""
+
+    name = "aoti-kernel"
+    doc = (
+        "A thread is in a call of the generated code of an AOTInductor model: the kernel or custom operator is named, "
+        "with the line of the model where it was compiled with INDUCTOR_PROVENANCE=1, and with what waits for its "
+        "buffers. It says nothing of the verdict: a long kernel looks the same as one that never returns. Rests on the "
+        "thread's native stack and on the generated code beside the model's library."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a thread."""
+        for task in state.tasks_in(TaskState.RUNNING):
+            thread = state.snapshot.threads.get(task.where[0]) if task.where else None
+            if not task.id.startswith(PREFIX) or thread is None or thread.exited:
+                continue
+            yield Finding(
+                rule=self.name,
+                severity=Severity.INFO,
+                sentence=_sentence(task, state),
+                entities=(thread.id, task.id),
+                evidence=(
+                    thread_evidence(thread, state),
+                    Evidence(kind="stack", source=task.attributes.get("generated", ""), text=_evidence(task)),
+                ),
+                next=("livedbg aoti -- CMD runs it in steps, with the values of its inputs",),
+            )
+
+
+def _sentence(task: Task, state: RuleInput) -> str:
+    told = task.attributes
+    since = task.since_mono_ns
+    lasts = f", at every look for {duration(max(0, state.snapshot.now().mono_ns - since))}" if since else ""
+    where = f" ({told['model']})" if "model" in told else ""
+    behind = told.get("waits for its buffers", "")
+    waits = f"; {behind} wait{'' if ', ' in behind else 's'} for what it writes" if behind else ""
+    name = name_of(task.where[0], state.snapshot)
+    now = "" if since else "now "
+    return (
+        f"{name[:1].upper()}{name[1:]} is {now}in {task.kernel}, call {told.get('call', '')} of an AOTInductor "
+        f"model{where}{lasts}{waits}."
+    )
+
+
+def _evidence(task: Task) -> str:
+    told = task.attributes
+    return f"{task.kernel} reads {told.get('reads', 'nothing')}, writes {told.get('writes', 'nothing')}"
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (InKernel(),)

@@ -1,0 +1,71 @@
+"""Settings of torch's compiler that the installed version does not know: they are named, with what replaced them.
+
+A name is known if the Python code of the installed torch that reads such settings has it. Its folder is that of a
+library that a process of the command had mapped.
+
+Invariants:
+    aoti_settings.N1. Where torch's files can't be read nothing is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+__all__ = ["unknown_settings"]
+
+_PREFIXES: Final = ("AOT_INDUCTOR_", "AOTI_", "TORCHINDUCTOR_", "AOTINDUCTOR_")
+_READERS: Final = ("_inductor/**/*.py", "_dynamo/config.py", "_logging/*.py", "compiler/*.py", "_functorch/config.py")
+_REPLACED: Final = {
+    "AOT_INDUCTOR_COMPILE_WRAPPER_WITH_O0": "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL=O0",
+    "TORCHINDUCTOR_ABI_COMPATIBLE": "nothing: the generated code is always so",
+}
+"""What replaced names that torch once knew."""
+
+
+def unknown_settings(environment: Mapping[str, str], loaded: Iterable[str]) -> Iterator[str]:
+    """A sentence for each setting of the environment that the installed torch does not know.
+
+    Args:
+        environment: what the command was started with.
+        loaded: files that its processes had mapped.
+    """
+    asked = sorted(name for name in environment if name.startswith(_PREFIXES))
+    folder = next((Path(name).parents[1] for name in loaded if name.endswith("/torch/lib/libtorch_cpu.so")), None)
+    if not asked or folder is None:
+        return
+    known = _known(folder, asked)
+    if known is None:
+        return
+    version = _version(folder)
+    for name in asked:
+        if name not in known:
+            instead = f" Instead: {_REPLACED[name]}." if name in _REPLACED else ""
+            yield f"{name} is not known to torch {version}, and does nothing.{instead}"
+
+
+def _known(folder: Path, asked: Iterable[str]) -> set[str] | None:
+    left, found, any_read = set(asked), set[str](), False
+    for pattern in _READERS:
+        for path in sorted(folder.glob(pattern)):
+            if not left:
+                return found
+            try:
+                text = path.read_text("utf-8", "replace")
+            except OSError:
+                continue
+            any_read = True
+            for name in [name for name in left if re.search(rf"\b{name}\b", text)]:
+                left.discard(name)
+                found.add(name)
+    return found if any_read else None
+
+
+def _version(folder: Path) -> str:
+    try:
+        match = re.search(r"__version__ = '([\w.+]+)'", (folder / "version.py").read_text("utf-8", "replace"))
+    except OSError:
+        match = None
+    return match[1] if match else "as installed"

@@ -1,0 +1,128 @@
+"""The first NaN or infinity among the printed values of a model, and the call that made it (aoti_reading.W2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+
+from livedbg.adapters.pytorch.aoti.generated import Call
+from livedbg.adapters.pytorch.aoti.printed import Launch, Value, launches
+from livedbg.adapters.pytorch.aoti.sources import Model
+
+__all__ = ["Trail", "first_bad"]
+
+
+class Trail(Struct, kw_only=True):
+    """Where the first bad value was seen, and where it came from.
+
+    Attributes:
+        sentence: in words.
+        value: the bad one.
+        call: that made it, or that got it.
+        model: of that call.
+        made: that call made it.
+        reads: what it read, as printed.
+        hands: the kernel that is to be looked at next.
+    """
+
+    sentence: str
+    value: Value
+    call: Call | None = None
+    model: Model | None = None
+    made: bool = False
+    reads: list[Value] = field(default_factory=list)
+    hands: dict[str, str] = field(default_factory=dict)
+
+
+def first_bad(printed: Sequence[Value], code: Sequence[Model]) -> Trail | None:
+    """The first bad value that says something (aoti_printed.V1)."""
+    seen: dict[str, int] = {}
+    good = {value.argument for value in printed if value.when == "input" and not value.bad}
+    for value in printed:
+        if value.when == "input" and value.bad:
+            return Trail(sentence=f"The model gets {value.bad}: its input {value.argument}.", value=value, made=True)
+    for launch in launches(printed):
+        number = seen.get(launch.kernel, 0)
+        seen[launch.kernel] = number + 1
+        call, model = _call_of(launch, number, code)
+        trail = _of_launch(launch, call, model, good)
+        if trail is not None:
+            return trail
+    return None
+
+
+def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call | None, Model | None]:
+    """The call of a kernel's n-th launch: those of one name are launched in the order of the code, again and again."""
+    named = [(model, calls) for model in code if (calls := model.code.named(launch.kernel))]
+    if len(named) != 1:
+        return None, None
+    model, calls = named[0]
+    call = calls[number % len(calls)]
+    arguments = {value.argument for value in (*launch.before, *launch.after)}
+    return (call, model) if arguments & {*call.reads, *call.writes} else (None, model)
+
+
+def _of_launch(launch: Launch, call: Call | None, model: Model | None, good: Iterable[str]) -> Trail | None:
+    told = f" {_where(call)}" if call is not None else ""
+    if call is None or model is None:
+        bad = next((value for value in launch.after if value.bad), None)
+        if bad is None:
+            return None
+        return Trail(
+            sentence=f"After {launch.kernel} there is {bad.bad} in {bad.argument}. Its code was not found: whether it "
+            "made that is not known.",
+            value=bad,
+        )
+    reads = [value for value in launch.before if value.argument in call.reads]
+    came = next((value for value in reads if value.bad), None)
+    makers = dict(call.makers)
+    if came is not None:
+        return _got(came, call, model, makers.get(came.argument))
+    bad = next((value for value in launch.after if value.bad and value.argument in (*call.writes, *call.reads)), None)
+    if bad is None:
+        return None
+    known = {value.argument for value in reads} | set(good) | set(model.code.constants)
+    unseen = [name for name in call.reads if name not in known]
+    if unseen:
+        return Trail(
+            sentence=f"After {call.shown}{told} there is {bad.bad} in {bad.argument}. It also reads "
+            f"{', '.join(unseen)}, which was not printed: it may have got it there.",
+            value=bad,
+            call=call,
+            model=model,
+            reads=reads,
+            hands=_kernels([call, *(model.code.calls[makers[name]] for name in unseen if name in makers)]),
+        )
+    constants = [name for name in call.reads if name in model.code.constants]
+    but = f" (its weights {', '.join(constants)} were not printed)" if constants else ""
+    return Trail(
+        sentence=f"{call.shown}{told} made {bad.bad}: what it reads has none{but}.",
+        value=bad,
+        call=call,
+        model=model,
+        made=True,
+        reads=reads,
+    )
+
+
+def _got(value: Value, call: Call, model: Model, maker: int | None) -> Trail:
+    """A kernel got a bad value."""
+    if maker is None:
+        who = "an input of the model" if value.argument in model.code.inputs.values() else "whose maker was not found"
+        sentence = f"{call.shown} {_where(call)} gets {value.bad} in {value.argument}, {who}."
+        return Trail(sentence=sentence, value=value, call=call, model=model)
+    made = model.code.calls[maker]
+    sentence = (
+        f"{call.shown} {_where(call)} gets {value.bad} in {value.argument}, which {made.shown} {_where(made)} made."
+    )
+    return Trail(sentence=sentence, value=value, call=made, model=model, hands=_kernels([made]))
+
+
+def _where(call: Call) -> str:
+    return f"(call {call.index + 1})"
+
+
+def _kernels(calls: Iterable[Call]) -> dict[str, str]:
+    names = dict.fromkeys(call.name for call in calls if not call.operator)
+    return {"kernel": ",".join(names)} if names else {}

@@ -1,0 +1,58 @@
+"""Bytes that are on their way between two processes of this host, over TCP.
+
+What is sent and not acknowledged, and what has come and was not read, is in the kernel's list of connections
+(`/proc/PID/net/tcp`, proc_pid_net(5)), which is that of the process's network namespace.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from livedbg.linux.descriptors import fd_links
+from livedbg.linux.sockets import SocketTable
+
+__all__ = ["bytes_under_way", "socket_inodes"]
+
+_SOCKET: Final = "socket:["
+
+
+def socket_inodes(pid: int) -> set[int]:
+    """The sockets that a process has open.
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    return {int(link[len(_SOCKET) : -1]) for link in fd_links(pid).values() if link.startswith(_SOCKET)}
+
+
+def bytes_under_way(one: int, other: int) -> bool:
+    """Whether a connection between two processes has bytes that are not acknowledged or not read; also where that
+    can't be seen. In another network namespace each, any connection of them counts.
+
+    Args:
+        one: a pid.
+        other: another one.
+    """
+    try:
+        here, there = socket_inodes(one), socket_inodes(other)
+        apart = len({Path(f"/proc/{pid}/ns/net").stat().st_ino for pid in (one, other)}) > 1
+    except OSError:
+        return True
+    table = SocketTable(one)
+    if apart:
+        return _queued(table, here) or _queued(SocketTable(other), there)
+    for inode in here:
+        own = table.get(inode)
+        peer = table.peer(own) if own is not None and own.protocol == "tcp" else None
+        if own is None or peer is None or peer not in there:
+            continue
+        end = table.get(peer)
+        if own.queued or (end is not None and end.queued):
+            return True
+    return False
+
+
+def _queued(table: SocketTable, inodes: set[int]) -> bool:
+    found = (table.get(inode) for inode in inodes)
+    return any(one is not None and one.protocol == "tcp" and one.queued for one in found)

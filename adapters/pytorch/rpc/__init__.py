@@ -1,0 +1,1 @@
+"""torch.distributed.rpc: who asks whom for which function, and which threads carry it out."""

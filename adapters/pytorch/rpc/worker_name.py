@@ -1,0 +1,72 @@
+"""The name of an RPC worker: `torch::distributed::rpc::RpcAgent::currentRpcAgent_` in its memory.
+
+An agent begins with a table of functions and its `workerInfo_`: a table of functions, two counts of references, the
+name (std::string of libstdc++) and the number (int16) (torch/csrc/distributed/rpc/rpc_agent.h).
+
+Invariants:
+    rpc_worker_name.N1. A name is given only if it is printable and the number beside it is the process's rank.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from livedbg.linux import memory
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import parse_maps
+
+__all__ = ["agent_name", "agent_pointer"]
+
+_LIBRARY: Final = "/libtorch_cpu.so"
+_AGENT: Final = "_ZN5torch11distributed3rpc8RpcAgent16currentRpcAgent_E"
+_NAME_AT: Final = 8 + 16
+_NUMBER_AT: Final = _NAME_AT + 32
+_MOST: Final = 128  # WorkerInfo::MAX_NAME_LEN
+
+_symbols: dict[tuple[int, int, int], int | None] = {}
+"""Addresses in libraries by device, inode and time of change."""
+
+
+def agent_pointer(pid: int) -> int | None:
+    """Where a process keeps the pointer to its agent; None where it has no such library, or one without the symbol.
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
+    if not mappings:
+        return None
+    file = mapped_file(pid, mappings[0])
+    stat = file.stat()
+    key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
+    try:
+        with ElfFile(file) as elf:
+            if key not in _symbols:
+                one = elf.symbols([_AGENT]).get(_AGENT)
+                _symbols[key] = one.address if one is not None else None
+            bias, value = elf.load_bias(mappings), _symbols[key]
+    except ElfError:
+        return None
+    return bias + value if bias is not None and value is not None else None
+
+
+def agent_name(pid: int, pointer: int, rank: int | None) -> str:
+    """The name of the worker that a process is; "" where it is none (N1).
+
+    Args:
+        pid: the process.
+        pointer: where it keeps the pointer to its agent.
+        rank: its rank.
+    """
+    try:
+        (agent,) = struct.unpack("<Q", memory.read(pid, pointer, 8))
+        if not agent:
+            return ""
+        text, size, number = struct.unpack("<QQ16xh", memory.read(pid, agent + _NAME_AT, 34))
+        if number != rank or not 0 < size <= _MOST:
+            return ""
+        name = memory.read(pid, text, size).decode("ascii")
+    except (OSError, OverflowError, UnicodeDecodeError):
+        return ""
+    return name if name.isprintable() else ""

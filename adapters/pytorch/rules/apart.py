@@ -1,0 +1,230 @@
+"""Waits of ranks of which nobody can say who owes what: keys of a store, messages of unknown origin or on their way.
+
+Invariants:
+    rules_apart.A1. A wait for a key of a store is a stall only if some rank that does not wait for keys is held up
+        itself (absent.absence_of), all others of them too, and no other thread of who waits may set the key. Only main
+        threads count, and those that others wait for: a helper may wait for a key, such as one that says stop, for as
+        long as the job runs.
+    rules_apart.A2. A message whose bytes are on their way is no stall, and says nothing of what its sender does now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, main_thread, others_may
+from livedbg.adapters.pytorch.rules.calls import late_ns, lived_ns, rank_list
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import line_of
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import user_frame
+from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
+from livedbg.model import Severity, Task, TaskState, Thread
+
+__all__ = ["rules"]
+
+_PREFIX = "task:collective/"
+_WORDS = 3
+
+
+def _waiting(state: RuleInput) -> Iterator[tuple[Task, Thread, int]]:
+    """What stands apart, with the thread that waits in it, and for how long it has not run."""
+    for task in state.tasks_in(TaskState.RUNNING):
+        if not task.id.startswith(_PREFIX):
+            continue
+        for waiter in state.graph.waiters_of(task.id):
+            thread = state.snapshot.threads.get(waiter)
+            if thread is not None:
+                yield task, thread, waited_ns(thread, state.snapshot) or 0
+
+
+class StoreKeys:
+    """Ranks that wait for keys of a store that nobody has set."""
+
+    name = "store-key"
+    doc = (
+        "Ranks have waited for keys of the store of torch.distributed (`store.get`, `store.wait`) for the threshold "
+        "(10 s) and longer. It is a stall where ranks that do not wait for keys are in one wait without a time limit "
+        "for the threshold, have ended or are stopped, and no other thread of who waits may set the key; where all "
+        "ranks that are seen wait for keys, or one of the others may go on, it is `unknown`: any process that reaches "
+        "the store may set one. The keys are read from the value stack of the Python frame that calls the store, and "
+        "the thread's native stack is in it."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for the ranks that wait for the same keys."""
+        alike: dict[str, list[tuple[Task, Thread, int]]] = {}
+        inside: set[str] = set()
+        for task, thread, waited in _waiting(state):
+            if task.attributes.get("kind") == "store" and _matters(thread, state):
+                alike.setdefault(task.attributes.get("keys", ""), []).append((task, thread, waited))
+                inside.add(thread.process)
+        for keys, found in alike.items():
+            others = {rank: process for rank, process in _ranks(found[0][0]).items() if process not in inside}
+            age_ns = max(*(waited for *_, waited in found), late_ns(others.values(), state))  # who waits may poll
+            if age_ns >= state.settings.thread_stall_ns:
+                yield self._finding(keys, found, others, age_ns, state)
+
+    def _finding(
+        self,
+        keys: str,
+        found: Sequence[tuple[Task, Thread, int]],
+        others: Mapping[int, str],
+        age_ns: int,
+        state: RuleInput,
+    ) -> Finding:
+        ranks = _ranks(found[0][0])
+        waiting = sorted(rank for rank, process in ranks.items() if process in {one.process for _, one, _ in found})
+        absences = {rank: absence_of(process, state) for rank, process in sorted(others.items())}
+        unseen = found[0][0].attributes.get("not seen", "")
+        stuck = bool(absences) and all(one.state is VerdictState.STALLED for one in absences.values()) and not unseen
+        may = others_may({thread.process: thread.id for _, thread, _ in found}, state)
+        amounts_to = VerdictState.STALLED if stuck and not may else VerdictState.UNKNOWN
+        threads = [thread for _, thread, _ in found]
+        first = threads[0]
+        verb = "waits" if len(waiting) == 1 else "wait"
+        said = _said(absences, unseen, len(ranks))
+        if may:
+            said += f"; another thread{'' if may == ' ' else may} may set it"
+        entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if amounts_to is VerdictState.STALLED else Severity.WARNING,
+            sentence=(
+                f"{rank_list(waiting, start=True)} {verb} for {_key(keys)} of the store{_line(first, state)} for "
+                f"{duration(age_ns)}, and nobody sets it{said}."
+            ),
+            entities=tuple(dict.fromkeys((entity, *(task.id for task, *_ in found), *(one.id for one in threads)))),
+            evidence=tuple(
+                thread_evidence(state.snapshot.threads[one], state)
+                for one in dict.fromkeys((*(one.id for one in threads[:4]), entity))
+                if one in state.snapshot.threads
+            ),
+            next=(f"livedbg stacks {first.process.rpartition('/')[2]} --native",),
+            state=amounts_to,
+            roots=(entity,),
+            decides=amounts_to is VerdictState.UNKNOWN and not any(one.busy for one in absences.values()),
+        )
+
+
+class NotJoined:
+    """Ranks in `init_process_group` that wait for ranks of which nothing is seen."""
+
+    name = "rank-not-seen"
+    doc = (
+        "Ranks are in `init_process_group`, and others have not come and are not among the processes that are watched. "
+        "It is `unknown`: they may be on another host, or come yet. It is said once all that are seen have been there "
+        "for the threshold (10 s), with where they meet (`MASTER_ADDR`, `MASTER_PORT`), whether somebody listens "
+        "there, and which other hosts have connections to it (`/proc/PID/net/tcp`)."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a job."""
+        for task in state.tasks_in(TaskState.RUNNING):
+            facts = task.attributes
+            if facts.get("kind") != "init_process_group" or "not seen" not in facts or "not in it" in facts:
+                continue
+            waiters = [state.snapshot.threads.get(one) for one in state.graph.waiters_of(task.id)]
+            threads = [one for one in waiters if one is not None]
+            if threads and lived_ns({one.process for one in threads}, state) >= state.settings.thread_stall_ns:
+                yield self._finding(task, threads, state)
+
+    def _finding(self, task: Task, threads: Sequence[Thread], state: RuleInput) -> Finding:
+        facts = task.attributes
+        inside = facts.get("in it", "").split()
+        missing = [int(rank) for rank in facts["not seen"].split()]
+        are = "is" if len(missing) == 1 else "are"
+        where = facts.get("meets at", "")
+        hosts = facts.get("connected from", "")
+        parts = [
+            f"{len(inside)} of {facts['ranks']} ranks {'is' if len(inside) == 1 else 'are'} in init_process_group"
+            f"{_line(threads[0], state)}{f' at {where}' if where else ''}"
+            f"{', where nobody listens' if 'nobody listens' in facts else ''}",
+            f"{rank_list(missing)} {'has' if len(missing) == 1 else 'have'} not come, and {are} not among the "
+            "processes that are watched",
+            *([f"{hosts} has connections to it"] if hosts else []),
+        ]
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=f"{'; '.join(parts)}.",
+            entities=(task.id, *(one.id for one in threads)),
+            evidence=tuple(thread_evidence(one, state) for one in threads[:4]),
+            next=("livedbg attach torchrun:PID, or on the host of the other ranks",),
+            state=VerdictState.UNKNOWN,
+            decides=True,
+        )
+
+
+class MessagesUnderWay:
+    """Ranks that wait for a message of which it can't be said who holds it up."""
+
+    name = "message-wait"
+    doc = (
+        "A rank has waited for a message for the threshold (10 s) and longer, and whose turn it is can't be told: "
+        "bytes are on their way on a connection between the two (a slow link, or a large message), or the message was "
+        "posted with `irecv` or `isend` in a job of more than two ranks, and no frame says any more whom it is from or "
+        "for. It is `unknown`. Rests on the stacks, and on the kernel's list of connections in /proc/PID/net/tcp."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a message."""
+        for task, thread, waited in _waiting(state):
+            facts = task.attributes
+            crosses = "under way" in facts
+            if waited >= state.settings.thread_stall_ns and (crosses or ("posted" in facts and "peer" not in facts)):
+                rank = next((one for one, process in _ranks(task).items() if process == thread.process), None)
+                who = f"Rank {rank}" if rank is not None else "A rank"
+                why = (
+                    "bytes between the two are on their way"
+                    if crosses
+                    else f"{facts['kind']} was posted before, and which rank it is with can't be told"
+                )
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.WARNING,
+                    sentence=f"{who} waits in {task.name}{_line(thread, state)} for {duration(waited)}: {why}.",
+                    entities=(task.id, thread.id),
+                    evidence=(thread_evidence(thread, state),),
+                    state=VerdictState.UNKNOWN,
+                    decides=True,
+                )
+
+
+def _matters(thread: Thread, state: RuleInput) -> bool:
+    """Whether it is a main thread, or some thread waits for it."""
+    main = main_thread(thread.process, state)
+    return (main is not None and main.id == thread.id) or any(
+        waiter.startswith("thread:") for waiter in state.graph.waiters_of(thread.id)
+    )
+
+
+def _ranks(task: Task) -> dict[int, str]:
+    names = ((name[5:], process) for name, process in task.attributes.items() if name.startswith("rank "))
+    return {int(number): process for number, process in names if number.isdecimal()}
+
+
+def _said(absences: dict[int, Absence], unseen: str, seen: int) -> str:
+    parts = [f"rank {rank}: {one.what}" for rank, one in list(absences.items())[:_WORDS]]
+    if len(absences) > _WORDS:
+        parts.append(f"and {len(absences) - _WORDS} more")
+    if not absences and not unseen:
+        parts.append(f"all {seen} ranks wait for keys" if seen > 1 else "no other rank is known")
+    if unseen:
+        parts.append(f"{rank_list(map(int, unseen.split()))} not among the processes that are watched")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _key(keys: str) -> str:
+    return f"{'keys' if keys.count(chr(39)) > 2 else 'key'} {keys}" if keys else "a key"
+
+
+def _line(thread: Thread, state: RuleInput) -> str:
+    frame = user_frame(thread.id, state)
+    line = line_of(frame) if frame is not None else ""
+    return f" ({line})" if line else ""
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (StoreKeys(), NotJoined(), MessagesUnderWay())

@@ -1,0 +1,268 @@
+"""What the traces and logs of torch.compile say: graph breaks, recompilations, failures, compile workers.
+
+Invariants:
+    rules_compile_logs.L1. None of it decides the verdict: a program goes on, uncompiled, after each of them, or its
+        exception is reported by itself.
+    rules_compile_logs.L2. Beside processes, logs of others, such as those of earlier runs in the same folder, are
+        shown and say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.adapters.pytorch.traces.emission import BREAK, FAILED, LOST_WORKER, OPEN, RECOMPILED
+from livedbg.adapters.pytorch.traces.left_out import LEFT_OUT
+from livedbg.adapters.pytorch.traces.workers import is_compile_worker, served
+from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import how_ended
+from livedbg.analysis.rules.words import many, name_of
+from livedbg.model import Diagnostic, Evidence, Process, Severity
+from livedbg.text.shell import shell_word
+
+__all__ = ["deep_look", "ends_open", "log_of", "rules"]
+
+_SHOWN: Final = 5
+_OFTEN: Final = 3  # a frame that is compiled so often again changes with each step; once or twice is usual
+_SLACK_NS: Final = 2_000_000_000
+_HINT: Final = re.compile(r"\(HINT: (.+)")
+_LOST_BY: Final = frozenset(
+    {signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+)
+
+
+def ends_open(state: RuleInput) -> list[Diagnostic]:
+    """What the logs say of compilations that have begun and not ended."""
+    return [said for said in _said(OPEN, state) if said.attributes.get("resolved") != "yes"]
+
+
+def log_of(said: Diagnostic, state: RuleInput) -> str:
+    """The process of the session, alive, that a log is of; "" for none."""
+    process = _writer(said, state)
+    return process.id if process is not None and not process.exited else ""
+
+
+def _writer(said: Diagnostic, state: RuleInput) -> Process | None:
+    """The process of the session that wrote a log.
+
+    The one with the pid in the log, if it was there before the log; else the one that has the log open (a process in
+    a container knows itself by another pid).
+    """
+    processes = state.snapshot.processes
+    first_ns, pid = int(said.attributes.get("first_ns", "0")), int(said.attributes["pid"])
+    for process in processes.values():
+        started = process.start_wall_ns
+        if process.pid == pid and started is not None and started <= first_ns + _SLACK_NS:
+            return process
+    return processes.get(said.attributes.get("process", ""))
+
+
+def deep_look(said: Diagnostic | None) -> str:
+    """What to do to see all of it."""
+    trace = said.attributes.get("trace", "") if said is not None else ""
+    if trace:
+        return f"tlparse {shell_word(trace)}   (pip install tlparse): all of it as pages"
+    return "TORCH_LOGS=dynamo, or TORCH_TRACE=DIR and tlparse, show the phases of the next run"
+
+
+def _said(code: str, state: RuleInput) -> list[Diagnostic]:
+    """What logs say that is of the session: all where it has no processes, else those of its processes (L2)."""
+    diagnostics = state.snapshot.diagnostics.values()
+    found = [said for said in diagnostics if said.system == "pytorch" and said.code == code]
+    if found and any(process.target for process in state.snapshot.processes.values()):
+        return [said for said in found if _writer(said, state) is not None]
+    return found
+
+
+class Recompiled:
+    """Frames that torch.compile compiled more than once."""
+
+    name = "recompiled"
+    doc = (
+        "A guard of compiled code failed, so torch.compile compiled the frame again (TORCH_TRACE, "
+        "TORCH_LOGS=recompiles, or the warning that the limit was reached). A warning from the third time on, or where "
+        "the limit was reached and the frame is no longer compiled; once or twice is usual."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a frame; those that are compiled most often first."""
+        found = sorted(_said(RECOMPILED, state), key=lambda said: -int(said.attributes.get("times", "0")))
+        for said in found[:_SHOWN]:
+            often = int(said.attributes.get("times", "0")) >= _OFTEN or "limit" in said.attributes
+            steps = [deep_look(said)] if "trace" in said.attributes else []
+            if often:
+                steps.append(_advice(said.attributes.get("guard", "")))
+            yield Finding(
+                rule=self.name,
+                severity=Severity.WARNING if often else Severity.INFO,
+                sentence=_of_rank(said),
+                entities=_entities(said, state),
+                evidence=said.evidence,
+                next=tuple(steps),
+            )
+
+
+def _advice(guard: str) -> str:
+    """What to do where such a guard fails again and again."""
+    hint = _HINT.search(guard)
+    if hint is not None:
+        return f"torch's hint: {hint[1].rstrip('.…) ')}"
+    if "size mismatch" in guard:
+        return "torch.compile(…, dynamic=True), or torch._dynamo.mark_dynamic for what changes its size"
+    return "keep equal from call to call what the guard compares, or leave it out: torch.compiler.disable"
+
+
+class GraphBreaks:
+    """Graphs that torch.compile could not take whole."""
+
+    name = "graph-breaks"
+    doc = (
+        "torch.compile broke a graph in two at a line of the user's code, with torch's reason (TORCH_TRACE or "
+        "TORCH_LOGS=graph_breaks). The program is right, and slower than it could be."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a process."""
+        by_process: dict[str, list[Diagnostic]] = {}
+        for said in _said(BREAK, state):
+            by_process.setdefault(said.id.split("/")[2], []).append(said)
+        for found in by_process.values():
+            first = found[0]
+            more = f" Graphs broke at {many(len(found) - 1, 'other place', 'other places')} too." if found[1:] else ""
+            yield Finding(
+                rule=self.name,
+                severity=Severity.INFO,
+                sentence=f"{_of_rank(first)}{more}",
+                entities=_entities(first, state),
+                evidence=tuple(proof for said in found[:_SHOWN] for proof in said.evidence),
+                next=(deep_look(first),) if "trace" in first.attributes else (),
+            )
+
+
+class CompileFailed:
+    """Compilations that failed."""
+
+    name = "compile-failed"
+    doc = (
+        "torch.compile failed on a frame, with the type and the message of the error (TORCH_TRACE). Whether the "
+        "program ended by it is not said here: the frame may run uncompiled, or the error be handled."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a failure."""
+        for said in _said(FAILED, state)[:_SHOWN]:
+            yield Finding(
+                rule=self.name,
+                severity=Severity.WARNING,
+                sentence=_of_rank(said),
+                entities=_entities(said, state),
+                evidence=said.evidence,
+                next=(
+                    deep_look(said),
+                    "TORCHDYNAMO_VERBOSE=1 TORCH_LOGS=+dynamo: the stack within torch at the next run",
+                ),
+                since_wall_ns=said.at_wall_ns,
+            )
+
+
+class LostWorkers:
+    """Compile workers that have ended before their work."""
+
+    name = "compile-worker-lost"
+    doc = (
+        "A process of Inductor's pool of compile workers was seen to end by a signal that nobody sends to stop it (it "
+        "was killed, for want of memory for instance, or crashed in a compiler) while its program goes on, or Inductor "
+        "says so in a log."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a program."""
+        told = set()
+        for worker in state.snapshot.processes.values():
+            program = _robbed(worker, state)
+            if program is not None and program.id not in told:
+                told.add(program.id)
+                rank = f" of rank {program.rank}" if program.rank is not None else ""
+                yield self._finding(
+                    f"Compile worker {worker.pid}{rank} was ended {how_ended(worker.exit_status)}: what it compiled "
+                    f"for {name_of(program.id, state.snapshot)} is lost.",
+                    (worker.id, program.id),
+                    (_seen_to_end(worker),),
+                )
+        for said in _said(LOST_WORKER, state)[:_SHOWN]:
+            if not told.intersection(_entities(said, state)):
+                yield self._finding(_of_rank(said), _entities(said, state), said.evidence, said.at_wall_ns)
+
+    def _finding(
+        self, sentence: str, entities: tuple[str, ...], evidence: tuple[Evidence, ...], since_ns: int | None = None
+    ) -> Finding:
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=sentence,
+            entities=entities,
+            evidence=evidence,
+            next=(
+                "dmesg: whether the kernel killed it for want of memory",
+                "TORCHINDUCTOR_COMPILE_THREADS=1 compiles in the process itself: a crash then shows its stack",
+            ),
+            since_wall_ns=since_ns,
+        )
+
+
+def _robbed(worker: Process, state: RuleInput) -> Process | None:
+    """The program, alive, that has lost a compile worker, if this is one that was lost first.
+
+    Workers whose program or pool has ended end themselves by SIGKILL.
+    """
+    if not worker.exited or -(worker.exit_status or 0) not in _LOST_BY or not is_compile_worker(worker):
+        return None
+    processes = state.snapshot.processes
+    program = served(worker, processes.values())
+    pool = next((one for one in processes.values() if one.pid == worker.ppid and one.host == worker.host), None)
+    if pool is not None and pool.exited and pool is not program:
+        return None
+    return program if program is not None and not program.exited else None
+
+
+def _seen_to_end(worker: Process) -> Evidence:
+    return Evidence(kind="proc", source=f"process {worker.pid}", text=f"ended {how_ended(worker.exit_status)}")
+
+
+class LeftUncompiled:
+    """Functions that torch.compile leaves out."""
+
+    name = "left-uncompiled"
+    doc = (
+        "torch.compile logged a traceback below its levels of errors, since it leaves a function uncompiled "
+        "(TORCH_LOGS, suppress_errors): the program goes on, and it is no crash. Where a "
+        "limit of recompilations is the cause, the finding of that says so."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a log: its newest."""
+        limited = [said.sentence for said in _said(RECOMPILED, state) if "limit" in said.attributes]
+        for said in state.snapshot.diagnostics.values():
+            if said.code == LEFT_OUT and not any(said.attributes["place"] in one for one in limited):
+                yield Finding(
+                    rule=self.name, severity=Severity.INFO, sentence=said.sentence, evidence=said.evidence, next=()
+                )
+
+
+def _of_rank(said: Diagnostic) -> str:
+    rank = said.attributes.get("rank")
+    return said.sentence if rank is None else f"Rank {rank}: {said.sentence}"
+
+
+def _entities(said: Diagnostic, state: RuleInput) -> tuple[str, ...]:
+    process = _writer(said, state)
+    return (process.id,) if process is not None else ()
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (Recompiled(), GraphBreaks(), CompileFailed(), LostWorkers(), LeftUncompiled())

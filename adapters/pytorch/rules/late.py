@@ -1,0 +1,89 @@
+"""Ranks that come late to collective after collective, while the job goes on.
+
+Invariants:
+    rules_late.L1. A rank that is missing is called late, and not stuck, only for as long as it has been late before,
+        and half as long again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.adapters.pytorch.collectives.late import LATE
+from livedbg.adapters.pytorch.rules.absent import main_thread
+from livedbg.adapters.pytorch.rules.calls import Call, calls_of
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.model import Diagnostic, Severity, ThreadState
+
+__all__ = ["is_usual", "rules"]
+
+_LONGER: Final = 1.5
+
+
+def _known(state: RuleInput) -> list[Diagnostic]:
+    found = state.snapshot.diagnostics.values()
+    return [one for one in found if one.code == LATE and one.system == "pytorch" and "resolved" not in one.attributes]
+
+
+def is_usual(call: Call, process: str, state: RuleInput) -> bool:
+    """Whether a rank that has not come to a collective has come as late to those before (L1)."""
+    most = [int(one.attributes["most_ns"]) for one in _known(state) if one.entities == (process,)]
+    return any(call.age_ns <= one * _LONGER for one in most)
+
+
+class LateRank:
+    """A rank that comes late to each collective."""
+
+    name = LATE
+    doc = (
+        "One rank of a group came last to each of the last 5 collectives, a second and more after every other rank and "
+        "by a fifth of the time between them or more, after they had met: it holds the others up, and the job runs. "
+        "While they wait for it again it counts as late for half as long again as it was before; then it is missing. "
+        "Rests on the times at which the ranks enqueued the collectives, in their Flight Recorders."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a rank and group."""
+        waiting = [call for call in calls_of(state) if call.waiting]
+        now_ns = state.snapshot.now().wall_ns
+        for said in _known(state):
+            (process,) = said.entities
+            if not _lives(process, state):
+                continue
+            fresh = now_ns - int(said.attributes["last_wall_ns"]) < state.settings.thread_stall_ns
+            goes_on = all(_only(process, call) and is_usual(call, process, state) for call in waiting)
+            runs = goes_on and (bool(waiting) or fresh)
+            if not fresh and not any(_only(process, call) for call in waiting):
+                continue  # nobody waits for it now
+            yield Finding(
+                rule=self.name,
+                severity=Severity.WARNING,
+                sentence=f"{'Running, but slow: ' if runs else 'Slow before: '}{said.sentence}.",
+                entities=(process,),
+                evidence=said.evidence,
+                next=(f"livedbg stacks {process.rpartition('/')[2]} --for 5", "livedbg watch --all-ranks PID"),
+                since_wall_ns=said.at_wall_ns,
+                state=VerdictState.RUNNING if runs else None,
+                roots=(process,),
+            )
+
+
+def _lives(process: str, state: RuleInput) -> bool:
+    """Whether it may still come: it has not ended, and is not stopped."""
+    known, main = state.snapshot.processes.get(process), main_thread(process, state)
+    halted = (ThreadState.STOPPED, ThreadState.TRACED)
+    if known is None or main is None or known.exited:
+        return False
+    return known.state not in halted and main.state not in halted
+
+
+def _only(process: str, call: Call) -> bool:
+    """Whether a collective lacks one rank, and that is this one."""
+    return [call.processes.get(rank) for rank in (*call.absent, *call.unseen, *call.ended)] == [process]
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (LateRank(),)

@@ -1,0 +1,137 @@
+"""Jobs whose workers torchrun's agent starts anew: how often, and which rank ended first each time, with what error.
+
+Invariants:
+    rules_restarts.S1. That workers were started anew is no verdict of its own: a job that restarts once may be healthy,
+        and one that does so again and again may come a step further each time.
+    rules_restarts.S2. An error is named only if it is the one exception that the logs show, at least as often as
+        workers have failed.
+    rules_restarts.S3. Who ended first is what the agent logs; of ends that were seen, only if one worker alone failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import how_ended
+from livedbg.model import Evidence, Process, Severity
+
+__all__ = ["rules"]
+
+_COUNT: Final = "TORCHELASTIC_RESTART_COUNT"
+_FAILED: Final = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: (\d{1,10})\)")
+_ASKED: Final = (0, -15, -2)  # SIGTERM and SIGINT: how the agent ends the others
+_MOST: Final = 8
+
+
+class _Failure(NamedTuple):
+    """A worker that ended first."""
+
+    pid: int
+    rank: str
+    status: int
+
+
+class WorkerRestarts:
+    """Workers that were started more than once."""
+
+    name = "worker-restarts"
+    doc = (
+        "torchrun's agent has started the workers of a job anew (`TORCHELASTIC_RESTART_COUNT` in the environment of a "
+        "worker): how often, and which rank ended first each time, by the agent's log lines (`failed (exitcode: …)`) "
+        "and by the ends of workers that were seen, without those that the agent ends itself. The error is named where "
+        "the logs show one exception only, at least as often. It says nothing of what the job does now, so its verdict "
+        "is `unknown`, and any other finding comes first."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding an agent that lives."""
+        agents: dict[int, list[Process]] = {}
+        for process in state.snapshot.processes.values():
+            if process.ppid is not None and process.environment.get(_COUNT, "").isdecimal():
+                agents.setdefault(process.ppid, []).append(process)
+        for process in state.snapshot.processes.values():
+            if _COUNT in process.environment:
+                agents.pop(process.pid, None)  # its children have a copy of its environment
+        alive = {process.pid for process in state.snapshot.processes.values() if not process.exited}
+        for pid, workers in agents.items():
+            times = 1 + max(int(worker.environment[_COUNT]) for worker in workers)
+            if times > 1 and (pid in alive or any(not worker.exited for worker in workers)):
+                yield self._finding(times, workers, state)
+
+    def _finding(self, times: int, workers: Sequence[Process], state: RuleInput) -> Finding:
+        failures = _failures(workers, state)
+        said = _first(failures, times)
+        error = _error(len(failures), state) if failures else ""
+        living = tuple(worker.id for worker in workers if not worker.exited)
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=f"The workers were started {times} times{said}{f': {error}' if error else ''}.",
+            entities=living or tuple(worker.id for worker in workers[-1:]),
+            evidence=(
+                Evidence(
+                    kind="proc",
+                    source="environment of the workers",
+                    text=f"{_COUNT}={times - 1}",
+                    at_wall_ns=state.snapshot.now().wall_ns or None,
+                ),
+                *(
+                    Evidence(
+                        kind="proc", source=f"pid {one.pid}", text=f"rank {one.rank} ended {how_ended(one.status)}"
+                    )
+                    for one in failures[-_MOST:]
+                ),
+            ),
+            state=VerdictState.UNKNOWN,
+        )
+
+
+def _failures(workers: Sequence[Process], state: RuleInput) -> list[_Failure]:
+    """Who ended first at each start that is known."""
+    ranks = {worker.environment.get("LOCAL_RANK", ""): worker.environment.get("RANK", "") for worker in workers}
+    found: dict[int, _Failure] = {}
+    for record in state.snapshot.recent_logs:
+        for status, local, pid in _FAILED.findall(record.text):
+            found[int(pid)] = _Failure(int(pid), ranks.get(local) or local, int(status))
+    known = {worker.environment[_COUNT] for worker in workers if worker.pid in found}
+    ends: dict[str, list[Process]] = {}
+    for worker in workers:
+        if worker.exited and worker.exit_status is not None and worker.exit_status not in _ASKED:
+            ends.setdefault(worker.environment[_COUNT], []).append(worker)
+    for start, failed in ends.items():
+        if start not in known and len(failed) == 1:  # S3
+            (one,) = failed
+            rank = one.environment.get("RANK") or one.environment.get("LOCAL_RANK", "?")
+            found[one.pid] = _Failure(one.pid, rank, one.exit_status or 0)
+    return list(found.values())
+
+
+def _first(failures: Sequence[_Failure], times: int) -> str:
+    """`; each time rank 1 ended first, with status 1`."""
+    if not failures:
+        return ""
+    whole = "each time" if len(failures) >= times - 1 and times > 2 else f"{len(failures)} of the ends are known"
+    alike = {(one.rank, one.status) for one in failures}
+    if len(alike) == 1:
+        (rank, status) = alike.pop()
+        if len(failures) == 1:
+            return f"; rank {rank} ended first, {how_ended(status)}"
+        return f"; {whole}{':' if whole != 'each time' else ''} rank {rank} ended first, {how_ended(status)}"
+    return "; first ended " + ", then ".join(f"rank {one.rank} {how_ended(one.status)}" for one in failures[-3:])
+
+
+def _error(times: int, state: RuleInput) -> str:
+    """The exception that the logs show; "" where there are several, or it came less often (S2)."""
+    hits = [hit for hit in state.snapshot.exceptions.values() if hit.source is not None]
+    if len(hits) != 1 or hits[0].count < times:
+        return ""
+    return f"{hits[0].type}: {hits[0].message}".rstrip(": .")
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (WorkerRestarts(),)

@@ -1,0 +1,229 @@
+"""Requests of torch.distributed.rpc that nobody answers: who asks whom for what, and what that worker does.
+
+Invariants:
+    rules_rpc.Q1. A request is a stall only if each thread that carries it out, or those at the end of what that
+        asks for itself, has been in one wait without a time limit for the threshold, which nothing from outside
+        explains and no other thread of its worker may end.
+    rules_rpc.Q2. Workers that ask each other in a circle are a stall only if no thread of their pools is free.
+    rules_rpc.Q3. Who is in `rpc.shutdown` serves the others for as long as they like: that is a stall only if one that
+        is not in it is held up itself, and not in torch's C++ code, where it may wait for a request that was not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from livedbg.adapters.pytorch.rules.absent import absence_of, main_thread, others_may
+from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, who_may_end
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import at, blocked_in
+from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
+from livedbg.model import Severity, Task, TaskState, Thread, ThreadState
+
+__all__ = ["rules"]
+
+_PREFIX: Final = "task:rpc/"
+_TORCH: Final = re.compile(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
+_POOL: Final = "pt_thread_pool"
+_LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
+_SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}
+
+
+class _End(NamedTuple):
+    """What holds a request up.
+
+    Attributes:
+        what: goes on from `worker1 carries it out: `.
+        thread: which one it is.
+    """
+
+    what: str
+    state: VerdictState
+    thread: str
+
+
+def _tasks(kind: str, state: RuleInput) -> Iterator[tuple[Task, Thread]]:
+    """The tasks of a kind that run, each with the thread that waits for it."""
+    for task in state.tasks_in(TaskState.RUNNING):
+        if task.id.startswith(_PREFIX) and task.attributes.get("kind") == kind:
+            for waiter in state.graph.waiters_of(task.id):
+                thread = state.snapshot.threads.get(waiter)
+                if thread is not None:
+                    yield task, thread
+
+
+def _servers(task: Task, state: RuleInput) -> list[Thread]:
+    found = (state.snapshot.threads.get(one) for one in task.attributes.get("carried out by", "").split())
+    return [one for one in found if one is not None]
+
+
+def _free(process: str, busy: set[str], state: RuleInput) -> bool:
+    """Whether a worker has a thread of its pool that carries nothing out; also where none is seen."""
+    pool = [one for one in state.snapshot.threads_of(process) if one.name.startswith(_POOL) and not one.exited]
+    return not pool or any(one.id not in busy for one in pool)
+
+
+def _end(task: Task, seen: frozenset[str], state: RuleInput) -> _End:
+    """What holds a request up (Q1)."""
+    asked = task.attributes.get("asked", "")
+    to = task.attributes.get("to", "")
+    process = state.snapshot.processes.get(asked)
+    if process is None:
+        return _End("which worker it asks is not known", VerdictState.UNKNOWN, "")
+    main = main_thread(asked, state)
+    if process.exited:
+        return _End(f"{to} has ended", VerdictState.STALLED, asked)
+    if main is not None and ThreadState.STOPPED in (process.state, main.state):
+        return _End(f"{to} is stopped (SIGCONT lets it go on)", VerdictState.STALLED, asked)
+    busy = set(task.attributes.get("busy", "").split())
+    servers = _servers(task, state)
+    fresh = [one for one in servers if one.id not in seen]
+    if not fresh:
+        if not busy or _free(asked, busy, state):
+            return _End(f"no thread of {to} carries it out", VerdictState.UNKNOWN, asked)
+        circle = seen & busy
+        ends = [
+            _of_server(state.snapshot.threads[one], to, seen, state)
+            for one in busy - seen
+            if one in state.snapshot.threads
+        ]
+        liveliest = max((one.state for one in ends), key=_LIVELINESS.index, default=VerdictState.STALLED)
+        why = "they wait for this one" if circle else "they are held up"
+        return _End(f"no thread of {to} is free, and {why}", liveliest, sorted(busy)[0])
+    ends = [_of_server(one, to, seen, state) for one in fresh]
+    return max(ends, key=lambda one: _LIVELINESS.index(one.state))
+
+
+def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInput) -> _End:
+    """What a thread does that carries a request out."""
+    for task, waiter in _tasks("rpc", state):
+        if waiter.id == thread.id:
+            inner = _end(task, seen | {thread.id}, state)
+            asks = f"{worker} waits{at(thread.id, state)} for {_what(task)}: {inner.what}"
+            return inner._replace(what=asks, thread=inner.thread or thread.id)
+    if thread.state is ThreadState.RUNNING:
+        return _End(f"{worker} computes{at(thread.id, state)}", VerdictState.RUNNING, thread.id)
+    waited = waited_ns(thread, state.snapshot)
+    where = f"{worker} waits in {blocked_in(thread, state)}"
+    if waited is None or waited < state.settings.thread_stall_ns:
+        return _End(where, VerdictState.UNKNOWN, thread.id)
+    where += f" for {duration(waited)}"
+    process = state.snapshot.processes.get(thread.process)
+    family = family_threads(process, state) if process is not None else []
+    if thread.timed:
+        return _End(f"{where}, which ends by itself", VerdictState.UNKNOWN, thread.id)
+    if outside := from_outside(thread, family, state):
+        return _End(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
+    if other := who_may_end({thread.id, *seen}, family, state):
+        return _End(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
+    return _End(where, VerdictState.STALLED, thread.id)
+
+
+def _what(task: Task) -> str:
+    facts = task.attributes
+    return f"{facts.get('function') or 'a request'} of {facts.get('to') or 'a worker that is not known'}"
+
+
+class RpcRequests:
+    """Requests that are not answered."""
+
+    name = "rpc-request"
+    doc = (
+        "A thread has waited for what it has asked another worker of torch.distributed.rpc for (`rpc_sync`, or `wait` "
+        "of a future) for the threshold (10 s) and longer. It is a stall where the threads that carry it out are in "
+        "one wait without a time limit for the threshold that nothing explains, where the worker has ended or is "
+        "stopped, or where workers ask each other in a circle and no thread of their pools is free. Where the function "
+        "computes it is late, and the job runs; else it is `unknown`. Rests on the Python frames of all workers in "
+        "memory: whom `rpc_sync` asks for which function, and what the threads of each worker carry out; which of "
+        "several requests for one function is not known."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a request, but for those of threads that carry one out themselves."""
+        serving = {one for task, _ in _tasks("rpc", state) for one in task.attributes.get("busy", "").split()}
+        found = [
+            (task, thread, waited)
+            for task, thread in _tasks("rpc", state)
+            if (waited := waited_ns(thread, state.snapshot) or 0) >= state.settings.thread_stall_ns
+        ]
+        outer = [one for one in found if one[1].id not in serving] or found[:1]
+        for task, thread, waited in outer:
+            end = _end(task, frozenset({thread.id}), state)
+            facts = task.attributes
+            if "function" not in facts and end.state is VerdictState.STALLED:  # any future of torch
+                may = others_may({thread.process: thread.id}, state)
+                end = end._replace(state=VerdictState.UNKNOWN) if may else end
+            held = state.snapshot.threads.get(end.thread)
+            yield Finding(
+                rule=self.name,
+                severity=_SEVERITY.get(end.state, Severity.WARNING),
+                sentence=(
+                    f"Rank {facts.get('rank', '?')} waits for {_what(task)}{at(thread.id, state)} for "
+                    f"{duration(waited)}: {end.what}."
+                ),
+                entities=tuple(dict.fromkeys(one for one in (end.thread, task.id, thread.id) if one)),
+                evidence=tuple(thread_evidence(one, state) for one in (thread, held) if one is not None),
+                state=end.state,
+                roots=(end.thread or thread.id,),
+                decides=end.state is VerdictState.UNKNOWN,
+            )
+
+
+class RpcShutdown:
+    """Workers in `rpc.shutdown` that wait for one that is held up elsewhere."""
+
+    name = "rpc-shutdown"
+    doc = (
+        "Workers are in `torch.distributed.rpc.shutdown`, which returns once all workers have called it, and one that "
+        "has not is in one wait without a time limit for the threshold (10 s) that nothing explains, has ended or is "
+        "stopped. A worker in `shutdown` serves the others, so of any other state nothing is said. Rests on the "
+        "Python frames of all workers in memory."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a worker that does not come."""
+        inside = list(_tasks("shutdown", state))
+        asking = {thread.process for _, thread in _tasks("rpc", state)}
+        absent: dict[int, str] = {}
+        for task, _ in inside:
+            for number in task.attributes.get("not in it", "").split():
+                absent[int(number)] = task.attributes.get(f"rank {number}", "")
+        for rank, process in absent.items():
+            absence = absence_of(process, state)
+            if process in asking or absence.state is not VerdictState.STALLED or _in_torch(absence.entity, state):
+                continue
+            waiting = sorted({int(task.attributes["rank"]) for task, _ in inside})
+            verb = "waits" if len(waiting) == 1 else "wait"
+            threads = [thread for _, thread in inside]
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR,
+                sentence=(
+                    f"{rank_list(waiting, start=True)} {verb} in rpc.shutdown{at(threads[0].id, state)} for rank "
+                    f"{rank}, which does not call it: {absence.what}."
+                ),
+                entities=(absence.entity, process, *(thread.id for thread in threads)),
+                evidence=tuple(thread_evidence(one, state) for one in threads[:4]),
+                state=VerdictState.STALLED,
+                roots=(absence.entity,),
+            )
+
+
+def _in_torch(entity: str, state: RuleInput) -> bool:
+    """Whether a thread waits inside of torch's C++ code; also where that can't be told."""
+    thread = state.snapshot.threads.get(entity)
+    if thread is None:
+        return False
+    stack = state.snapshot.stacks.get(entity)
+    native = [frame for frame in stack.frames if frame.language != "python"] if stack is not None else []
+    inside = any(_TORCH.search(f"{frame.function} {frame.module or ''}") for frame in native)
+    return inside or (not native and (thread.waits_in or "").startswith("pthread_"))
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (RpcRequests(), RpcShutdown())

@@ -1,0 +1,159 @@
+"""From what is known of compilations to the events of the stream: only what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from livedbg.adapters.pytorch.traces.program import Compilation, Program
+from livedbg.adapters.pytorch.traces.words import (
+    failure_words,
+    frame_words,
+    place_words,
+    recompilation_words,
+)
+from livedbg.analysis.rules.words import duration, many
+from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState, ids
+from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
+
+__all__ = ["BREAK", "FAILED", "LOST_WORKER", "OPEN", "RECOMPILED", "Emission"]
+
+OPEN: Final = "compile-open"
+BREAK: Final = "compile-break"
+RECOMPILED: Final = "compile-again"
+FAILED: Final = "compile-failed"
+LOST_WORKER: Final = "compile-worker-lost"
+
+_TASKS: Final = 1_000  # of one process
+
+
+class Emission:
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, Task | Diagnostic] = {}
+        self._tasks: dict[str, int] = {}
+
+    def events(self, programs: Iterable[Program], sources: Mapping[str, LogSource], stamp: Stamp) -> Iterator[Event]:
+        """What changed in some programs."""
+        for program in programs:
+            said = {id_: source for id_ in program.sources if (source := sources.get(id_)) is not None}
+            tasks = tuple(self._new_tasks(program))
+            if tasks:
+                yield TasksSeen(tasks=tasks, **stamp)
+            for diagnostic in _Speaker(program, said).diagnostics():
+                if self._said.get(diagnostic.id) != diagnostic:
+                    self._said[diagnostic.id] = diagnostic
+                    yield DiagnosticSeen(diagnostic=diagnostic, **stamp)
+
+    def _new_tasks(self, program: Program) -> Iterator[Task]:
+        news, program.news = program.news, {}
+        for key in news:
+            one = program.compilations.get(key)
+            if one is None or not one.begun_wall_ns or not program.trace:
+                continue
+            task = _task(program, one)
+            if task.id not in self._said:
+                if self._tasks.get(program.name, 0) >= _TASKS:
+                    continue
+                self._tasks[program.name] = self._tasks.get(program.name, 0) + 1
+            if self._said.get(task.id) != task:
+                self._said[task.id] = task
+                yield task
+
+
+def _task_id(program: Program, key: str) -> str:
+    return ids.task("torch.compile", program.name, key.replace("/", ".") or "aot")
+
+
+def _task(program: Program, one: Compilation) -> Task:
+    state = TaskState.FAILED if one.error else TaskState.COMPLETED
+    if one.phases:  # whether it goes on, only a process can tell
+        state = TaskState.RUNNING if program.process else TaskState.UNKNOWN
+    attributes = {
+        "phases": " > ".join(phase.name for phase in one.phases),
+        "took": duration(one.took_ns) if one.took_ns else "",
+        "attempt": str(one.attempt or ""),
+        "error": f"{one.error}: {one.reason}" if one.error else "",
+    }
+    return Task(
+        id=_task_id(program, one.key),
+        system="pytorch",
+        name=f"compile {one.key}" if one.key else "compile",
+        kernel=place_words(one.place) or None,
+        state=state,
+        since_wall_ns=one.begun_wall_ns if one.phases else one.begun_wall_ns + one.took_ns,
+        owner=f"process {program.pid}",
+        attributes={name: text for name, text in attributes.items() if text},
+    )
+
+
+class _Speaker:
+    """Puts what is known of one process into words."""
+
+    def __init__(self, program: Program, sources: Mapping[str, LogSource]) -> None:
+        self._program = program
+        self._trace = sources.get(program.trace)
+        self._source = self._trace or next(iter(sources.values()), None)
+
+    def diagnostics(self) -> Iterator[Diagnostic]:
+        """All that is known."""
+        program = self._program
+        if program.trace or program.open is not None or program.finished:
+            yield self._open()
+        for place, broken in program.breaks.items():
+            where = place_words(place._replace(function=broken.function))
+            sentence = f"A graph broke at {where}" + (f": {broken.reason}." if broken.reason else ".")
+            about = {"place": where, "reason": broken.reason, "times": str(len(broken.keys))}
+            yield self._said(BREAK, f"{place.file}:{place.line}", sentence, about, broken.at_wall_ns)
+        for frame, again in program.again.items():
+            sentence = recompilation_words(again, program.place_of(again.key or f"{frame}/0"))
+            about = {"times": str(again.times), "limit": again.setting, "guard": again.guard}
+            yield self._said(RECOMPILED, frame, sentence, about, again.at_wall_ns)
+        for key, failure in program.failures.items():
+            one = Compilation(key, program.place_of(key), error=failure.error, reason=failure.reason)
+            yield self._said(FAILED, key, failure_words(one), {"error": failure.error}, failure.at_wall_ns)
+        for text, wall_ns in program.lost_workers.items():
+            sentence = "The pool of compile workers of Inductor has ended before its work was done."
+            yield self._said(LOST_WORKER, "", sentence, {"text": text}, wall_ns)
+
+    def _open(self) -> Diagnostic:
+        """What is open now; whether it goes on, or the log just ends there, a rule says."""
+        program, one = self._program, self._program.open
+        ended = f"{many(program.finished, 'compilation has', 'compilations have')} ended"
+        sentence, about = f"{ended}, in {duration(program.finished_ns)}.", {"resolved": "yes"}
+        if one is not None:
+            sentence = f"{frame_words(one)} is being compiled."
+            about = {
+                "frame": frame_words(one),
+                "phase": one.phases[-1].name,
+                "phases": " > ".join(phase.name for phase in one.phases),
+                "begun_ns": str(one.begun_wall_ns),
+                "attempt": str(one.attempt or ""),
+                "task": _task_id(program, one.key) if program.trace else "",
+            }
+        about |= {"last_ns": str(program.last_wall_ns), "traced": "yes" if program.trace else ""}
+        return self._said(OPEN, "", sentence, about, one.begun_wall_ns if one is not None else None)
+
+    def _said(self, code: str, key: str, sentence: str, about: Mapping[str, str], at_wall_ns: int | None) -> Diagnostic:
+        program = self._program
+        attributes = {
+            **about,
+            "pid": str(program.pid),
+            "rank": "" if program.rank is None else str(program.rank),
+            "process": program.process,
+            "first_ns": str(program.first_wall_ns or ""),
+            "trace": self._trace.path or "" if self._trace is not None else "",
+        }
+        proof = about.get("guard") or about.get("phases") or about.get("reason") or about.get("text") or sentence
+        name = self._source.name if self._source is not None else "log"
+        return Diagnostic(
+            id="/".join(part for part in ("pytorch", code, program.name, key) if part),
+            system="pytorch",
+            code=code,
+            severity=Severity.INFO,
+            sentence=sentence,
+            attributes={name: text for name, text in attributes.items() if text},
+            evidence=(Evidence(kind="log", source=name, text=proof, at_wall_ns=at_wall_ns),),
+            at_wall_ns=at_wall_ns,
+        )

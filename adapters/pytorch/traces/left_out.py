@@ -1,0 +1,72 @@
+"""Functions that torch.compile leaves uncompiled, with a traceback in its log: no crash, the program goes on.
+
+torch/_dynamo/convert_frame.py logs `WON'T CONVERT function file line N`, `due to:` and a traceback, each line with a
+header of level I (at a limit of recompilations, or a frame that it refuses) or W (`suppress_errors`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from livedbg.adapters.pytorch.traces.program import Place
+from livedbg.adapters.pytorch.traces.words import place_words
+from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, Severity
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["LEFT_OUT", "TRIGGERS", "LeftOut", "explains"]
+
+LEFT_OUT: Final = "compile-left-out"
+TRIGGERS: Final = (b"] WON'T CONVERT ", b"] Traceback (most recent call last):")
+
+_FUNCTION: Final = re.compile(r"WON'T CONVERT (?P<name>\S{1,200}) (?P<file>.{1,1000}) line (?P<line>\d{1,9})")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_LINES: Final = 500  # of tracebacks in a log that are remembered, the newest
+
+
+class LeftOut:
+    """What one log says."""
+
+    def __init__(self) -> None:
+        self._place = Place()
+        self._lines: list[str] = []
+
+    def take(self, header: str, text: str, record: LogRecord) -> Diagnostic | None:
+        """Take a line of torch.
+
+        Args:
+            header: of the line; it begins with the letter of its level.
+            text: what stands behind it.
+            record: of which the line is.
+
+        Returns:
+            What is known now, if the line tells more of it.
+        """
+        function = _FUNCTION.match(text)
+        if function is not None:
+            file = clean_line(function["file"], 400)
+            self._place = Place(clean_line(function["name"], 200), file, int(function["line"]))
+            return None
+        if not text.startswith(_TRACEBACK) or header[0] not in "VIW" or record.line is None:
+            return None
+        self._lines = [*self._lines[-_LINES:], str(record.line + record.text.count("\n"))]
+        where = place_words(self._place) or "a function"
+        return Diagnostic(
+            id=f"pytorch/{LEFT_OUT}/{record.source}",
+            system="pytorch",
+            code=LEFT_OUT,
+            severity=Severity.INFO,
+            sentence=f"torch.compile leaves {where} uncompiled; the program goes on.",
+            attributes={"lines": " ".join(self._lines), "place": where, "pid": str(record.pid or "")},
+            evidence=(
+                Evidence(kind="log", source="log", text="a traceback that torch logged", at_wall_ns=record.wall_ns),
+            ),
+            at_wall_ns=record.wall_ns,
+        )
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception of a log is one that torch.compile logged as it went on."""
+    said = snapshot.diagnostics.get(f"pytorch/{LEFT_OUT}/{hit.source}")
+    return said is not None and str(hit.line) in said.attributes["lines"].split()

@@ -1,0 +1,20 @@
+"""Where torch writes its logs, besides standard error: TORCH_LOGS_OUT (torch/_logging/_internal.py).
+
+The log of TORCH_TRACE is found by the descriptor that the process has open: its name is made up anew for each process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from glob import escape
+from typing import Final
+
+__all__ = ["paths"]
+
+_VARIABLE: Final = "TORCH_LOGS_OUT"
+
+
+def paths(variables: Mapping[str, str], pids: Sequence[int], hosts: Sequence[str]) -> Iterator[str]:
+    """The log of a process as a glob. See `LogPlaces`."""
+    if variables.get(_VARIABLE):
+        yield escape(variables[_VARIABLE])

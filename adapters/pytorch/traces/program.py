@@ -1,0 +1,265 @@
+"""What is known of the compilations of one process, whichever of its logs said it.
+
+Invariants:
+    compile_program.P1. What is kept is bounded, however long a program goes on compiling: of compilations that have
+        ended, places and failures only the first, and the number of all.
+    compile_program.P2. What two logs of one process say of one compilation counts once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+__all__ = ["Again", "Break", "Compilation", "Failure", "Phase", "Place", "Program"]
+
+_KEPT: Final = 1_000  # compilations that have ended, places of breaks, frames that were compiled again
+_FAILURES: Final = 50
+_DEPTH: Final = 64  # phases within each other
+_ZONE_NS: Final = 600_000_000_000  # clocks that differ by more are of two time zones
+
+
+class Place(NamedTuple):
+    """A function of the user's, or a line of it.
+
+    Attributes:
+        function: its name; "" where it is not known.
+        file: as the log has it.
+        line: where the function begins, or the line that is meant; 0 where it is not known.
+    """
+
+    function: str = ""
+    file: str = ""
+    line: int = 0
+
+
+class Phase(NamedTuple):
+    """A phase that has begun and not ended."""
+
+    name: str
+    since_wall_ns: int
+
+
+class Compilation(Struct):
+    """One compilation of one frame.
+
+    Attributes:
+        key: its number as torch writes it, `0/1`: frame 0 for the second time; "" where it has none (AOTInductor).
+        attempt: how often its analysis was started again.
+        phases: those that are open, outermost first.
+        begun_wall_ns: when the outermost of them began.
+        took_ns: how long it took, of one that has ended.
+        error: the type of what it failed with.
+        reason: the message of that.
+    """
+
+    key: str
+    place: Place = Place()
+    attempt: int = 0
+    phases: list[Phase] = field(default_factory=list)
+    begun_wall_ns: int = 0
+    took_ns: int = 0
+    error: str = ""
+    reason: str = ""
+
+
+class Break(Struct):
+    """A place where a graph broke.
+
+    Attributes:
+        reason: why, one line.
+        function: the one of the user's that it broke in; "" where it is not known.
+        keys: compilations in which it broke there.
+    """
+
+    reason: str = ""
+    function: str = ""
+    keys: set[str] = field(default_factory=set)
+    at_wall_ns: int | None = None
+
+
+class Again(Struct):
+    """A frame that was compiled more than once.
+
+    Attributes:
+        times: how often after the first time.
+        key: the newest of these compilations.
+        guard: which guard failed before it, as torch writes it: `0/0: L['n'] == 3`.
+        limit: the limit that was reached; 0 for none.
+        setting: the name of that limit.
+    """
+
+    times: int = 0
+    key: str = ""
+    guard: str = ""
+    limit: int = 0
+    setting: str = ""
+    at_wall_ns: int | None = None
+
+
+class Failure(Struct):
+    """A compilation that failed."""
+
+    error: str
+    reason: str
+    at_wall_ns: int | None = None
+
+
+class Program:
+    """The compilations of one process.
+
+    Args:
+        name: what its entities are called by: its pid, and a number where two have one pid.
+        pid: as the process knows itself.
+        wall_ns: time of the first record.
+
+    Attributes:
+        first_wall_ns: time of the oldest record, on the clock of the process.
+        last_wall_ns: of the newest.
+        trace: id of the LogSource of its trace; "" where there is only text.
+        sources: ids of all logs that speak of it.
+        process: identifier of the process that has the log open, where that is known.
+        rank: its number in its job, as the log has it.
+        finished: compilations that have ended without an error, and the time that they took in all.
+    """
+
+    def __init__(self, name: str, pid: int, wall_ns: int) -> None:
+        self.name = name
+        self.pid = pid
+        self.first_wall_ns = self.last_wall_ns = wall_ns
+        self._ahead_ns = 0
+        self.trace = ""
+        self.sources: dict[str, None] = {}
+        self.process = ""
+        self.rank: int | None = None
+        self.compilations: dict[str, Compilation] = {}
+        self.places: dict[str, Place] = {}
+        self.breaks: dict[Place, Break] = {}
+        self.again: dict[str, Again] = {}
+        self.failures: dict[str, Failure] = {}
+        self.lost_workers: dict[str, int | None] = {}
+        self.finished = self.finished_ns = 0
+        self.news: dict[str, None] = {}
+
+    def seen(self, wall_ns: int) -> None:
+        """A record was written at a time of day, as its header has it."""
+        self.first_wall_ns = min(self.first_wall_ns, wall_ns - self._ahead_ns)
+        self.last_wall_ns = max(self.last_wall_ns, wall_ns - self._ahead_ns)
+
+    def seen_exactly(self, header_wall_ns: int | None, wall_ns: int) -> None:
+        """A record has a time since 1970 too: its header may be of another time zone than this machine's."""
+        ahead = (header_wall_ns or wall_ns) - wall_ns
+        if abs(ahead) > _ZONE_NS:
+            self._ahead_ns, self.first_wall_ns, self.last_wall_ns = ahead, wall_ns, wall_ns
+        self.last_wall_ns = max(self.last_wall_ns, wall_ns)
+
+    def begin_trace(self, source: str) -> None:
+        """There is a trace too, which says more exactly what is open than a text does."""
+        self.trace = source
+        for one in self.compilations.values():
+            one.phases.clear()
+
+    @property
+    def open(self) -> Compilation | None:
+        """The compilation that began last of those that have not ended."""
+        opened = [one for one in self.compilations.values() if one.phases]
+        return max(opened, key=lambda one: one.begun_wall_ns, default=None)
+
+    def compilation(self, key: str) -> Compilation:
+        """The compilation with a number."""
+        known = self.compilations.get(key)
+        if known is None:
+            known = self.compilations[key] = Compilation(key, self.place_of(key))
+            if len(self.compilations) > _KEPT:
+                self._forget()
+        self.news[key] = None
+        return known
+
+    def place_of(self, key: str) -> Place:
+        """The function of a compilation: all compilations of one frame have the same."""
+        return self.places.get(frame_of(key), Place())
+
+    def starts(self, key: str, place: Place, attempt: int = 0) -> None:
+        """A function is being compiled."""
+        one = self.compilation(key)
+        one.attempt = max(one.attempt, attempt)
+        if place.function:
+            one.place = place
+            if len(self.places) < _KEPT:
+                self.places.setdefault(frame_of(key), place)
+
+    def begins(self, key: str, phase: str, wall_ns: int) -> None:
+        """A phase begins."""
+        one = self.compilation(key)
+        if one.phases and one.phases[0].name == phase:
+            one.phases.clear()  # the end of the last one was not written
+        if not one.phases:
+            one.begun_wall_ns = wall_ns
+        if len(one.phases) < _DEPTH:
+            one.phases.append(Phase(phase, wall_ns))
+
+    def ends(self, key: str, phase: str, wall_ns: int) -> None:
+        """A phase ends, and what is within it."""
+        one = self.compilations.get(key)
+        names = [open_.name for open_ in one.phases] if one is not None else []
+        if one is None or phase not in names:
+            return
+        self.news[key] = None
+        del one.phases[len(names) - 1 - names[::-1].index(phase) :]
+        if not one.phases:
+            took = max(0, wall_ns - one.begun_wall_ns)
+            one.took_ns += took
+            self.finished_ns += took
+            self.finished += 0 if one.error else 1
+
+    def fails(self, key: str, error: str, reason: str, wall_ns: int | None) -> None:
+        """A compilation failed."""
+        one = self.compilation(key)
+        one.error, one.reason = error, reason
+        if key in self.failures or len(self.failures) < _FAILURES:
+            self.failures[key] = Failure(error, reason, wall_ns)
+
+    def breaks_at(self, key: str, place: Place, reason: str, wall_ns: int | None) -> None:
+        """A graph breaks."""
+        line = place._replace(function="")
+        if line not in self.breaks and len(self.breaks) < _KEPT:
+            self.breaks[line] = Break()
+        if (known := self.breaks.get(line)) is not None:
+            known.at_wall_ns = wall_ns
+            known.reason = reason or known.reason
+            known.function = place.function or known.function
+            if len(known.keys) < _KEPT:
+                known.keys.add(key)
+
+    def recompiles(self, key: str, guard: str, wall_ns: int | None) -> None:
+        """A guard failed, so a frame is compiled again."""
+        known = self._again(key)
+        number = key.rpartition("/")[2]
+        if known is not None and number.isdecimal() and int(number) >= known.times:
+            known.times, known.key, known.at_wall_ns = int(number), key, wall_ns
+            known.guard = guard or known.guard
+
+    def reaches_limit(self, key: str, setting: str, limit: int) -> None:
+        """A frame was compiled so often that torch gives up."""
+        known = self._again(key)
+        if known is not None:
+            known.setting, known.limit = setting, limit
+
+    def _again(self, key: str) -> Again | None:
+        frame = frame_of(key)
+        if frame not in self.again and len(self.again) < _KEPT:
+            self.again[frame] = Again()
+        return self.again.get(frame)
+
+    def _forget(self) -> None:
+        """Let go of the compilation that ended longest ago."""
+        for key, one in self.compilations.items():
+            if not one.phases and key not in self.news:
+                del self.compilations[key]
+                return
+
+
+def frame_of(key: str) -> str:
+    """The frame of a compilation: `3` of `3/1`, `!0/3` of `!0/3/1`."""
+    return key.rpartition("/")[0]

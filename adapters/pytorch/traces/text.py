@@ -1,0 +1,102 @@
+"""The text of TORCH_LOGS, and what torch.compile says without it: a line each, with the compilation in brackets.
+
+torch/_logging/_internal.py (TorchLogsFormatter), torch/_dynamo/{convert_frame,guards,symbolic_convert}.py and
+torch/_inductor/compile_worker/subproc_pool.py of 2.6 to 2.15; before 2.7 the limit was called
+`cache_size_limit`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from livedbg.adapters.pytorch.traces.breaks import BEGINS, BreakReader
+from livedbg.adapters.pytorch.traces.program import Place, Program
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["TRIGGERS", "Text"]
+
+TRIGGERS: Final = (
+    b" [__graph_breaks] ", b" [__recompiles", b"torch._dynamo hit config.", b"]    function: '", b"]    last reason: ",
+    b"torchdynamo start tracing ", b" run_gc_after_compile: ", b"] SubprocPool unclean exit",
+)  # fmt: skip
+"""What the lines contain that are read."""
+
+_LOST: Final = "SubprocPool unclean exit"  # the pool's process has ended before its program
+
+_PHASE: Final = "entire_frame_compile"
+_LIMIT: Final = 400
+_REASON: Final = 800  # of a guard: it may quote the code and give a hint
+_MESSAGE: Final = re.compile(
+    r"(?:\[(?P<key>!?\d{1,9}(?:/\d{1,9}){0,2})(?:_(?P<attempt>\d{1,9}))?\] )?"
+    r"(?:\[__(?P<artifact>\w{1,60})\] )?(?P<text>.*)"
+)
+_AT: Final = r"(?P<file>.{1,1000}):(?P<line>\d{1,9})"
+_STARTS: Final = re.compile(rf"(?:Step 1: )?torchdynamo start tracing (?P<name>\S{{1,200}}) {_AT}")
+_RECOMPILES: Final = re.compile(rf"Recompiling function (?P<name>\S{{1,200}}) in {_AT}")
+_GUARD: Final = re.compile(r" *- +(?P<text>!?\d{1,9}(?:/\d{1,9}){1,2}: .+)")
+_HIT: Final = re.compile(r"torch\._dynamo hit config\.(?P<setting>\w{1,60}) \((?P<limit>\d{1,9})\)")
+_OF: Final = re.compile(rf" *function: '(?P<name>[^']{{1,200}})' \({_AT}\)")
+_LAST: Final = re.compile(r" *last reason: (?P<text>.+)")
+
+
+class Text:
+    """Reads the lines of one process in one log."""
+
+    def __init__(self) -> None:
+        self._break: tuple[str, BreakReader] | None = None
+        self._again = ""  # the compilation whose guards follow
+
+    def take(self, message: str, wall_ns: int | None, program: Program) -> None:
+        """Take the text of one line behind its header."""
+        match = _MESSAGE.match(message)
+        if match is None:
+            return
+        key, text = match["key"] or "", match["text"]
+        artifact = match["artifact"] or ""
+        if artifact == "graph_breaks":
+            self._of_break(key, text, wall_ns, program)
+        elif artifact.startswith("recompiles"):
+            self._of_recompilation(key, text, wall_ns, program)
+        elif not artifact and key:
+            self._plain(key, int(match["attempt"] or 0), text, wall_ns, program)
+        if text.startswith(_LOST):
+            program.lost_workers.setdefault(text[:_LIMIT], wall_ns)
+
+    def _of_break(self, key: str, text: str, wall_ns: int | None, program: Program) -> None:
+        if BEGINS.match(text):
+            self._break = key, BreakReader(key, wall_ns)
+        if self._break is not None and self._break[0] == key:
+            self._break[1].take(text)
+            self._break[1].tell(program)
+
+    def _of_recompilation(self, key: str, text: str, wall_ns: int | None, program: Program) -> None:
+        function, guard = _RECOMPILES.match(text), _GUARD.match(text)
+        if function is not None:
+            self._again = key
+            program.starts(key, _place(function))
+            program.recompiles(key, "", wall_ns)
+        elif guard is not None and self._again == key:
+            self._again = ""  # the guards of earlier compilations follow
+            program.recompiles(key, clean_line(guard["text"], _REASON), wall_ns)
+
+    def _plain(self, key: str, attempt: int, text: str, wall_ns: int | None, program: Program) -> None:
+        starts, hit = _STARTS.match(text), _HIT.match(text)
+        of, last = _OF.match(text), _LAST.match(text)
+        if starts is not None:
+            program.starts(key, _place(starts), attempt)
+            if not program.trace and wall_ns is not None and not attempt:
+                program.begins(key, _PHASE, wall_ns)
+        elif text.startswith("run_gc_after_compile: ") and not program.trace and wall_ns is not None:
+            program.ends(key, _PHASE, wall_ns)
+        elif hit is not None:
+            program.recompiles(key, "", wall_ns)
+            program.reaches_limit(key, hit["setting"], int(hit["limit"]))
+        elif of is not None:
+            program.starts(key, _place(of))
+        elif last is not None:
+            program.recompiles(key, clean_line(last["text"], _REASON), wall_ns)
+
+
+def _place(match: re.Match[str]) -> Place:
+    return Place(clean_line(match["name"], 200), clean_line(match["file"], _LIMIT), int(match["line"]))

@@ -1,0 +1,67 @@
+"""The app as one step of a guide: what the step found, and the key that asks for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.app.basics import BasicApp
+from livedbg.app.options import NEXT_STEP, AppOptions
+from livedbg.app.overlays import SheetScreen
+from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.sheet import Sheet, SheetLine
+from livedbg.themes import Role
+
+__all__ = ["GuideActions"]
+
+
+class GuideActions(BasicApp):
+    """The part of the app that follows a guide."""
+
+    options: AppOptions
+    context: DrawContext
+
+    def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
+        """Lay a sheet over the screen."""
+        raise NotImplementedError
+
+    def greet(self) -> None:
+        """Say which step this is, and its keys."""
+        guide = self.options.guide
+        if guide is not None:
+            after = "; ^n runs the command again with the next one" if guide.following else ""
+            self.say(f"{guide.title}. ^g shows what was found so far{after}.")
+
+    def show_step(self) -> None:
+        """Show what was read of the step, as soon as it was."""
+        guide = self.options.guide
+        found = guide.found() if guide is not None else None
+        if guide is None or found is None:
+            return
+        if isinstance(self.screen, SheetScreen):
+            self.pop_screen()
+        self.open_sheet(_sheet(guide.title, guide.following, found))
+
+    def action_step_found(self) -> None:
+        """What the step found so far."""
+        if self.options.guide is not None:
+            self.options.guide.look()
+
+    def action_next_step(self) -> None:
+        """End, and ask for the next step."""
+        guide = self.options.guide
+        if guide is None:
+            return
+        if guide.following:
+            self.exit(NEXT_STEP)
+        else:
+            self.say("This is the last step of the guide; q quits.")
+
+
+def _sheet(title: str, following: str, found: Sequence[tuple[str, str]]) -> Sheet:
+    lines = [SheetLine(text, lead=lead, bold=lead == "found") for lead, text in found]
+    key = SheetLine(f"^n runs the command again: {following}" if following else "q quits: this is the last step")
+
+    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+        return title, [*lines, SheetLine(), SheetLine(key.text, Role.HEADING)]
+
+    return sheet

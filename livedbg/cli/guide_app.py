@@ -1,0 +1,125 @@
+"""A guide in the terminal app: each step is the app on a run of CMD, and a key asks for the next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from livedbg.app.options import NEXT_STEP, AppOptions
+from livedbg.cli.guide_steps import Course, StepOrder, found_of, found_so_far, job_for, with_stacks
+from livedbg.cli.job import Job
+from livedbg.session.guide import StepFound
+from livedbg.session.hostinfo import host_name
+from livedbg.session.launch import Launched
+from livedbg.session.live import LiveView
+from livedbg.text.sanitize import clean_line
+from livedbg.text.secrets import mask_command
+
+__all__ = ["in_app"]
+
+_LOOK_S: Final = 0.2
+
+
+def in_app(course: Course, first: int, screen: AppOptions) -> int:
+    """Follow a guide in the terminal app, from a step on.
+
+    Returns:
+        The app's exit code, else that of CMD's last run.
+    """
+    before: tuple[tuple[str, str], ...] = ()
+    for number in range(first, len(course.steps) + 1):
+        order = course.order(number)
+        code, ended, found = _step(course, order, screen, before)
+        for label, sentence in (("step", f"{number}: {order.step.title}"), *found.lines):
+            click.echo(f"{clean_line(label, 20):9}  {clean_line(sentence, 1000)}")
+        if code != NEXT_STEP:
+            return code or ended or 0
+        before = tuple((f"step {number}", sentence) for label, sentence in found.lines if label in ("found", "kernel"))
+    return 0
+
+
+def _step(
+    course: Course, order: StepOrder, screen: AppOptions, before: Sequence[tuple[str, str]]
+) -> tuple[int, int | None, StepFound]:
+    """The app's code, CMD's, and what was found."""
+    from livedbg.app import run
+
+    held: list[str] = []
+    job = job_for(course, order, held.append)
+    child: Launched | None = None
+    try:
+        child = job.start()
+        command = " ".join(mask_command(job.argv) if job.redact else job.argv)
+        view = LiveView(job.request(child), title=f"{host_name()}:{child.pid} {command}")
+        job.arm(view, child)
+        following = _Following(course, order, job, child, view, before)
+        code = run(view, replace(screen, guide=following))
+        ended = child.exit_code
+        child.end()
+        following.stop()
+    finally:
+        if child is not None:
+            child.end()
+    snapshot = view.latest().snapshot
+    return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
+
+
+class _Following:
+    """Reads what a step found when its run has ended, and when it is asked to, on a thread of its own.
+
+    Attributes:
+        final: what was found, once the run has ended.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        order: StepOrder,
+        job: Job,
+        child: Launched,
+        view: LiveView,
+        before: Sequence[tuple[str, str]],
+    ) -> None:
+        steps = course.steps
+        self.title = f"Step {order.number} of {len(steps)}: {order.step.title}"
+        self.following = f"step {order.number + 1}, {steps[order.number].title}" if order.number < len(steps) else ""
+        self.final: StepFound | None = None
+        self._read = (course, order, job, child)
+        self._view = view
+        self._before = before
+        self._asked = threading.Event()
+        self._stopped = threading.Event()
+        self._lines: Sequence[tuple[str, str]] | None = None
+        self._thread = threading.Thread(target=self._follow, name="livedbg-guide", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Read what was found so far."""
+        self._asked.set()
+
+    def found(self) -> Sequence[tuple[str, str]] | None:
+        """What was read, once."""
+        lines, self._lines = self._lines, None
+        return lines
+
+    def stop(self) -> None:
+        """No more is read."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        *_, child = self._read
+        ended = False
+        while not self._stopped.wait(_LOOK_S):
+            if not ended and child.exit_code is not None:
+                ended = True
+                self.final = found_of(*self._read, self._view.latest().snapshot, child.exit_code)
+                self._lines = (*self._before, *self.final.lines)
+            elif self._asked.is_set():
+                self._asked.clear()
+                found = self.final or found_so_far(*self._read, with_stacks(self._view))
+                self._lines = (*self._before, *found.lines)

@@ -1,0 +1,218 @@
+"""One step of a guide: what CMD is launched with, its run, and what was found.
+
+Invariants:
+    guide_steps.G1. A step that needs what nobody found takes its other recipes, or is refused: none runs with a gap.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from livedbg.cli.job import Job, job_of, picked_recipes
+from livedbg.commands.sessions import started
+from livedbg.model import SAMPLED, ThreadState
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import WantStacks
+from livedbg.model.snapshot import Snapshot
+from livedbg.recipes import Ended
+from livedbg.session.guide import GuideStep, StepFound, StepRun
+from livedbg.session.launch import Launched, launch_folder
+from livedbg.session.live import LiveView
+from livedbg.session.systems import Guide
+
+__all__ = ["Course", "Ran", "StepOrder", "found_of", "found_so_far", "job_for", "run_step", "with_stacks"]
+
+_LOOK_S: Final = 0.1
+_STACKS_S: Final = 20.0  # at most, until stacks are taken
+_MOST: Final = 16  # processes whose stacks are taken
+_NEEDED: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class StepOrder:
+    """What a step launches.
+
+    Attributes:
+        recipes: with what earlier steps handed on filled in.
+    """
+
+    number: int
+    step: GuideStep
+    recipes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Course:
+    """A guide that is being followed.
+
+    Attributes:
+        handed: what steps found so far, or the user gave.
+        folder: for the output of its runs; made with the first.
+    """
+
+    guide: Guide
+    argv: tuple[str, ...]
+    handed: dict[str, str] = field(default_factory=dict)
+    redact: bool = True
+    folder: Path | None = None
+
+    def step_folder(self, number: int) -> Path:
+        """A new folder for the output of a step."""
+        self.folder = self.folder or launch_folder()
+        made = self.folder / f"step-{number}"
+        made.mkdir(mode=0o700)
+        return made
+
+    @property
+    def steps(self) -> tuple[GuideStep, ...]:
+        """Its steps."""
+        return tuple(self.guide.steps.value)
+
+    def order(self, number: int) -> StepOrder:
+        """What a step launches now.
+
+        Raises:
+            UsageError: it needs what is not known.
+        """
+        step = self.steps[number - 1]
+        missing = [name for word in step.recipes for name in _NEEDED.findall(word) if not self.handed.get(name)]
+        if missing and not step.without:
+            raise UsageError(
+                f"Step {number} needs {' and '.join(missing)}, which no step found.",
+                f"livedbg {self.guide.name} --step {number} --set {missing[0]}=VALUE -- CMD",
+                "usage",
+            )
+        if missing:
+            return StepOrder(number, step, step.without)
+        filled = tuple(_NEEDED.sub(lambda match: self.handed[match[1]], word) for word in step.recipes)
+        return StepOrder(number, step, filled)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A step that was run.
+
+    Attributes:
+        code: CMD's exit code; None: it did not end.
+    """
+
+    found: StepFound
+    code: int | None
+    folder: Path
+
+
+def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job:
+    """What a step starts.
+
+    Raises:
+        UsageError: a recipe needs what is not here.
+    """
+    picked = picked_recipes(order.recipes)
+    job = job_of(course.argv, (), (), picked, say, course.step_folder(order.number), redact=course.redact)
+    for log in map(Path, job.plan.logs):
+        if log.parent == job.folder:
+            log.touch()  # a log that comes later is no source that fails
+    return job
+
+
+def run_step(course: Course, order: StepOrder, timeout_s: float, say: Callable[[str], None]) -> Ran:
+    """Run a step without a screen.
+
+    Args:
+        course: the guide; it gets what the step hands on.
+        order: what to launch.
+        timeout_s: a run that lasts longer is looked at and killed.
+        say: gets what recipes tell.
+
+    Raises:
+        UsageError: it can't be started.
+    """
+    job = job_for(course, order, say)
+    child: Launched | None = None
+    try:
+        child = job.start()
+        limit_s = time.monotonic() + timeout_s
+        view = LiveView(job.request(child))
+        job.arm(view, child)
+        with started(view):
+            while child.wait(_LOOK_S) is None and time.monotonic() < limit_s:
+                pass
+            code = child.exit_code
+            snapshot = with_stacks(view) if code is None else view.latest().snapshot
+    finally:
+        if child is not None:
+            child.end()
+    return Ran(found_of(course, order, job, child, snapshot, code), code, job.folder)
+
+
+def with_stacks(view: LiveView) -> Snapshot:
+    """The state with stacks taken now: those of blocked threads are taken rarely while nobody asks."""
+    before = view.latest().snapshot
+    asked_ns = before.now().mono_ns
+    living = [process.id for process in before.processes.values() if not process.exited][:_MOST]
+    for process in living:
+        view.send(WantStacks(process=process))
+    limit_s = time.monotonic() + _STACKS_S
+    while time.monotonic() < limit_s and not _taken(view.latest().snapshot, living, asked_ns):
+        time.sleep(_LOOK_S)
+    return view.latest().snapshot
+
+
+def _taken(snapshot: Snapshot, processes: Sequence[str], since_ns: int) -> bool:
+    """Whether all blocked threads of processes have newer native stacks, and none from when they ran."""
+    waiting = [
+        snapshot.stacks.get(thread.id)
+        for thread in snapshot.threads.values()
+        if thread.process in processes and not thread.exited and thread.state is ThreadState.WAITING
+    ]
+    return all(
+        stack is not None
+        and stack.taken_mono_ns >= since_ns
+        and stack.layer != "python"
+        and SAMPLED not in stack.source
+        for stack in waiting
+    )
+
+
+def found_of(
+    course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None
+) -> StepFound:
+    """What a step that has ended found; what it hands on is kept."""
+    found = _read(course, order, job, child, snapshot, code, job.watch.finish(child))
+    course.handed.update(found.hands)
+    return found
+
+
+def found_so_far(course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot) -> StepFound:
+    """What a step found while its run goes on."""
+    return _read(course, order, job, child, snapshot, None, job.watch.so_far(child))
+
+
+def _read(
+    course: Course,
+    order: StepOrder,
+    job: Job,
+    child: Launched,
+    snapshot: Snapshot,
+    code: int | None,
+    ended: Ended,
+) -> StepFound:
+    return course.guide.read.value(
+        StepRun(
+            number=order.number,
+            argv=course.argv,
+            output=(child.stdout, child.stderr),
+            logs=tuple(map(Path, job.plan.logs)),
+            loaded=frozenset(path for process in ended.processes for path in process.loaded),
+            environment={**os.environ, **job.plan.environment},
+            code=code,
+            handed=course.handed,
+            snapshot=snapshot,
+        )
+    )

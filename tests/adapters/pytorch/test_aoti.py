@@ -1,0 +1,296 @@
+"""AOTInductor's guide on what torch 2.13 (CPU) generated and printed: tests/fixtures/pytorch/aoti.
+
+Of the generated files only the lines that are read were kept, at their numbers.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.pytorch.aoti.failures import failures
+from livedbg.adapters.pytorch.aoti.generated import generated
+from livedbg.adapters.pytorch.aoti.printed import open_kernel
+from livedbg.adapters.pytorch.aoti.reading import read
+from livedbg.adapters.pytorch.aoti.settings import unknown_settings
+from livedbg.adapters.pytorch.aoti.sources import in_folder, in_package
+from livedbg.model import Frame, Stack, Thread
+from livedbg.model.snapshot import EMPTY
+from livedbg.recipes import recipes
+from livedbg.session.guide import StepFound, StepRun
+
+CAPTURED = Path(__file__).parents[2] / "fixtures" / "pytorch" / "aoti"
+NAN = CAPTURED / "nan"
+THROW = CAPTURED / "throw"
+
+
+def step(
+    number: int,
+    folder: Path,
+    *,
+    model: Path | None = NAN,
+    out: str = "",
+    err: str = "",
+    code: int | None = 0,
+    loaded: frozenset[str] = frozenset(),
+    threads: dict[str, Stack] | None = None,
+) -> StepFound:
+    """What is found of a run that compiled a model and printed something."""
+    (folder / "stdout.log").write_text(out)
+    (folder / "stderr.log").write_text(err)
+    log = folder / "torch.log"
+    written = f"I1 torch/_inductor/codecache.py:1] [__output_code] Wrapper code written to: {model}/model.wrapper.cpp\n"
+    log.write_text(written if model is not None else "")
+    snapshot = EMPTY
+    if threads is not None:
+        known = {name: Thread(id=name, process="process:box/1", tid=2) for name in threads}
+        snapshot = EMPTY.__class__(threads=known, stacks=threads)  # type: ignore[arg-type]
+    return read(
+        StepRun(
+            number=number,
+            argv=("python", "model.py"),
+            output=(folder / "stdout.log", folder / "stderr.log"),
+            logs=(log,),
+            loaded=loaded,
+            code=code,
+            snapshot=snapshot,
+        )
+    )
+
+
+def said(found: StepFound) -> str:
+    """All that was found, a line each."""
+    return "\n".join(f"{label}: {sentence}" for label, sentence in found.lines)
+
+
+def test_the_calls_of_a_model_with_what_they_read_and_write() -> None:
+    model = in_folder(THROW / "model.wrapper.cpp")
+    assert model is not None
+    calls = [(call.line, call.shown, call.reads, call.writes, call.makers) for call in model.code.calls]
+    assert calls == [
+        (874, "aoti_torch_cpu_addmm_out", ("arg4_1", "a_bias", "a_weight"), ("buf0",), ()),
+        (879, "cpp_fused_mul_relu_throws_0", ("buf1",), ("buf1",), (("buf1", 0),)),
+        (885, "guide::throws", ("buf1",), ("buf3",), (("buf1", 1),)),
+        (898, "aoti_torch_cpu_addmm_out", ("buf3", "b_bias", "b_weight"), ("buf4",), (("buf3", 2),)),
+        (914, "cpp_fused__softmax_add_tanh_1", ("buf5",), ("buf5", "buf6", "buf8", "buf9"), (("buf5", 3),)),
+    ]
+    assert model.code.inputs == {0: "arg4_1"}
+    assert model.code.expected == {0: "float32 [4, 32]"}
+    assert model.code.constants["a_weight"] == "a.weight"
+
+
+@pytest.mark.invariant("aoti_generated.G1", "aoti_generated.G2")
+def test_a_moved_or_viewed_buffer_keeps_its_maker_and_lines_between_are_no_calls() -> None:
+    code = generated(
+        "x.wrapper.cpp",
+        "void AOTInductorModel::run_impl(\n"
+        "    cpp_fused_0((float*)(buf0.data_ptr()));\n"
+        "    auto buf1 = std::move(buf0);  // reuse\n"
+        "    auto buf2 = wrap_with_raii_handle_if_needed(reinterpret_tensor_wrapper(buf1, 1, a, b, 0L));\n"
+        "    cpp_fused_1((const float*)(buf2.data_ptr()), (float*)(buf3.data_ptr()));\n"
+        "} // AOTInductorModel::run_impl\n"
+        "    cpp_fused_2((float*)(buf9.data_ptr()));\n",
+    )
+    assert [call.makers for call in code.calls] == [(), (("buf2", 0),)]
+    assert [code.at_line(line) is not None for line in range(1, 8)] == [False, True, False, False, True, False, False]
+
+
+LAUNCH = """
+template <typename in_ptr0_type_, typename out_ptr0_type_, typename kernels_type_>
+static __attribute__((noinline)) void call_triton_poi_fused_0(
+    const {first}_type_& {first},
+    const {second}_type_& {second},
+    int64_t xnumel,
+    cudaStream_t stream_,
+    const std::optional<std::string>& cubin_dir_ = std::nullopt
+){{
+    f({first});
+}}
+void AOTInductorModel::run_impl(
+    auto arg0_1 = std::move(inputs[0]);
+    call_triton_poi_fused_0(arg0_1, buf0, 10L, stream);
+    call_triton_poi_fused_0(buf0, buf1, 10L, stream);
+"""
+"""As torch/_inductor/codegen/cpp_wrapper_gpu.py writes it; not made on a GPU."""
+
+
+@pytest.mark.parametrize(("first", "second"), [("in_ptr0", "out_ptr0"), ("x_ptr", "y_ptr")])
+def test_a_triton_kernel_reads_and_writes_what_its_parameters_say(first: str, second: str) -> None:
+    code = generated("x.wrapper.cpp", LAUNCH.format(first=first, second=second))
+    own = first != "in_ptr0"
+    assert [(call.kernel, call.reads, call.writes, call.makers) for call in code.calls] == [
+        ("triton_poi_fused_0", ("arg0_1",), ("buf0",), ()),
+        ("triton_poi_fused_0", ("buf0",), ("buf0", "buf1") if own else ("buf1",), (("buf0", 0),)),
+    ]
+
+
+@pytest.mark.parametrize("nodes", [b"", b"{", b"[]", b'{"nodes": [{"node": 1}]}', b"[" * 100_000])
+def test_a_damaged_list_of_custom_operators_is_none(nodes: bytes) -> None:
+    code = generated("x", (THROW / "model.wrapper.cpp").read_text(), nodes)
+    assert (code.calls[2].operator, code.calls[2].reads) == ("a custom operator", ("buf1",))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "RuntimeError: input_handles[0]: unmatched dim value at 1, expected: 8, but got: 9",
+            "Input 0 (counted from 0): dimension 1 is 9, and the model was compiled for 8.",
+        ),
+        (
+            "Error: input_handles[2]: unmatched dtype, expected: 6(at::kFloat), but got: 7",
+            "Input 2 (counted from 0) has type float64, and the model was compiled for float32.",
+        ),
+        (
+            "Error: input_handles[0]: unmatched device type, expected: 11(cuda), but got: 0",
+            "Input 0 (counted from 0) is on cpu, and the model was compiled for cuda.",
+        ),
+        (
+            "Error: input_handles[0]: dim value is too large at 0, expected to be <= 16, but got: 20",
+            "Input 0 (counted from 0): dimension 0 is 20, and the model was compiled for <= 16 in it.",
+        ),
+        (
+            "Error: input_handles[0]: dim value is too small at 0, expected it to be >= 2, but got: 1",
+            "Input 0 (counted from 0): dimension 0 is 1, and the model was compiled for >= 2 in it.",
+        ),
+        ("RuntimeError: At least one NaN in arg4_1", "There is NaN in arg4_1."),
+    ],
+)
+def test_checks_that_failed_in_words(text: str, words: str) -> None:
+    assert [failure.sentence for failure in failures([text, text])] == [words]
+
+
+def test_a_wrong_input_is_the_cause_and_says_what_the_model_expects(tmp_path: Path) -> None:
+    text = "Error: input_handles[0]: unmatched dim value at 0, expected: 4, but got: 5\n"
+    found = step(1, tmp_path, err=text, code=1)
+    assert found.cause and not found.wrong_value
+    assert "dimension 0 is 5, and the model was compiled for 4. It expects float32 [4, 32] there" in said(found)
+
+
+@pytest.mark.invariant("aoti_reading.W1")
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (NAN, "the generated code has no such check: compile the model again"),
+        (None, "no generated code was found, so that it is not known whether it acted"),
+    ],
+)
+def test_a_check_that_did_not_act_is_said_with_its_moment(model: Path | None, told: str, tmp_path: Path) -> None:
+    found = step(1, tmp_path, model=model)
+    assert "AOTI_RUNTIME_CHECK_INPUTS acts at run time" in said(found)
+    assert "TORCHINDUCTOR_NAN_ASSERTS acts at compile time" in said(found) and told in said(found)
+    assert "No check failed." in said(found) and not found.cause
+
+
+def test_an_exception_in_a_call_is_shown_with_its_kernel(tmp_path: Path) -> None:
+    found = step(1, tmp_path, model=THROW, err=(THROW / "stderr.txt").read_text(), code=1)
+    assert "guide::throws (call 3 of 5, model.wrapper.cpp:885) failed: table of rows is empty" in said(found)
+    assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}, "what it reads; it prints nothing itself"
+
+
+def test_the_kernel_that_did_not_return_is_handed_on_with_those_that_made_what_it_reads(tmp_path: Path) -> None:
+    names = (NAN / "names.txt").read_text().partition("[ after_launch: cpp_fused_log")[0]
+    found = step(2, tmp_path, out=names, code=139)
+    assert "Launched last and not returned: cpp_fused_log_mul_relu_sub_0 (call 2 of 4" in said(found)
+    assert "It died of signal 11" in said(found)
+    assert found.hands == {"kernel": "cpp_fused_log_mul_relu_sub_0,aoti_torch_cpu_addmm_out"}
+    assert open_kernel(names.splitlines()) == ("cpp_fused_log_mul_relu_sub_0", 2, 1)
+
+
+def test_a_custom_operator_prints_nothing_and_is_named_as_the_next_in_the_code(tmp_path: Path) -> None:
+    found = step(2, tmp_path, model=THROW, out=(THROW / "names.txt").read_text(), code=134)
+    assert "Next in the code: guide::throws (call 3 of 5" in said(found)
+
+
+def test_an_operator_that_does_not_return_is_named_by_the_stack(tmp_path: Path) -> None:
+    frames = (
+        Frame("wait_for_peer_flag", file="/opt/job/ops.cpp", line=8),
+        Frame("torch::aot_inductor::AOTInductorModel::run_impl", file="/opt/cache/model.wrapper.cpp", line=885),
+        Frame("AOTInductorModelContainerRun", file="/opt/cache/model.wrapper.cpp", line=173),
+    )
+    stack = Stack(thread="thread:box/2", frames=frames, taken_mono_ns=0, source="no stop")
+    names = (THROW / "names.txt").read_text()
+    found = step(2, tmp_path, model=THROW, out=names, code=None, threads={"thread:box/2": stack})
+    assert "It has not ended: a thread is in guide::throws (call 3 of 5, model.wrapper.cpp:885)" in said(found)
+    assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}
+
+
+def test_the_kernel_that_made_a_nan_with_its_sources(tmp_path: Path) -> None:
+    found = step(3, tmp_path, out=(NAN / "values.txt").read_text())
+    assert found.wrong_value and found.cause
+    text = said(found)
+    assert "found: cpp_fused_log_mul_relu_sub_0 (call 2) made NaN: what it reads has none." in text
+    assert "model: /opt/job/model.py:19: h = torch.log(h - 1)" in text
+    assert f"source: {NAN / 'model.kernel.cpp'}:4 (C++)" in text
+
+
+@pytest.mark.invariant("aoti_printed.V1")
+def test_uninitialised_memory_before_a_launch_is_no_nan(tmp_path: Path) -> None:
+    kernel = "aoti_torch_cpu_addmm_out"
+    text = block("before", kernel, "buf0", "-nan") + block("before", kernel, "arg4_1", "1")
+    found = step(3, tmp_path, out=text + block("after", kernel, "buf0", "1"))
+    assert not found.wrong_value
+    assert "No printed value is NaN or infinity." in said(found)
+
+
+def block(when: str, kernel: str, argument: str, mean: str) -> str:
+    """One printed value."""
+    return f"[  {when}_launch - {kernel} - {argument}  ]:\nDtype: float32\nMean value: {mean}\nSize: [4]\n\n"
+
+
+@pytest.mark.invariant("aoti_reading.W2")
+def test_a_kernel_that_got_a_nan_did_not_make_it(tmp_path: Path) -> None:
+    kernel = "cpp_fused__softmax_add_tanh_1"
+    got = block("before", kernel, "buf3", "nan") + block("after", kernel, "buf3", "nan")
+    found = step(3, tmp_path, out=got)
+    assert "gets NaN in buf3, which aoti_torch_cpu_addmm_out (call 3) made." in said(found)
+    assert found.hands == {"kernel": "aoti_torch_cpu_addmm_out"} and not found.cause
+    unseen = block("after", kernel, "buf3", "inf")
+    assert "It also reads buf3, which was not printed" in said(step(3, tmp_path, out=unseen))
+
+
+def test_a_nan_that_the_model_gets(tmp_path: Path) -> None:
+    text = "[  aoti_model_inputs - arg4_1  ]:\nMean value: nan\n"
+    assert "The model gets NaN: its input arg4_1." in said(step(3, tmp_path, out=text))
+
+
+@pytest.mark.invariant("aoti_settings.N1")
+def test_names_that_the_installed_torch_does_not_know(tmp_path: Path) -> None:
+    lib = tmp_path / "torch" / "lib" / "libtorch_cpu.so"
+    asked = {"AOT_INDUCTOR_COMPILE_WRAPPER_WITH_O0": "1", "TORCHINDUCTOR_NAN_ASSERTS": "1", "HOME": "/"}
+    assert list(unknown_settings(asked, [str(lib)])) == []
+    (tmp_path / "torch" / "_inductor").mkdir(parents=True)
+    config = tmp_path / "torch" / "_inductor" / "config.py"
+    config.write_text('nan_asserts = os.environ.get("TORCHINDUCTOR_NAN_ASSERTS") == "1"\n')
+    (tmp_path / "torch" / "version.py").write_text("__version__ = '2.13.0+cpu'\n")
+    assert list(unknown_settings(asked, [str(lib)])) == [
+        "AOT_INDUCTOR_COMPILE_WRAPPER_WITH_O0 is not known to torch 2.13.0+cpu, and does nothing. "
+        "Instead: AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL=O0."
+    ]
+
+
+@pytest.mark.torch
+def test_the_settings_of_the_guide_are_known_to_the_installed_torch() -> None:
+    known, _ = recipes()
+    names = {name: "1" for key, recipe in known.items() if key.startswith("aoti-") for name in recipe.environment}
+    found = find_spec("torch")  # to import it takes seconds
+    assert found is not None and found.origin is not None
+    library = Path(found.origin).parent / "lib" / "libtorch_cpu.so"
+    assert list(unknown_settings(names, [str(library)])) == []
+
+
+@pytest.mark.invariant("aoti_sources.F1")
+def test_a_package_is_read_where_it_lies(tmp_path: Path) -> None:
+    package = tmp_path / "model.pt2"
+    with zipfile.ZipFile(package, "w") as archive:
+        for file in THROW.iterdir():
+            archive.write(file, f"model/data/aotinductor/model/{file.name}")
+        archive.writestr("../../evil.wrapper.cpp", "")
+    found = [model.code for model in in_package(package)]
+    assert [len(code.calls) for code in found] == [5, 0]
+    assert list(tmp_path.iterdir()) == [package]
+    package.write_bytes(package.read_bytes()[:2000])
+    assert list(in_package(package)) == []

@@ -1,0 +1,82 @@
+"""A guide's command, on a program that says which settings it got."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from livedbg.cli.guide_steps import Course
+from livedbg.model.errors import UsageError
+from livedbg.session.guide import GuideStep, StepFound
+from livedbg.session.systems import Guide, Lazy
+from tests.cli.conftest import livedbg
+
+MODEL = """
+import os
+level = os.environ.get("AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER")
+if level == "3":
+    print("[ before_launch: cpp_fused_0 ]\\n[ after_launch: cpp_fused_0 ]\\n[ before_launch: cpp_fused_1 ]")
+    raise SystemExit(9)
+if level == "2":
+    print(f"[  after_launch - {os.environ['AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT']} - buf1  ]:")
+    print("Dtype: float32\\nMean value: nan\\nSize: [4]")
+"""
+
+
+class GuideOfWords(Lazy[tuple[GuideStep, ...]]):
+    """Steps that are there already."""
+
+    def __init__(self, *steps: GuideStep) -> None:
+        super().__init__("nowhere:STEPS")
+        self.__dict__["value"] = steps
+
+
+def course(*steps: GuideStep, handed: dict[str, str] | None = None) -> Course:
+    """A course of a guide that reads nothing."""
+    nothing: Lazy[object] = Lazy("nowhere:read")
+    nothing.__dict__["value"] = lambda run: StepFound()
+    guide = Guide(name="toy", summary="", about="", steps=GuideOfWords(*steps), read=nothing, example=())  # type: ignore[arg-type]
+    return Course(guide, ("true",), handed or {})
+
+
+@pytest.mark.invariant("guide_steps.G1")
+def test_a_step_takes_what_earlier_ones_found_or_its_other_recipes_or_is_refused() -> None:
+    with_other = GuideStep(title="", recipes=("one={kernel}",), without=("all",))
+    without = GuideStep(title="", recipes=("one={kernel}",))
+    assert course(with_other, handed={"kernel": "k"}).order(1).recipes == ("one=k",)
+    assert course(with_other).order(1).recipes == ("all",)
+    with pytest.raises(UsageError, match="Step 1 needs kernel"):
+        course(without).order(1)
+
+
+def test_the_steps_follow_each_other_and_hand_on_what_they_found(tmp_path: Path) -> None:
+    program = tmp_path / "model.py"
+    program.write_text(MODEL)
+    said = livedbg("aoti", "--timeout", "200", "--", sys.executable, program, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert said.code == 12, said
+    assert "Launched last and not returned: cpp_fused_1." in said.out
+    assert "recipes    aoti-values=cpp_fused_1" in said.out
+    assert "After cpp_fused_1 there is NaN in buf1. Its code was not found" in said.out
+
+
+def test_one_step_and_what_the_next_one_needs(tmp_path: Path) -> None:
+    program = tmp_path / "model.py"
+    program.write_text(MODEL)
+    said = livedbg("aoti", "--step", "2", "--", sys.executable, program, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert said.code == 11
+    assert "Step 2 of 3" in said.out and "Step 3 of 3" not in said.out
+    assert "Next: livedbg aoti --step 3 --set kernel=cpp_fused_1 -- CMD" in said.out
+
+
+def test_a_run_that_does_not_end_is_looked_at_and_killed(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    said = livedbg("aoti", "--step", "1", "--timeout", "0.5", "--", "sleep", "1000", env=env)
+    assert said.code == 10
+    assert "It has not ended, and no thread was seen in a call of a model." in said.out
+
+
+@pytest.mark.parametrize("words", [("--set", "x", "--", "true"), ("--step", "4", "--", "true"), ("--",)])
+def test_wrong_usage(words: tuple[str, ...]) -> None:
+    assert livedbg("aoti", *words).code == 2
