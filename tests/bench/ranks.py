@@ -88,8 +88,8 @@ def _training(folder: Path) -> Iterator[_Training]:
     file = folder / "steps"
     file.write_bytes(bytes(8 * _RANKS))
     argv = [sys.executable, str(TARGETS / "torch_training.py"), str(file)]
-    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, process_group=0, **quiet) as child:
+    none = subprocess.DEVNULL
+    with subprocess.Popen(argv, stdin=none, stdout=subprocess.PIPE, stderr=none, text=True, process_group=0) as child:
         try:
             assert child.stdout is not None and child.stdout.readline().startswith("READY")
             job = _Training(child.pid, file)
