@@ -120,7 +120,7 @@ class ProcessWatch:
             if stat.start_ticks != self.start_ticks:
                 return self._end(None)
             samples, changed = self._reader.sample()
-            if stat.state is ThreadState.ZOMBIE and len(samples) <= 1:
+            if stat.state is ThreadState.ZOMBIE and procfs.all_ended(self.pid):
                 return self._end(stat)
             events = self._read_identity(stat)
             waits = self._read_waits(samples)
@@ -163,12 +163,11 @@ class ProcessWatch:
         """
         try:
             stat = procfs.read_stat(self.pid)
-            threads = procfs.thread_ids(self.pid)
         except OSError:
             return self._end(None)
         if stat.start_ticks != self.start_ticks:
             return self._end(None)
-        if stat.state is ThreadState.ZOMBIE and len(threads) <= 1:
+        if stat.state is ThreadState.ZOMBIE and procfs.all_ended(self.pid):
             return self._end(stat)
         self.changed = True
         return self._process_events(stat, [])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.linux.lines import lines
-from livedbg.linux.procfs import process_exists, read_file, read_stat, status_fields, thread_ids
+from livedbg.linux.procfs import all_ended, process_exists, read_file, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.text.sanitize import clean_line
 
@@ -96,7 +96,7 @@ def unsuitable(pid: int) -> Problem | None:
             f"{pid} ({clean_line(stat.name)}) is a kernel thread: it has no user space.",
             "name a user process; livedbg ps   lists them",
         )
-    if stat.state in (ThreadState.ZOMBIE, ThreadState.DEAD) and _all_ended(pid):
+    if stat.state in (ThreadState.ZOMBIE, ThreadState.DEAD) and all_ended(pid):
         return Problem(
             "zombie",
             f"Process {pid} ({clean_line(stat.name)}) has ended; it is a zombie: its parent {stat.ppid} "
@@ -112,14 +112,6 @@ def _hidden(pid: int) -> Problem:
         f"Process {pid} exists, but /proc is mounted with hidepid and hides it from {user_name(os.geteuid())}.",
         f"sudo livedbg attach {pid}   or remount: sudo mount -o remount,hidepid=0 /proc",
     )
-
-
-def _all_ended(pid: int) -> bool:
-    """Whether no thread but a dead leader is left (a leader that called pthread_exit shows Z too)."""
-    try:
-        return thread_ids(pid) in ([], [pid])
-    except OSError:
-        return True
 
 
 def access_problem(pid: int) -> Problem | None:

@@ -20,6 +20,7 @@ __all__ = [
     "SchedStat",
     "Stat",
     "SyscallSeen",
+    "all_ended",
     "blocked_syscall",
     "calls_and_waits",
     "child_pids",
@@ -52,6 +53,8 @@ _STATES: Final = {
     "X": ThreadState.DEAD,
     "x": ThreadState.DEAD,
 }
+
+_OVER: Final = (ThreadState.ZOMBIE, ThreadState.DEAD)
 
 
 class Running(NamedTuple):
@@ -183,6 +186,18 @@ def _parent_of(pid: int) -> int | None:
         return None
 
 
+def all_ended(pid: int) -> bool:
+    """Whether no thread of a process goes on: also where some are still there as zombies, because who traces them
+    has not collected their ends (ptrace(2)); and True when it is gone.
+
+    A leader that called pthread_exit is a zombie too, while others go on.
+    """
+    try:
+        return all(read_stat(pid, tid).state in _OVER for tid in thread_ids(pid))
+    except OSError:
+        return not process_exists(pid)  # else one of them ended in between
+
+
 def living_task(pid: int) -> int:
     """The task by which memory, files and mappings of a process are seen: `pid` itself, or one of its
     threads where the first one has ended (pthread_exit in main) and the others go on.
@@ -193,7 +208,7 @@ def living_task(pid: int) -> int:
     try:
         if read_stat(pid).state is ThreadState.ZOMBIE:
             for tid in sorted(thread_ids(pid)):
-                if tid != pid and read_stat(pid, tid).state not in (ThreadState.ZOMBIE, ThreadState.DEAD):
+                if tid != pid and read_stat(pid, tid).state not in _OVER:
                     return tid
     except (OSError, ValueError, IndexError):
         pass  # gone: then `pid` gives the error

@@ -1,5 +1,6 @@
 // Traces all threads of a process, as strace does, and lets each go on at every stop.
 //   tracer PID
+//   tracer PID idle    never asks what became of them, so that their ends are not collected
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 int main(int argc, char **argv) {
     char path[64];
@@ -23,6 +25,8 @@ int main(int argc, char **argv) {
     closedir(tasks);
     printf("READY\n");
     fflush(stdout);
+    while (argc > 2)
+        pause();
     for (;;) {
         int status;
         pid_t tid = waitpid(-1, &status, __WALL);

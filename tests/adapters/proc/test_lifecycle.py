@@ -17,7 +17,8 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadReader
 from livedbg.adapters.proc.watch import ProcessWatch
-from livedbg.linux.procfs import read_stat, status_fields, thread_ids
+from livedbg.linux.access import unsuitable
+from livedbg.linux.procfs import all_ended, read_stat, status_fields, thread_ids
 from livedbg.model import EdgeKind, SourceHealth, ThreadState
 from livedbg.model.events import EdgesReplaced, Event, Looked, ProcessExited, Stamper, ThreadsSeen
 from livedbg.model.snapshot import Snapshot
@@ -115,6 +116,24 @@ async def test_the_session_ends_with_its_target_and_says_so(waits: Path, spawn: 
     (status,) = watched.snapshot.statuses.values()
     assert (status.health, status.code) == (SourceHealth.ENDED, "")
     assert watched.snapshot.processes[f"process:{HOST}/{target.pid}"].exit_status == 7  # still a zombie of ours
+
+
+async def test_a_killed_process_has_ended_though_its_tracer_does_not_collect_its_threads(
+    waits: Path, spawn: Callable[..., Any], build_target: Callable[..., Path]
+) -> None:
+    target = spawn([waits, "orders"])
+    tid = int(await asyncio.to_thread(order, target, b"t"))
+    spawn([build_target("tracer"), str(target.pid), "idle"])
+    assert unsuitable(target.pid) is None and not all_ended(target.pid)
+    async with watching(TargetProcess(target.pid)) as watched:
+        await watched.until(lambda s: len(s.threads) > 1)
+        target.process.kill()
+        await watched.until(lambda s: any(process.exited for process in s.processes.values()))
+    assert tid in thread_ids(target.pid) and all_ended(target.pid)
+    (process,) = watched.snapshot.processes.values()
+    assert process.exit_status == -signal.SIGKILL
+    problem = unsuitable(target.pid)
+    assert problem is not None and problem.code == "zombie"
 
 
 @pytest.mark.invariant("watch.W3")
