@@ -60,6 +60,7 @@ def _insert_cat(descriptors: list[int]) -> None:
     for fd in descriptors:
         os.dup2(cat.stdin.fileno(), fd, inheritable=os.get_inheritable(fd))
     cat.stdin.close()
+    pipe = os.fstat(descriptors[0])
     runner = os.getpid()
 
     def finish() -> None:
@@ -68,9 +69,11 @@ def _insert_cat(descriptors: list[int]) -> None:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        for fd in (1, 2):
-            if fd in descriptors:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for entry in Path("/proc/self/fd").iterdir():  # pytest's copies come and go, and 1 and 2 are theirs again
+            with contextlib.suppress(OSError):  # the descriptor of this very listing
+                if os.path.samestat(os.fstat(int(entry.name)), pipe):
+                    os.dup2(nowhere, int(entry.name))
         with contextlib.suppress(subprocess.TimeoutExpired):  # something that was left running still holds the pipe
             cat.wait(_LAST_LINES_S)
 

@@ -15,7 +15,12 @@ from tests.conftest import start
 
 ROOT = Path(__file__).parents[1]
 
-CONFTEST = "from tests.runner_output import write_through_pipe\n\nwrite_through_pipe()\n"
+CONFTEST = """
+from tests import runner_output
+
+runner_output._LAST_LINES_S = 3600.0  # the test fails if the pipe is still held
+runner_output.write_through_pipe()
+"""
 SHOWS = """
 import os
 
