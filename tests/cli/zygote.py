@@ -25,16 +25,20 @@ from typing import Any
 
 import click
 
+from livedbg.analysis import engine
+from livedbg.analysis.rules.base import Settings
 from livedbg.cli import main
 from livedbg.cli.group import livedbg
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules
 from tests.touch.patience import LIMITS, LONG_S
 
-__all__ = ["Livedbg", "patient", "run_livedbg"]
+__all__ = ["Livedbg", "patient", "run_livedbg", "stalls_after"]
 
 _LONGEST = 1 << 20
 _ROOT = Path(__file__).parents[2]
+_STALL_S = "TESTS_STALL_S"
+"""In the environment of a command: after how many seconds a wait is a stall."""
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC_", "MALLOC_", "OPENBLAS_", "OMP_", "TZ")
 
 
@@ -89,6 +93,7 @@ class Livedbg(subprocess.Popen[Any]):
         assert not pass_fds and (gid, gids, uid, umask, group) == (None, None, None, -1, -1)
         env = {os.fsdecode(key): os.fsdecode(value) for key, value in (os.environ if env is None else env).items()}
         if preexec_fn is not None or _read_at_start(env) != _zygote().read_at_start:
+            assert _STALL_S not in env, "only the zygote knows it"
             super()._execute_child([sys.executable, "-m", "livedbg", *words], *rest)  # type: ignore[misc]
             return
         stdin, _, _, stdout, _, stderr = files
@@ -140,6 +145,11 @@ class Livedbg(subprocess.Popen[Any]):
                 self._status, self.returncode = None, int(answer)
                 status.close()
         return self.returncode
+
+
+def stalls_after(seconds: float, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a command for which a wait is a stall after other than the 10 s that users wait for that."""
+    return {**(os.environ if env is None else env), _STALL_S: str(seconds)}
 
 
 def run_livedbg(words: Sequence[object], timeout_s: float = 200, **options: Any) -> subprocess.CompletedProcess[Any]:
@@ -227,6 +237,10 @@ def _command(request: dict[str, Any], files: Sequence[int]) -> int:
         os.close(file)
     os.environ.clear()
     os.environ.update(request["env"])
+    stall_s = os.environ.pop(_STALL_S, None)
+    if stall_s is not None:
+        settings = functools.partial(Settings, thread_stall_s=float(stall_s), task_stall_s=float(stall_s))
+        engine.Settings = settings
     os.chdir(request["cwd"])
     if request["new_session"]:
         os.setsid()

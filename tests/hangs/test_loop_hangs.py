@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.zygote import run_livedbg
+from tests.cli.zygote import run_livedbg, stalls_after
 from tests.conftest import TARGETS, Target
 from tests.cpython.interpreters import gevent_environment, gevent_interpreters, interpreters, label
 
@@ -21,18 +21,18 @@ TRIO = TARGETS / "py_trio.py"
 KNOWN = interpreters("3.12", "3.13")
 
 
-def report_when(target: Target, state: str) -> dict[str, Any]:
+def report_when(target: Target, state: str, stall_s: float = 3.0) -> dict[str, Any]:
     """The first report of a program with that verdict: it may take a moment to be stuck for long enough."""
     end = time.monotonic() + 150
     while True:
-        done = run_livedbg(["report", target.pid, "--json", "--timeout", "90"], 150)
+        done = run_livedbg(["report", target.pid, "--json", "--timeout", "90"], 150, env=stalls_after(stall_s))
         assert done.stdout, done.stderr.decode()
         said: dict[str, Any] = json.loads(done.stdout)
         if said["verdict"]["state"] == state:
             assert done.returncode == 10 and said["intrusions"]["stops"] == 0
             return said
         assert time.monotonic() < end, said["verdict"]
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def line_of(words: str, program: Path = PROGRAM) -> int:
@@ -53,7 +53,7 @@ def test_crossed_asyncio_locks(python: str, spawn: Callable[..., Target]) -> Non
 
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None:
-    said = report_when(spawn([python, str(PROGRAM), "blocked"]), "stalled")
+    said = report_when(spawn([python, str(PROGRAM), "blocked"]), "stalled", 10.0 if python == sys.executable else 3.0)
     where = f"is blocked in Event.wait in call_that_blocks (py_asyncio.py:{line_of('# blocks the loop')})"
     assert where in said["verdict"]["sentence"]
     assert "4 tasks wait, 3 ready." in said["verdict"]["sentence"]

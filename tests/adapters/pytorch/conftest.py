@@ -16,12 +16,15 @@ from typing import Any
 
 import pytest
 
-from tests.cli.zygote import run_livedbg
+from tests.cli.zygote import run_livedbg, stalls_after
 from tests.conftest import TARGETS, Target, start
 
 PROGRAM = TARGETS / "torch_jobs.py"
 
 Job = Callable[..., int]
+
+STALL_S = 3.0
+"""After how many seconds the wait of a job that hangs is a stall: the 10 s that users wait are those of `report_when`."""
 
 
 @pytest.fixture(scope="session")
@@ -53,19 +56,23 @@ def job(torch_jobs: Target) -> Iterator[Job]:
 
 
 def report_when(
-    pid: int, true: Callable[[dict[str, Any]], object], *options: str, deadline_s: float = 150.0
+    pid: int,
+    true: Callable[[dict[str, Any]], object],
+    *options: str,
+    deadline_s: float = 150.0,
+    env: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """The first report of a job of which something is true: it takes a moment until it hangs, and for long enough."""
     end = time.monotonic() + deadline_s
     while True:
-        done = run_livedbg(["report", pid, "--json", "--timeout", "90", *options], 150)
+        done = run_livedbg(["report", pid, "--json", "--timeout", "90", *options], 150, env=env)
         assert done.stdout, done.stderr.decode()
         said: dict[str, Any] = json.loads(done.stdout)
         if true(said):
             assert said["intrusions"]["stops"] == 0
             return said | {"exit": done.returncode}
         assert time.monotonic() < end, said["verdict"]
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def sentence(said: dict[str, Any]) -> str:
@@ -74,12 +81,12 @@ def sentence(said: dict[str, Any]) -> str:
 
 
 def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
-    """The report of a job that hangs, once its verdict has these words and is this one: a wait of 9.9 s is none yet."""
+    """The report of a job that hangs, once its verdict has these words and is this one: a wait of 2.9 s is none yet."""
 
     def meant(one: dict[str, Any]) -> bool:
         return one["verdict"]["state"] == state and all(word in one["verdict"]["sentence"] for word in words)
 
-    said = report_when(pid, meant)
+    said = report_when(pid, meant, env=stalls_after(STALL_S))
     assert said["exit"] == (10 if state == "stalled" else 5), said["verdict"]
     return said
 
