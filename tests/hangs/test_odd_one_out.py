@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.zygote import Livedbg
+from tests.cli.zygote import Livedbg, stalls_after
 from tests.conftest import TARGETS, Target
 
 PYTHON, CPP = TARGETS / "py_meets.py", TARGETS / "meets.cpp"
-WATCHED_S = 11
-"""A wait counts from 10 s on."""
+STALL_S = 10.0
+"""A wait counts from then on, and a report watches for a second longer."""
 
 LIMIT_S = 200.0
 
@@ -29,14 +29,14 @@ def line(source: Path, mark: str) -> int:
     return next(number for number, text in lines if text.endswith(f" @{mark}"))
 
 
-def reports(targets: dict[str, Target]) -> dict[str, dict[str, Any]]:
+def reports(targets: dict[str, Target], stall_s: float = STALL_S) -> dict[str, dict[str, Any]]:
     """A report of each program, made side by side, in which somebody does not come."""
     found: dict[str, dict[str, Any]] = {}
     end = time.monotonic() + LIMIT_S
     while left := targets.keys() - found.keys():
         assert time.monotonic() < end, left
-        words = ["--json", "--for", WATCHED_S, "--timeout", 90]
-        with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        words = ["--json", "--for", stall_s + 1, "--timeout", 90]
+        with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": stalls_after(stall_s)}
         started = {mode: Livedbg(["report", targets[mode].pid, *words], **with_output) for mode in left}
         for mode, process in started.items():
             said = json.loads(process.communicate(timeout=LIMIT_S)[0])
@@ -71,7 +71,7 @@ def test_threads_that_do_not_come_to_a_barrier_are_named(
     mode: str, meeting: str, build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
     target = spawn([build_target("meets", "-std=c++20"), mode])
-    verdict = reports({mode: target})[mode]["verdict"]
+    verdict = reports({mode: target}, 2.0)[mode]["verdict"]
     pid, odd = target.words
     assert re.fullmatch(
         rf"3 of 4 threads wait in {meeting} \(meets\.cpp:{line(CPP, mode)}\) for [\w ]+ or more; "
