@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from livedbg.model.intents import Intent
     from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "logs_ended", "targets_ended"]
+__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "ended_in", "logs_ended", "targets_ended"]
 
 
 class Context(Protocol):
@@ -65,7 +65,7 @@ class Context(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, but wake at once on a `Refresh` intent or when the session ends."""
+        """Sleep, but wake at once on a `Refresh` intent, when the targets have ended or when the session ends."""
         ...
 
     def settled(self) -> None:
@@ -75,7 +75,11 @@ class Context(Protocol):
 
 def targets_ended(context: Context) -> bool:
     """Whether all processes that were named have ended: nothing new will come of them."""
-    snapshot, request = context.snapshot(), context.request
+    return ended_in(context.snapshot(), context.request)
+
+
+def ended_in(snapshot: Snapshot, request: Request) -> bool:
+    """Whether all processes that were named have ended, by a state of the session."""
 
     def ended(pid: int) -> bool:
         known = snapshot.processes.get(f"process:{request.host}/{pid}")

@@ -6,6 +6,7 @@ Invariants:
     session.N3. An update is a snapshot and the diagnosis of that very snapshot.
     session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
     session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
+    session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Request
+from livedbg.session.adapter import Adapter, Request, ended_in
 from livedbg.session.last_hang import LastHang
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
@@ -116,6 +117,7 @@ class Session:
         self._running: set[Adapter] = set(self._adapters)
         self._notice = ""
         self._latest = NOTHING_YET
+        self._targets_ended = False
         use_labellers(label for _, label in declared(lambda system: system.label_code))
         self._taken = 0
         self._marks: deque[tuple[float, int]] = deque(maxlen=20)
@@ -153,9 +155,7 @@ class Session:
     def send(self, intent: Intent) -> None:
         """Route an intent to the adapters that take it. On the loop's thread."""
         if isinstance(intent, Refresh):
-            self._refreshes += 1
-            self._refresh.set()
-            self._refresh = asyncio.Event()
+            self._wake_sleepers()
             return
         takers = [a for a in self._running if isinstance(intent, a.handles)]
         if not takers and not isinstance(intent, SampleFaster):  # without samples there is nothing to do faster
@@ -164,6 +164,11 @@ class Session:
             task = asyncio.create_task(self._carry_out(adapter, intent))
             self._intents.add(task)
             task.add_done_callback(self._intents.discard)
+
+    def _wake_sleepers(self) -> None:
+        self._refreshes += 1
+        self._refresh.set()
+        self._refresh = asyncio.Event()
 
     def keyframe(self) -> list[Event]:
         """The events that stand for all that was folded. On the loop's thread, so that a sink can call it."""
@@ -187,14 +192,14 @@ class Session:
         return self._latest.snapshot
 
     async def nap(self, seconds: float, seen: int) -> int:
-        """Sleep until the time is over or a refresh is asked for.
+        """Sleep until the time is over, a refresh is asked for or the targets end.
 
         Args:
             seconds: how long.
             seen: the refreshes that the sleeper has woken for: a newer one ends the sleep at once.
 
         Returns:
-            The refreshes so far.
+            The refreshes so far; the end of the targets is one.
         """
         if seen != self._refreshes:
             await asyncio.sleep(0)
@@ -325,6 +330,9 @@ class Session:
         self._notice = ""
         self._last_hang.note(diagnosis.verdict)
         self._publish(self._latest)
+        before, self._targets_ended = self._targets_ended, ended_in(snapshot, self.request)
+        if self._targets_ended and not before:
+            self._wake_sleepers()
 
     def _rate(self, now: float) -> float:
         """Events a second over the last few updates."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Sequence
 
 import pytest
 
-from livedbg.model import SourceHealth
+from livedbg.model import Process, SourceHealth
 from livedbg.model.errors import ToolMissing
-from livedbg.model.events import CounterSeen, Event
+from livedbg.model.events import CounterSeen, Event, ProcessSeen
 from livedbg.model.intents import Intent, OpenLog, Refresh
 from livedbg.model.snapshot import CounterKey
-from livedbg.session.adapter import Adapter, Context, Request
+from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 
@@ -205,6 +206,38 @@ def test_refresh_wakes_sleepers() -> None:
         until(lambda least=wakes: adapter.wakes >= least)
     view.stop()
     assert adapter.wakes == 3, "one refresh wakes once"
+
+
+class Ends(Adapter):
+    """Says that some processes have ended, one after the other."""
+
+    name = "ends"
+    sees = "ends"
+    cost = "none"
+
+    def __init__(self, *pids: int) -> None:
+        self.pids = list(pids)
+
+    async def run(self, context: Context) -> None:
+        for pid in self.pids:
+            process = Process(id=f"process:box/{pid}", host="box", pid=pid, target=True, exited=True)
+            context.emit(ProcessSeen(process=process, **context.stamp()))
+            while process.id not in context.snapshot().processes:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.invariant("session.N6")
+@pytest.mark.parametrize(("ended", "wakes"), [((), 0), ((1,), 0), ((1, os.getpid()), 1)])
+def test_N6_the_end_of_all_targets_wakes_sleepers_once(ended: tuple[int, ...], wakes: int) -> None:
+    sleeper = Counting(0)
+    request = Request(host="box", processes=(TargetProcess(1), TargetProcess(os.getpid())))
+    view = LiveView(request, adapters=[sleeper, Ends(*ended)])
+    view.start()
+    until(lambda: len(view.latest().snapshot.processes) == len(ended) and sleeper.wakes >= wakes)
+    later = view.latest().snapshot.revision + 2
+    until(lambda: view.latest().snapshot.revision >= later)
+    view.stop()
+    assert sleeper.wakes == wakes
 
 
 @pytest.mark.invariant("view.V2")
