@@ -24,7 +24,7 @@ PROGRAM = TARGETS / "torch_jobs.py"
 Job = Callable[..., int]
 
 STALL_S = 3.0
-"""After how many seconds the wait of a job that hangs is a stall: the 10 s that users wait are those of `report_when`."""
+"""After how many seconds a wait is a stall, for `hung`; `report_when` has the 10 s that users wait."""
 
 
 @pytest.fixture(scope="session")
