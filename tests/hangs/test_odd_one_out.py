@@ -17,8 +17,8 @@ from tests.cli.zygote import Livedbg, stalls_after
 from tests.conftest import TARGETS, Target
 
 PYTHON, CPP = TARGETS / "py_meets.py", TARGETS / "meets.cpp"
-STALL_S = 10.0
-"""A wait counts from then on, and a report watches for a second longer."""
+STALL_S = 3.0
+"""A wait counts from then on, and a report watches for two seconds longer."""
 
 LIMIT_S = 200.0
 
@@ -29,14 +29,14 @@ def line(source: Path, mark: str) -> int:
     return next(number for number, text in lines if text.endswith(f" @{mark}"))
 
 
-def reports(targets: dict[str, Target], stall_s: float = STALL_S) -> dict[str, dict[str, Any]]:
+def reports(targets: dict[str, Target]) -> dict[str, dict[str, Any]]:
     """A report of each program, made side by side, in which somebody does not come."""
     found: dict[str, dict[str, Any]] = {}
     end = time.monotonic() + LIMIT_S
     while left := targets.keys() - found.keys():
         assert time.monotonic() < end, left
-        words = ["--json", "--for", stall_s + 1, "--timeout", 90]
-        with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": stalls_after(stall_s)}
+        words = ["--json", "--for", STALL_S + 2, "--timeout", 90]
+        with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": stalls_after(STALL_S)}
         started = {mode: Livedbg(["report", targets[mode].pid, *words], **with_output) for mode in left}
         for mode, process in started.items():
             said = json.loads(process.communicate(timeout=LIMIT_S)[0])
@@ -54,7 +54,7 @@ def test_processes_that_do_not_come_to_a_barrier_are_named(spawn: Callable[..., 
         odd = json.loads(target.ready.partition("READY ")[2])["pids"][-1]
         there, elsewhere = line(PYTHON, f"{mode} others"), line(PYTHON, f"{mode} odd")
         assert re.fullmatch(
-            rf"3 of 4 processes wait in Barrier\.wait \(py_meets\.py:{there}\) for [\w ]+ or more; "
+            rf"3 of 4 processes wait in Barrier\.wait \(py_meets\.py:{there}\) for [\w. ]+ or more; "
             rf"process {odd} does not come: {calls[mode]} in {mode} \(py_meets\.py:{elsewhere}\)\.{ends[mode]}",
             said[mode]["verdict"]["sentence"],
         ), said[mode]["verdict"]
@@ -71,10 +71,10 @@ def test_threads_that_do_not_come_to_a_barrier_are_named(
     mode: str, meeting: str, build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
     target = spawn([build_target("meets", "-std=c++20"), mode])
-    verdict = reports({mode: target}, 2.0)[mode]["verdict"]
+    verdict = reports({mode: target})[mode]["verdict"]
     pid, odd = target.words
     assert re.fullmatch(
-        rf"3 of 4 threads wait in {meeting} \(meets\.cpp:{line(CPP, mode)}\) for [\w ]+ or more; "
+        rf"3 of 4 threads wait in {meeting} \(meets\.cpp:{line(CPP, mode)}\) for [\w. ]+ or more; "
         rf"thread {odd} \(\w+\) does not come: poll of 0 descriptors in load \(meets\.cpp:{line(CPP, 'odd')}\)\.",
         verdict["sentence"],
     ), verdict
