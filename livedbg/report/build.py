@@ -58,7 +58,7 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
     others = stacks_of_others(stacks, diagnosis)
     return ReportDocument(
         schema=SCHEMA,
-        taken_at=timestamp(snapshot.now().wall_ns),
+        taken_at=timestamp(now_ns) if (now_ns := snapshot.now().wall_ns) else "",
         targets=_targets(snapshot),
         verdict=VerdictOut(
             state=diagnosis.verdict.state.value,

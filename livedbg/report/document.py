@@ -193,7 +193,11 @@ class LimitOut(Struct, frozen=True, kw_only=True):
 
 
 class ReportDocument(Struct, frozen=True, kw_only=True):
-    """The whole report."""
+    """The whole report.
+
+    Attributes:
+        taken_at: the time of the newest event (ISO 8601, UTC); "" where there is none yet.
+    """
 
     schema: str
     taken_at: str

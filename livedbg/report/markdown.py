@@ -43,7 +43,8 @@ def _lines(report: ReportDocument) -> Iterator[str]:
     yield ""
     if verdict.since:
         yield f"- since: {verdict.since}"
-    yield f"- taken: {report.taken_at}"
+    if report.taken_at:
+        yield f"- taken: {report.taken_at}"
     for target in report.targets:
         yield f"- target: {_code(f'{target.host}:{target.pid}')} {_code(' '.join(target.command) or '?')}"
     yield f"- target paused for {report.intrusions.paused_ms:.1f} ms"

@@ -39,10 +39,10 @@ def to_text(report: ReportDocument) -> str:
     lines += _section("Also seen", _others(others))
     lines += _section("Could not be seen", _limits(report))
     touched = report.intrusions
-    taken = f"Taken {report.taken_at}; target paused for {touched.paused_ms:.1f} ms."
+    taken = f"Taken {report.taken_at}; target paused for {touched.paused_ms:.1f} ms." if report.taken_at else ""
     if gone := report.omitted.get("processes", 0):
         taken += f" {many(gone, 'process')} that exited earlier {'is' if gone == 1 else 'are'} not listed."
-    lines += ["", *_wrap(taken, "")]
+    lines += ["", *_wrap(taken.lstrip(), "")] if taken else []
     return "\n".join(lines) + "\n"
 
 
