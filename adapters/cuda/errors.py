@@ -27,6 +27,7 @@ class CudaError(NamedTuple):
         text: what cudaGetErrorString says.
         sticky: the context is lost.
         of_kernel: a kernel did it, so that the call that reports it is not the one that failed.
+        hardware: the GPU or its links failed, whatever the program did.
     """
 
     number: int
@@ -35,6 +36,7 @@ class CudaError(NamedTuple):
     text: str
     sticky: bool = False
     of_kernel: bool = False
+    hardware: bool = False
 
 
 _CODES: Final = (
@@ -67,6 +69,7 @@ _CODES: Final = (
         "CUDA_ERROR_ECC_UNCORRECTABLE",
         "uncorrectable ECC error encountered",
         sticky=True,
+        hardware=True,
     ),
     CudaError(218, "cudaErrorInvalidPtx", "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"),
     CudaError(
@@ -75,6 +78,7 @@ _CODES: Final = (
         "CUDA_ERROR_NVLINK_UNCORRECTABLE",
         "uncorrectable NVLink error detected during the execution",
         sticky=True,
+        hardware=True,
     ),
     CudaError(
         222,

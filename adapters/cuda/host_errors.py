@@ -10,9 +10,11 @@ code=700(NAME) "CALL"`); thrust's and XLA's `NAME: TEXT`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from livedbg.adapters.cuda.errors import CudaError, by_name, by_number, by_text, known_texts
+from livedbg.adapters.cuda.sizes import bytes_of
 from livedbg.adapters.cuda.statement import Statement, place_of
 from livedbg.model import Frame, Severity
 
@@ -53,6 +55,7 @@ _SIZES: Final = {
 }
 _GPU: Final = re.compile(r"GPU (\d{1,3})")
 _OTHER_PROCESS: Final = re.compile(r"\bProcess (\d{1,10}) has ([\d.]+ [KMGT]?i?B)")
+_ROUNDED: Final = 0.995  # sizes are rounded to two digits
 _PYTHON_FRAME: Final = re.compile(r'^[ \t]*(?:[|+] *)*File "([^"\n]+)", line (\d{1,9}), in (.+)$', re.MULTILINE)
 _NATIVE_FRAME: Final = re.compile(
     r"^[ \t]*frame #\d{1,18}:? +(?P<function>.+?)(?: \+ 0x[0-9a-f]{1,16})? "
@@ -113,6 +116,7 @@ def _coded(code: CudaError | None, text: str, call: str = "", place: str = "") -
             "number": str(code.number),
             "sticky": "yes" if code.sticky else "no",
             "of_kernel": "yes" if code.of_kernel else "no",
+            "hardware": "yes" if code.hardware else "",
         }
     reported = f" ({name})" if name else ""
     return Statement(
@@ -230,10 +234,25 @@ def _memory(text: str) -> Statement | None:
     gpu = _GPU.search(rest)
     if gpu is not None:
         attributes["gpu"] = gpu[1]
-    others = [f"{pid} ({size})" for pid, size in _OTHER_PROCESS.findall(rest)][:10]
+    listed = _OTHER_PROCESS.findall(rest)
+    own = _listed_itself(attributes, listed)
+    others = [f"{pid} ({size})" for pid, size in listed if (pid, size) != own][:10]
     if others:
         attributes["others"] = ", ".join(others)
     return Statement("out-of-memory", "CUDA out of memory", hit="CUDA out of memory", attributes=attributes)
+
+
+def _listed_itself(attributes: Mapping[str, str], listed: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """The process of the list that is the one that ran out of memory, in a PID namespace where it can't know itself.
+
+    PyTorch (CUDACachingAllocator.cpp) writes `this process has` only of the one whose pid NVML gives as its own: in a
+    container that is none. It is the smallest that holds what PyTorch has allocated and reserved.
+    """
+    if "used" in attributes or "allocated" not in attributes:
+        return None
+    least = sum(bytes_of([attributes["allocated"], attributes.get("unused")]))
+    able = [one for one in listed if bytes_of([one[1]])[0] >= least * _ROUNDED]
+    return min(able, key=lambda one: bytes_of([one[1]])[0], default=None)
 
 
 def _frames(text: str) -> tuple[Frame, ...]:

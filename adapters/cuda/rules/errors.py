@@ -14,6 +14,7 @@ from livedbg.adapters.cuda.rules.living import CONTEXT_LOST, unless_alive
 from livedbg.adapters.cuda.rules.recoverable_errors import found_by_sanitizer, out_of_memory, returned, waits, xid
 from livedbg.adapters.cuda.rules.sentences import (
     ASYNCHRONOUS,
+    HARDWARE,
     PIN_DOWN,
     CudaContext,
     contexts,
@@ -32,6 +33,11 @@ from livedbg.text.shell import shell_word
 
 __all__ = ["CudaRule", "rules"]
 
+_HARDWARE_STEPS: Final = (
+    "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
+    "nvidia-smi nvlink -e",
+    "dmesg | grep 'NVRM: Xid'",
+)
 _SHOWN: Final = 10  # faults of one context that are findings of their own
 
 
@@ -120,7 +126,8 @@ def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequ
 def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInput) -> Finding:
     """Only the host's side of the fault is known."""
     attributes = error.attributes
-    exact = synchronous(error, state.snapshot)
+    hardware = attributes.get("hardware") == "yes"
+    exact = hardware or synchronous(error, state.snapshot)
     call, host = attributes.get("call"), attributes.get("host")
     places = [f"by {call}" if call and call not in attributes.get("what", "") else "", f"at {host}" if host else ""]
     where = " ".join(filter(None, places))
@@ -133,6 +140,8 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
         sentence += (
             " Launches were synchronous (CUDA_LAUNCH_BLOCKING=1), so the kernel launched there is the one that failed."
         )
+    elif hardware:
+        sentence += f" {HARDWARE}"
     elif not exact:
         sentence += f" {ASYNCHRONOUS}"
     kernels, launches = launched_last(attributes.get("process", ""), state.snapshot, error.at_wall_ns)
@@ -142,8 +151,8 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
     sentence += _consequences(following, int(attributes.get("count", "1")) - 1)
     dumps = context.of("coredump")
     steps = PIN_DOWN[1:] if exact else PIN_DOWN
-    if attributes.get("error") == "cudaErrorECCUncorrectable":
-        steps = ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "dmesg | grep 'NVRM: Xid'")
+    if hardware:
+        steps = _HARDWARE_STEPS
     elif attributes.get("error") == "cudaErrorAssert":
         steps = ("look for the assert's own lines (`Assertion … failed`) in the program's standard error", *steps)
     return Finding(

@@ -9,11 +9,11 @@ from livedbg.adapters.cuda.rules.sentences import (
     PIN_DOWN,
     CudaContext,
     alive,
-    bytes_of,
     evidence,
     process_of,
     said,
 )
+from livedbg.adapters.cuda.sizes import bytes_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many

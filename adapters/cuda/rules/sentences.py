@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -16,10 +15,10 @@ from livedbg.text.wording import sentence_case
 
 __all__ = [
     "ASYNCHRONOUS",
+    "HARDWARE",
     "PIN_DOWN",
     "CudaContext",
     "alive",
-    "bytes_of",
     "contexts",
     "evidence",
     "launched_last",
@@ -37,6 +36,7 @@ _SECOND_NS: Final = 1_000_000_000
 ASYNCHRONOUS: Final = (
     "Kernels run asynchronously: one that was launched earlier made the error, and this is only where it was noticed."
 )
+HARDWARE: Final = "It is a fault of the GPU or its links, and not of the kernel or the call that met it."
 PIN_DOWN: Final = (
     "livedbg launch --recipe cuda-blocking -- COMMAND   (each launch waits, so the stack is that of the kernel)",
     "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names kernel, thread and source line)",
@@ -220,19 +220,3 @@ def launched_last(
         for launch, launcher in newest
     )
     return ", ".join(dict.fromkeys(names)), proofs
-
-
-_SIZE: Final = re.compile(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
-
-
-def bytes_of(texts: Iterable[str | None]) -> list[float]:
-    """Sizes as PyTorch writes them (`2.50 GiB`), in bytes; 0 for what is none."""
-    sizes = []
-    for text in texts:
-        match = _SIZE.fullmatch(text or "")
-        try:
-            number = float((match[1] or match[3]) if match is not None else 0)
-        except ValueError:
-            number = 0.0
-        sizes.append(number * 1024 ** " KMGT".index((match[2] if match is not None else "") or " "))
-    return sizes

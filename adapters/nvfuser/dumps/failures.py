@@ -143,6 +143,8 @@ class FailureReader:
         if raised is not None:
             self._raised(raised)
             return True
+        if line.startswith("Traceback (most recent call last)") and self._now is not None and not self._sums_up():
+            return False  # another exception
         if self._in_frames:
             return self._below(line)
         if self._now is None:
@@ -161,6 +163,10 @@ class FailureReader:
             found.parts = parts
         ours = bool(parts) or found.ours
         return found if ours else None
+
+    def _sums_up(self) -> bool:
+        """Whether its end is still to come: what others print meanwhile is passed over."""
+        return self._outer is not None and bool(self._parts) and not self._outer.complete
 
     def _begin_group(self, group: int, rest: str, number: int | None) -> None:
         if self._outer is None and self._now is not None and _SUM.search(self._now.message):

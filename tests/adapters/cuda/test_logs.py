@@ -442,3 +442,53 @@ def test_what_a_sanitizer_counted_beyond_what_it_printed() -> None:
     report = "========= Invalid __global__ write of size 1 bytes\n=========     at 0x60 in Iota(unsigned char*)\n"
     said = read(f"{report}=========\n========= ERROR SUMMARY: 3 errors\n".encode()).chief.sentence
     assert said.endswith("compute-sanitizer counted 3 errors; 1 is in the log.")
+
+
+OOM = (
+    b'Traceback (most recent call last):\n  File "t.py", line 3, in step\n    x = y * 2\n'
+    b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 336.00 MiB. GPU 0 has a total capacity of "
+    b"79.15 GiB of which 141.25 MiB is free. %s Of the allocated memory %s is allocated by PyTorch, and 283.51 MiB is "
+    b"reserved by PyTorch but unallocated.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("listed", "allocated", "others"),
+    [
+        (b"Process 7 has 78.99 GiB memory in use.", b"77.21 GiB", ""),
+        (
+            b"Process 7 has 40.10 GiB memory in use. Process 8 has 38.90 GiB memory in use.",
+            b"38.40 GiB",
+            "7 (40.10 GiB)",
+        ),
+        (b"Process 7 has 70.00 GiB memory in use.", b"8.00 GiB", ""),  # it alone can be the one that ran out
+        (b"Process 7 has 4.00 GiB memory in use.", b"8.00 GiB", "7 (4.00 GiB)"),
+        (
+            b"Process 7 has 40.00 GiB memory in use. Including non-PyTorch memory, this process has 39.00 GiB memory "
+            b"in use.",
+            b"38.40 GiB",
+            "7 (40.00 GiB)",
+        ),
+    ],
+)
+def test_a_process_that_does_not_know_its_own_pid_is_no_other(listed: bytes, allocated: bytes, others: str) -> None:
+    sentence = read(OOM % (listed, allocated)).chief.sentence
+    said = sentence.partition("other processes hold memory there: ")[2]
+    assert said.rstrip(".") == others, sentence
+
+
+@pytest.mark.parametrize(
+    "text", ["uncorrectable ECC error encountered", "uncorrectable NVLink error detected during the execution"]
+)
+def test_no_kernel_is_blamed_for_what_hardware_did(text: str) -> None:
+    log = (
+        f'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\nRuntimeError: CUDA error: {text}\n'
+    )
+    log += (
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be"
+    )
+    seen = read((log + " incorrect.\n").encode())
+    assert seen.chief.state is not None and "fault of the GPU or its links" in seen.chief.sentence
+    assert "launched earlier" not in seen.chief.sentence and not any(
+        "cuda-blocking" in step for step in seen.chief.next
+    )

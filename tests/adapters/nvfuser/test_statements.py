@@ -150,3 +150,16 @@ def test_lines_of_others_in_between_do_not_mix_the_messages(tmp_path: Path) -> N
     asked.write_text("\n".join(line + ("\nloss 0.125" if "rejected" in line else "") for line in lines))
     taken = [said.statement for said in read_statements(asked) if isinstance(said.statement, Considered)]
     assert sum(len(one.rejected) for one in taken) == sum("***rejected***" in line for line in lines)
+
+
+ASSERT = 'RuntimeError: a.emplace(b) .second INTERNAL ASSERT FAILED at "/w/Fuser/csrc/scheduler/pointwise_utils.cpp":33'
+TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 41, in <module>\n    fd.execute(inputs)\n'
+
+
+def test_the_exception_that_is_raised_again_below_is_not_its_message(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    report = f"{ASSERT}, please report a bug to PyTorch. \n"
+    log.write_text(f"{TRACEBACK}{report}{TRACEBACK}{report}")
+    failures = [said.statement for said in read_statements(log) if isinstance(said.statement, Failed)]
+    assert [failed.failure.place for failed in failures] == ["csrc/scheduler/pointwise_utils.cpp:33"] * 2
+    assert all(failed.failure.summary.startswith("a.emplace(b) .second INTERNAL") for failed in failures)
