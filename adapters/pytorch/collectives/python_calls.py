@@ -6,8 +6,8 @@ Invariants:
         that all ranks go through together in what they call of torch.distributed: what a thread has posted and does
         not wait for is none.
     python_calls.P2. A peer is given only if it is a rank of the group; else it is not known.
-    python_calls.P3. Of a wait for a message that was posted before (`irecv`, `isend`) the peer is known only in a job
-        of two ranks: no frame has it any more.
+    python_calls.P3. Of a wait for a message that was posted before (`irecv`, `isend`) no frame has the peer any more:
+        it is known in a job of two ranks, and else where gloo's memory says it (`gloo_pairs`).
 
 Source: torch/distributed/distributed_c10d.py (2.13).
 """
@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.collectives.c_calls import MethodCall, MethodCalls
+from livedbg.adapters.pytorch.collectives.gloo_pairs import GlooPairs, rank_of_all
 from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups
 from livedbg.adapters.pytorch.rpc.frames import RpcThread, rpc_threads
 from livedbg.cpython.frame_locals import FrameLocals
@@ -92,6 +93,7 @@ class CallReader:
         self._heap = HeapReader(reader.objects)
         self._locals = FrameLocals(self._heap)
         self._methods = MethodCalls(self._heap)
+        self._pairs: GlooPairs | None = None
 
     def threads(self) -> list[PyThread]:
         """The threads now.
@@ -151,9 +153,19 @@ class CallReader:
 
     def _wait(self, ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
         found = method_wait(ident, call, groups)
-        if found is None or found.name != STORE:
-            return found
+        if found is None:
+            return None
+        if found.name == WORK:
+            peer = found.peer if found.peer is not None else self._posted_with(call.words[1], groups)
+            return structs.replace(found, peer=peer)
         return structs.replace(found, keys=self._keys(call.words[2]) if len(call.words) > 2 else ())
+
+    def _posted_with(self, work: int, groups: Groups) -> int | None:
+        """The rank that something posted is from or for; None where it can't be told."""
+        if self._pairs is None:
+            self._pairs = GlooPairs(self._heap.pid)
+        found = self._pairs.peer(work)
+        return rank_of_all(groups.ranks, groups.rank, found) if found is not None else None
 
     def _keys(self, argument: int) -> tuple[str, ...]:
         if self._heap.type_name(argument) == "str":

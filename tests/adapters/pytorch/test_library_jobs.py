@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 
+import pytest
+
+from livedbg.adapters.pytorch.collectives.gloo_pairs import rank_of_all
 from tests.adapters.pytorch.conftest import Job, hung, line_of, sentence
 
 FETCH = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()')})"
@@ -32,3 +35,18 @@ def test_workers_that_are_forked_with_a_held_lock(job: Job) -> None:
     said = hung(job("forked_lock", 2), "stalled", "lock")
     (chief,) = (one for one in said["findings"] if one["rule"] == "collective-missing")
     assert chief["sentence"].startswith("Rank 1 of 2 has not entered all_reduce #5 of group dp: its DataLoader waits")
+
+
+@pytest.mark.invariant("gloo_pairs.G1")
+def test_G1_whom_a_posted_message_is_from_in_a_job_of_three(job: Job) -> None:
+    said = hung(job("relay"), "stalled", "Rank 1 waits in recv from rank 0", "on a queue that nobody fills")
+    assert "another rank" not in sentence(said)
+
+
+@pytest.mark.invariant("gloo_pairs.G1")
+def test_G1_a_rank_is_given_only_if_all_groups_that_it_may_be_in_agree() -> None:
+    ranks = {"0": (0, 1, 2, 3), "1": (0, 2), "2": (0, 3)}
+    assert rank_of_all(ranks, 0, (0, 4, 3)) == 3
+    assert rank_of_all(ranks, 0, (0, 2, 1)) is None
+    assert rank_of_all(ranks, 2, (1, 2, 0)) == 0
+    assert rank_of_all(ranks, None, (0, 4, 3)) is None
