@@ -31,6 +31,11 @@ def told(name: str, option: str, text: str, folder: Path) -> str:
             "RuntimeError: input_handles[0]: unmatched dtype, expected: 6(at::kFloat), but got: 7\n",
             "Input 0 (counted from 0) has type 7, and the model was compiled for 6(at::kFloat).",
         ),
+        (
+            "aoti-inputs",
+            "RuntimeError: expected inputs vector size to be 2, but got 1\n",
+            "The model was compiled for 2 input tensors, and gets 1.",
+        ),
         ("aoti-nan", "RuntimeError: At least one NaN in arg2_1\n", "There is NaN in arg2_1"),
         (
             "torch-distributed",
