@@ -71,7 +71,7 @@ def _step(
 def _keys(course: Course, order: StepOrder) -> str:
     """The step and its keys, where they stay in sight: the message that greets goes after seconds."""
     following = " ^n next" if order.number < len(course.steps) else ""
-    return f"step {order.number}/{len(course.steps)} ^g found{following}"
+    return f"{order.number}/{len(course.steps)} ^g found{following}"
 
 
 class _Following:

@@ -56,6 +56,11 @@ def test_what_torch_says_is_put_into_words(name: str, text: str, said: str, tmp_
         ("aoti-nan", "", 'AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_check_inf_and_nan("arg2_1", arg2_1));'),
         ("aoti-last-kernel", "", '        printf("[ before_launch: cpp_fused_0 ]\\n");'),
         ("aoti-last-kernel", "", "[ before_launch: cpp_fused_0 ]"),
+        (
+            "aoti-save",
+            "",
+            "aoti_torch_save_tensor_handle: Saved tensor to /opt/job/tmp/aoti_torchbefore_launch_k_buf0.pt",
+        ),
         ("aoti-values", "cpp_fused_0", "[  after_launch - aoti_torch_cpu_addmm_out - buf4  ]:"),
         (
             "torch-logs",
