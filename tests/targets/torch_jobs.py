@@ -382,7 +382,9 @@ def relay(me: Rank) -> None:
     """A chain by posted messages, whose first rank has nothing to send."""
     if me.rank == 0:
         fetch_batch(queue.Queue())
-    dist.irecv(torch.ones(8), me.rank - 1, group=me.dp).wait()  # type: ignore[union-attr]
+    before, after = (dist.irecv(torch.ones(8), (me.rank + way) % me.world, group=me.dp) for way in (-1, 1))
+    before.wait()  # type: ignore[union-attr]
+    after.wait()  # type: ignore[union-attr]
 
 
 def never_joins() -> None:

@@ -8,6 +8,7 @@ offset alone.
 
 Invariants:
     gloo_pairs.G1. A rank is given only if the list of its pair, and of no other, has that very buffer.
+    gloo_pairs.G2. Nothing is taken from beyond the end of a Work: the next one in memory is of another message.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ _CONTEXT: Final = "_ZTVN4gloo9transport3tcp7ContextE"
 _PAIR: Final = "_ZTVN4gloo9transport3tcp4PairE"
 _TO_FUNCTIONS: Final = 16  # what an object points to lies behind two words of the table (Itanium C++ ABI)
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object
-_WORK: Final = 1024
-_OBJECT: Final = 512
-_PAIR_SIZE: Final = 1024
+_WORK: Final = 192  # bytes, not beyond its end (G2), with the buffer at 168
+_BUFFER_HEAD: Final = 64  # the context is at 24
+_CONTEXT_HEAD: Final = 128  # the pairs are at 56
+_PAIR_HEAD: Final = 768  # the lists are at 584 and 640
 _MOST_RANKS: Final = 1 << 12
 _MOST_NODES: Final = 256
 _NODE: Final = 96  # of a std::unordered_map: the next one, the key, and a std::deque of 80 bytes
@@ -74,7 +76,7 @@ class GlooPairs:
         buffers = self._pointers_to(value, _WORK, _BUFFER)
         if len(buffers) != 1:
             return None
-        contexts = self._pointers_to(buffers[0], _OBJECT, _CONTEXT)
+        contexts = self._pointers_to(buffers[0], _BUFFER_HEAD, _CONTEXT)
         if len(contexts) != 1:
             return None
         rank, size = struct.unpack("<ii", memory.read(self._pid, contexts[0] + 8, 8))
@@ -86,7 +88,7 @@ class GlooPairs:
         """The pairs of a context by their ranks: a std::vector of pointers, as long as the group is."""
         if not 0 <= rank < size <= _MOST_RANKS:
             return {}
-        words = self._words(context, _OBJECT // 8)
+        words = self._words(context, _CONTEXT_HEAD // 8)
         for start, end in pairwise(words):
             if 0 < start < _MOST and end - start == 8 * size:
                 pairs = self._words(start, size)
@@ -96,7 +98,7 @@ class GlooPairs:
 
     def _lists(self, pair: int, buffer: int) -> bool:
         """Whether a pair has a buffer in a list of those that wait."""
-        data = memory.read(self._pid, pair, _PAIR_SIZE)
+        data = memory.read(self._pid, pair, _PAIR_HEAD)
         for at in range(0, len(data) - _LOAD_AT - 8, 8):
             if data[at + _LOAD_AT : at + _LOAD_AT + 4] != _FULL:
                 continue

@@ -38,7 +38,8 @@ def test_workers_that_are_forked_with_a_held_lock(job: Job) -> None:
 
 
 @pytest.mark.invariant("gloo_pairs.G1")
-def test_G1_whom_a_posted_message_is_from_in_a_job_of_three(job: Job) -> None:
+@pytest.mark.invariant("gloo_pairs.G2")
+def test_G1_G2_whom_a_posted_message_is_from_in_a_job_of_three(job: Job) -> None:
     said = hung(job("relay"), "stalled", "Rank 1 waits in recv from rank 0", "on a queue that nobody fills")
     assert "another rank" not in sentence(said)
 
