@@ -3,9 +3,11 @@
 Invariants:
     rules_restarts.S1. That workers were started anew is no verdict of its own: a job that restarts once may be healthy,
         and one that does so again and again may come a step further each time.
-    rules_restarts.S2. An error is named only if it is the one exception that the logs show, at least as often as
-        workers have failed.
-    rules_restarts.S3. Who ended first is what the agent logs; of ends that were seen, only if one worker alone failed.
+    rules_restarts.S2. An error is named only if it is what the workers' own files say of each start that has failed,
+        or the one exception that the logs show, at least as often as workers have failed; else it is that of the
+        newest start, and said to be that.
+    rules_restarts.S3. Who ended first is what the agent logs, or the earliest error in the workers' files; of ends that
+        were seen, only if one worker alone failed.
 """
 
 from __future__ import annotations
@@ -14,25 +16,43 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from livedbg.adapters.pytorch.elastic.error_files import run_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import how_ended
-from livedbg.model import Evidence, Process, Severity
+from livedbg.model import Diagnostic, Evidence, Process, Severity
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["rules"]
 
 _COUNT: Final = "TORCHELASTIC_RESTART_COUNT"
+_ERROR_FILE: Final = "TORCHELASTIC_ERROR_FILE"
 _FAILED: Final = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: (\d{1,10})\)")
 _ASKED: Final = (0, -15, -2)  # SIGTERM and SIGINT: how the agent ends the others
+_CODE: Final = "worker-failed"
 _MOST: Final = 8
 
 
 class _Failure(NamedTuple):
-    """A worker that ended first."""
+    """A worker that ended first.
+
+    Attributes:
+        pid: of it.
+        status: how it ended.
+    """
 
     pid: int
     rank: str
     status: int
+
+
+class _Left(NamedTuple):
+    """What a worker that failed first has left in its files."""
+
+    start: int
+    rank: str
+    error: str
+    said: Diagnostic
 
 
 class WorkerRestarts:
@@ -42,9 +62,10 @@ class WorkerRestarts:
     doc = (
         "torchrun's agent has started the workers of a job anew (`TORCHELASTIC_RESTART_COUNT` in the environment of a "
         "worker): how often, and which rank ended first each time, by the agent's log lines (`failed (exitcode: …)`) "
-        "and by the ends of workers that were seen, without those that the agent ends itself. The error is named where "
-        "the logs show one exception only, at least as often. It says nothing of what the job does now, so its verdict "
-        "is `unknown`, and any other finding comes first."
+        "and by the ends of workers that were seen, without those that the agent ends itself, or by the workers' files "
+        "(`TORCHELASTIC_ERROR_FILE`, and `stderr.log` beside it). The error is that of these files, or where "
+        "the logs show one exception only, at least as often, that one. It says nothing of what the job does now, so "
+        "its verdict is `unknown`, and any other finding comes first."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -64,13 +85,14 @@ class WorkerRestarts:
 
     def _finding(self, times: int, workers: Sequence[Process], state: RuleInput) -> Finding:
         failures = _failures(workers, state)
-        said = _first(failures, times)
-        error = _error(len(failures), state) if failures else ""
+        left = _left(workers, state)
+        said = _first(failures, times) or _first_left(left, times)
+        error = _error_left(left, times) or (_error(len(failures), state) if failures else "")
         living = tuple(worker.id for worker in workers if not worker.exited)
         return Finding(
             rule=self.name,
             severity=Severity.WARNING,
-            sentence=f"The workers were started {times} times{said}{f': {error}' if error else ''}.",
+            sentence=f"The workers were started {times} times{said}{error}.",
             entities=living or tuple(worker.id for worker in workers[-1:]),
             evidence=(
                 Evidence(
@@ -85,6 +107,7 @@ class WorkerRestarts:
                     )
                     for one in failures[-_MOST:]
                 ),
+                *(proof for one in left[-_MOST:] for proof in one.said.evidence[:1]),
             ),
             state=VerdictState.UNKNOWN,
         )
@@ -114,7 +137,7 @@ def _first(failures: Sequence[_Failure], times: int) -> str:
     """`; each time rank 1 ended first, with status 1`."""
     if not failures:
         return ""
-    whole = "each time" if len(failures) >= times - 1 and times > 2 else f"{len(failures)} of the ends are known"
+    whole = _how_many(len(failures), times)
     alike = {(one.rank, one.status) for one in failures}
     if len(alike) == 1:
         (rank, status) = alike.pop()
@@ -124,12 +147,56 @@ def _first(failures: Sequence[_Failure], times: int) -> str:
     return "; first ended " + ", then ".join(f"rank {one.rank} {how_ended(one.status)}" for one in failures[-3:])
 
 
+def _how_many(known: int, times: int) -> str:
+    return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known"
+
+
+def _left(workers: Sequence[Process], state: RuleInput) -> list[_Left]:
+    """What the workers' files say, the oldest start first; without the start that goes on now."""
+    runs = {clean_line(run.folder) for one in workers if (run := run_of(one.environment.get(_ERROR_FILE, "")))}
+    ranks = {worker.environment.get("LOCAL_RANK", ""): worker.environment.get("RANK", "") for worker in workers}
+    newest = max(int(worker.environment[_COUNT]) for worker in workers)
+    found = []
+    for said in state.snapshot.diagnostics.values():
+        facts = said.attributes
+        if (
+            said.system == "pytorch"
+            and said.code == _CODE
+            and facts.get("run") in runs
+            and int(facts["start"]) < newest
+        ):
+            rank = ranks.get(facts["local rank"]) or facts["local rank"]
+            found.append(_Left(int(facts["start"]), rank, facts["error"].rstrip(": ."), said))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _first_left(left: Sequence[_Left], times: int) -> str:
+    """`; each time rank 1 failed first`."""
+    if not left:
+        return ""
+    whole = _how_many(len(left), times)
+    if len({one.rank for one in left}) > 1:
+        return "; first failed " + ", then ".join(f"rank {one.rank}" for one in left[-3:])
+    if len(left) == 1:
+        return f"; rank {left[0].rank} failed first"
+    return f"; {whole}{':' if whole != 'each time' else ''} rank {left[0].rank} failed first"
+
+
+def _error_left(left: Sequence[_Left], times: int) -> str:
+    """`: ValueError: bad shard`, where it was that each time; else that of the newest start."""
+    if not left:
+        return ""
+    if len(left) == times - 1 and len({one.error for one in left}) == 1:
+        return f": {left[0].error}"
+    return f"; the error at start {left[-1].start + 1}: {left[-1].error}"
+
+
 def _error(times: int, state: RuleInput) -> str:
     """The exception that the logs show; "" where there are several, or it came less often (S2)."""
     hits = [hit for hit in state.snapshot.exceptions.values() if hit.source is not None]
     if len(hits) != 1 or hits[0].count < times:
         return ""
-    return f"{hits[0].type}: {hits[0].message}".rstrip(": .")
+    return f": {hits[0].type}: {hits[0].message}".rstrip(": .")
 
 
 def rules() -> Sequence[Rule]:

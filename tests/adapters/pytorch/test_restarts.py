@@ -7,7 +7,7 @@ from msgspec import structs
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
-from livedbg.model import ExceptionHit, LogRecord, LogSource
+from livedbg.model import Diagnostic, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model import events as ev
 from tests.analysis.world import World
 
@@ -26,6 +26,7 @@ class Agent(World):
 
     def worker(self, pid: int, rank: int, start: int, ppid: int = 5) -> None:
         environment = {"RANK": str(4 + rank), "LOCAL_RANK": str(rank), "TORCHELASTIC_RESTART_COUNT": str(start)}
+        environment["TORCHELASTIC_ERROR_FILE"] = f"/logs/x/attempt_{start}/{rank}/error.json"
         self.process(pid, ppid=ppid)
         known = self.snapshot().processes[f"process:box/{pid}"]
         process = structs.replace(known, environment=environment)
@@ -40,6 +41,19 @@ class Agent(World):
         text = "E0101 failed (exitcode: {}) local_rank: {} (pid: {}) of binary: /usr/bin/python"
         records = tuple(LogRecord(source=LOG, text=text.format(*one)) for one in failed)
         self.store.apply(ev.LogsSeen(records=records, **self.stamp()))
+
+    def left(self, start: int, error: str, run: str = "/logs/x") -> None:
+        """What local rank 1 has left in its files."""
+        facts = {"run": run, "start": str(start), "local rank": "1", "error": error}
+        said = Diagnostic(
+            id=f"{run}/{start}",
+            system="pytorch",
+            code="worker-failed",
+            severity=Severity.WARNING,
+            sentence=error,
+            attributes=facts,
+        )
+        self.store.apply(ev.DiagnosticSeen(diagnostic=said, **self.stamp()))
 
     def restarts(self) -> list[Finding]:
         return [one for one in self.diagnosis().findings.values() if one.rule == "worker-restarts"]
@@ -97,3 +111,27 @@ def test_helpers_of_workers_and_agents_that_are_gone() -> None:
     for pid in (5, 10, 11, 20, 21, 90):
         job.ends(pid, 1)
     assert job.restarts() == []
+
+
+@pytest.mark.invariant("rules_restarts.S2")
+def test_S2_the_errors_that_the_workers_left_in_files() -> None:
+    job = Agent(4)
+    for start, error in enumerate(("bad shard", "bad shard", "bad shard")):
+        job.left(start, f"ValueError: {error}")
+    assert job.said() == "The workers were started 4 times; each time rank 5 failed first: ValueError: bad shard."
+    job.logs((1, 1, 11), (1, 1, 21), (1, 1, 31))
+    assert job.said() == (
+        "The workers were started 4 times; each time rank 5 ended first, with status 1: ValueError: bad shard."
+    )
+    job.left(2, "OSError: no space")
+    assert job.said().endswith("with status 1; the error at start 3: OSError: no space.")
+
+
+@pytest.mark.invariant("rules_restarts.S2")
+def test_S2_an_error_of_the_start_that_goes_on_or_of_another_run_is_not_that_of_earlier_ones() -> None:
+    job = Agent(2)
+    job.left(1, "ValueError: handled")
+    job.left(0, "ValueError: another", run="/logs/y")
+    assert job.said() == "The workers were started 2 times."
+    job.left(0, "ValueError: bad shard")
+    assert job.said() == "The workers were started 2 times; rank 5 failed first: ValueError: bad shard."

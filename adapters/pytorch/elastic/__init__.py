@@ -1,0 +1,1 @@
+"""What torch.distributed.elastic writes of workers that failed."""

@@ -1,0 +1,97 @@
+"""Puts on the stream which workers of torchrun's agent have left an error at which start."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.pytorch.elastic.error_files import Failure, Run, first_failures, run_of
+from livedbg.model import Diagnostic, Evidence, Process, Severity
+from livedbg.model.events import DiagnosticSeen
+from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.pacing import Limit, timed
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["ElasticErrorsAdapter"]
+
+_VARIABLE: Final = "TORCHELASTIC_ERROR_FILE"
+_LIMIT: Final = Limit(cpu=0.005, wall=0.1, least_s=2.0)
+_FIRST_S: Final = 2.0
+
+
+class ElasticErrorsAdapter(Adapter):
+    """Errors that workers of torchrun's agent have left in its folders."""
+
+    name = "elastic-errors"
+    title = "torchrun's error files"
+    sees = "which worker of torchrun's agent failed first at each start, and with what error, from its files"
+    cost = "looks for the files of the newest 16 starts every 2 s at most"
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, int]] = set()
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """When processes are watched."""
+        return bool(request.processes)
+
+    async def run(self, context: Context) -> None:
+        """Look until the targets have ended."""
+        end = time.monotonic() + _FIRST_S
+        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
+            await context.sleep(0.02)
+        while True:
+            runs = _runs(context.snapshot().processes.values(), context.request.host)
+            found, cost = await asyncio.to_thread(timed, _read, runs)
+            for pid, run, failure in found:
+                if (run.folder, failure.start) not in self._said:
+                    self._said.add((run.folder, failure.start))
+                    said = _diagnostic(pid, run, failure, context.request.host)
+                    context.emit(DiagnosticSeen(diagnostic=said, **context.stamp()))
+            context.settled()
+            if context.request.once or targets_ended(context):
+                return
+            await context.sleep(_LIMIT.rest_s(cost))
+
+
+def _runs(processes: Iterable[Process], host: str) -> dict[str, tuple[int, Run]]:
+    """The runs whose workers are watched, by their folders, each with one that lives."""
+    found: dict[str, tuple[int, Run]] = {}
+    for process in processes:
+        run = run_of(process.environment.get(_VARIABLE, ""))
+        if run is None or process.exited or not process.target or process.host != host:
+            continue
+        known = found.get(run.folder)
+        if known is None or known[1].start < run.start:
+            found[run.folder] = (process.pid, run)
+    return found
+
+
+def _read(runs: dict[str, tuple[int, Run]]) -> list[tuple[int, Run, Failure]]:
+    return [
+        (pid, run, failure) for pid, run in runs.values() for failure in first_failures(run, Path(f"/proc/{pid}/root"))
+    ]
+
+
+def _diagnostic(pid: int, run: Run, failure: Failure, host: str) -> Diagnostic:
+    folder = clean_line(run.folder)
+    return Diagnostic(
+        id=f"pytorch/worker-failed/{folder}/{failure.start}",
+        system="pytorch",
+        code="worker-failed",
+        severity=Severity.WARNING,
+        sentence=f"The worker of local rank {failure.local_rank} failed at start {failure.start + 1}: {failure.error}.",
+        attributes={
+            "run": folder,
+            "start": str(failure.start),
+            "local rank": str(failure.local_rank),
+            "error": failure.error,
+        },
+        evidence=(
+            Evidence(kind="file", source=clean_line(failure.file), text=failure.error, at_wall_ns=failure.wall_ns),
+        ),
+        at_wall_ns=failure.wall_ns,
+    )

@@ -1,0 +1,178 @@
+"""What the workers of torchrun's agent have left behind at earlier starts: error files, and standard error.
+
+The agent gives each worker a file for its error (`TORCHELASTIC_ERROR_FILE`, `RUN/attempt_N/LOCAL_RANK/error.json`;
+torch/distributed/elastic/multiprocessing/api.py). `record` writes an exception there, with its time; with
+`--redirects` or `--tee` the worker's `stderr.log` lies beside it. Both are data of the target: read, never executed.
+
+Invariants:
+    error_files.L1. Only files below the folder of the run are read, by names that the agent gives, regular ones, and of
+        each a bounded part.
+    error_files.L2. Who failed first at a start is said only if one worker alone left an error, or if its time is the
+        earliest: errors within one second are not told apart.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
+
+__all__ = ["Failure", "Run", "first_failures", "run_of"]
+
+_PLACE: Final = re.compile(r"attempt_(\d{1,6})/(\d{1,6})/error\.json$")
+_STARTS: Final = 16
+"""So many of the newest starts are looked at."""
+_RANKS: Final = 128
+_MOST: Final = 1 << 20
+_TAIL: Final = 1 << 16
+_LONGEST: Final = 300
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_ERROR: Final = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: (.*))?")
+
+
+class Run(Struct, frozen=True):
+    """A run of the agent, by what the environment of one of its workers says.
+
+    Attributes:
+        folder: of the run, as the worker names it.
+        start: which start the worker is of, from 0 on.
+    """
+
+    folder: str
+    start: int
+
+
+class Failure(Struct, frozen=True):
+    """A worker that has left an error.
+
+    Attributes:
+        start: at which start, from 0 on.
+        local_rank: which worker.
+        error: `ValueError: bad shard`.
+        file: as the worker names it.
+        wall_ns: when; None where nothing says so.
+    """
+
+    start: int
+    local_rank: int
+    error: str
+    file: str
+    wall_ns: int | None
+
+
+class _Extra(Struct, frozen=True):
+    timestamp: str | int = ""
+
+
+class _Message(Struct, frozen=True):
+    message: str = ""
+    extra: _Extra = field(name="extraInfo", default_factory=_Extra)
+
+
+class _ErrorFile(Struct, frozen=True):
+    message: _Message | str
+
+
+def run_of(error_file: str) -> Run | None:
+    """The run that a worker with this `TORCHELASTIC_ERROR_FILE` is of; None where it is no such path."""
+    match = _PLACE.search(error_file)
+    if match is None or not error_file.startswith("/") or ".." in error_file.split("/"):
+        return None
+    return Run(str(PurePosixPath(error_file).parents[2]), int(match[1]))
+
+
+def first_failures(run: Run, root: Path) -> list[Failure]:
+    """Who failed first at each start of a run, as far as that is known (L2), the oldest start first.
+
+    Args:
+        run: the run.
+        root: where the worker's file system is (`/proc/PID/root`).
+    """
+    found = []
+    for start in range(max(0, run.start + 1 - _STARTS), run.start + 1):
+        first = _first(_failures(run, start, root))
+        if first is not None:
+            found.append(first)
+    return found
+
+
+def _first(failures: Iterable[Failure]) -> Failure | None:
+    found = list(failures)
+    if len(found) < 2:
+        return found[0] if found else None
+    if any(one.wall_ns is None for one in found):
+        return None
+    first, second, *_ = sorted(found, key=lambda one: one.wall_ns or 0)
+    return first if first.wall_ns != second.wall_ns else None
+
+
+def _failures(run: Run, start: int, root: Path) -> list[Failure]:
+    """The workers that left an error: those with a file for it, else those whose standard error ends with one."""
+    here = f"{run.folder}/attempt_{start}"
+    folder = root / here.lstrip("/")
+    try:
+        ranks = sorted(int(one) for one in os.listdir(folder) if one.isdecimal() and len(one) < 7)[:_RANKS]  # noqa: PTH208
+    except OSError:
+        return []
+    for name, read in (("error.json", _of_error_file), ("stderr.log", _of_stderr)):
+        said = {rank: read(folder / str(rank) / name) for rank in ranks}
+        found = [
+            Failure(start, rank, clean_line(one[0], _LONGEST), f"{here}/{rank}/{name}", one[1])
+            for rank, one in said.items()
+            if one is not None
+        ]
+        if found:
+            return found
+    return []
+
+
+def _of_error_file(path: Path) -> tuple[str, int | None] | None:
+    data = _end_of(path, _MOST)
+    if not data:
+        return None
+    try:
+        message = msgspec.json.decode(data, type=ready(_ErrorFile)).message
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if isinstance(message, str):
+        return message.partition("\n")[0], None
+    seconds = str(message.extra.timestamp)
+    wall_ns = int(seconds) * 1_000_000_000 if seconds.isdecimal() and len(seconds) < 12 else None
+    return message.message.partition("\n")[0], wall_ns
+
+
+def _of_stderr(path: Path) -> tuple[str, int | None] | None:
+    """The exception that a worker's standard error ends with: when it was written is no time of the error."""
+    lines = _end_of(path, _TAIL).decode("utf-8", "replace").rstrip().splitlines()
+    begins = next((number for number in reversed(range(len(lines))) if lines[number] == _TRACEBACK), None)
+    if begins is None:
+        return None
+    after = [line for line in lines[begins + 1 :] if line and not line.startswith(" ")]
+    match = _ERROR.fullmatch(after[0]) if after else None
+    return (match[0], None) if match is not None else None
+
+
+def _end_of(path: Path, most: int) -> bytes:
+    """The last bytes of a regular file; b"" where it can't be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return b""
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        return os.pread(fd, most, max(0, status.st_size - most))
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
