@@ -7,8 +7,8 @@ src/pm/hydra/mpiexec/pmiserv_utils.c, Intel MPI's form of it; bash jobs.c; syste
 `ContainerStateTerminated.reason` and Docker's `State.OOMKilled`.
 
 Invariants:
-    host_endings.N1. A line that only speaks of such an end (a limit that is set, a flag that is false, a plan, advice) is
-        none.
+    host_endings.N1. A line that only speaks of such an end (a limit that is set, a flag that is false, a plan,
+        advice) is none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a job ended, as its host logged it: the cause, or what only follows from another one.
 
 Invariants:
-    host_rules.H1. A line of another process decides nothing: neither one about a pid that is no target's, nor any while a
-        target lives.
+    host_rules.H1. A line of another process decides nothing: neither one about a pid that is no target's, nor any
+        while a target lives.
     host_rules.H2. What a launcher sums up is no cause where the logs hold one.
 """
 
