@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Failure", "failures"]
+__all__ = ["Failure", "failures", "last_error"]
 
 _GUARD: Final = re.compile(
     r"input_handles\[(?P<input>\d+)\]: "
@@ -23,9 +23,13 @@ _GUARD: Final = re.compile(
     r"|dim value is too (?:small|large) at (?P<limit>\d+)), expected(?: it)?(?: to be|:) (?P<wanted>[^,\n]+), "
     r"but got: (?P<got>\S+)"
 )
+_COUNT: Final = re.compile(r"expected inputs vector size to be (\d+), but got (\d+)")
+_INDEX: Final = re.compile(r"(?:RuntimeError: |what\(\):  |Error: )(index out of bounds: [^\n]{1,200})")
 _NAN: Final = re.compile(r"At least one (NaN|INF) in (\S+)")
 _CALL: Final = re.compile(r"^Error: (.+) API call failed at (\S+), line (\d+)")
 _THROWN: Final = re.compile(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
+
+_ERROR: Final = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)(?::|$)|^  what\(\):  ")
 
 _TYPES: Final = (
     *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64"),
@@ -38,7 +42,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     """One error.
 
     Attributes:
-        kind: `input` (a check of inputs), `nan`, or `call` (of the generated code).
+        kind: `input` (a check of inputs), `nan`, `infinity`, `index`, or `call` (of the generated code).
         sentence: it, in words.
         number: of the input.
         name: of the tensor in the generated code.
@@ -65,13 +69,11 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         if match := _GUARD.search(line):
             found[_of_guard(match)] = None
         elif match := _NAN.search(line):
-            found[
-                Failure(
-                    kind="nan",
-                    sentence=f"There is {_worded(match[1])} in {clean_line(match[2], 100)}.",
-                    name=clean_line(match[2], 100),
-                )
-            ] = None
+            found[_of_value(match[1], clean_line(match[2], 100))] = None
+        elif match := _COUNT.search(line):
+            found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
+        elif match := _INDEX.search(line):
+            found[Failure(kind="index", sentence=_index(clean_line(match[1], 300)))] = None
         if (match := _CALL.match(line)) and call is None:
             call = match
         elif (match := _THROWN.match(line)) and not _CALL.match(line):
@@ -81,8 +83,28 @@ def failures(lines: Iterable[str]) -> list[Failure]:
     return list(found)
 
 
-def _worded(kind: str) -> str:
-    return "NaN" if kind == "NaN" else "infinity"
+def last_error(lines: Iterable[str]) -> str:
+    """The last line that names an exception of Python or C++, or ""."""
+    last = ""
+    for line in lines:
+        if _ERROR.match(line):
+            last = line
+    return clean_line(last.strip().removeprefix("what():"), 300).strip().rstrip(".")
+
+
+def _of_value(kind: str, name: str) -> Failure:
+    if kind == "NaN":
+        return Failure(kind="nan", sentence=f"There is NaN in {name}.", name=name)
+    sentence = f"There is infinity in {name}. If it is meant (a mask of -inf), only this check ended the run."
+    return Failure(kind="infinity", sentence=sentence, name=name)
+
+
+def _count(wanted: str, got: str) -> str:
+    return f"The model was compiled for {wanted} input{'' if wanted == '1' else 's'} (tensors), and gets {got}."
+
+
+def _index(text: str) -> str:
+    return f"A kernel that looks up by index (an embedding, a gather) got one that is out of range: {text}."
 
 
 def _of_guard(match: re.Match[str]) -> Failure:

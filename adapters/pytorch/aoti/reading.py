@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
-from livedbg.adapters.pytorch.aoti.failures import Failure, failures
+from livedbg.adapters.pytorch.aoti.failures import Failure, failures, last_error
 from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
-from livedbg.adapters.pytorch.aoti.running import model_threads
+from livedbg.adapters.pytorch.aoti.running import compiling, model_threads
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import Model, model_of, models
-from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad
+from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
 from livedbg.session.guide import StepFound, StepRun
 
 __all__ = ["read"]
 
 _Lines = list[tuple[str, str]]
+_SHOWN: Final = 8  # values
 
 
 def read(run: StepRun) -> StepFound:
@@ -49,14 +51,22 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     lines.append(("NaN", _nan_checks(code)))
     found = failures(_output(run))
     told = [*_told(found, code), *_ended(run, code, found)]
-    lines += told or [("found", "No check failed.")]
+    lines += told or [("found", _nothing(run, code))]
     hands = next((hand for failure in found if (hand := _hand(failure, code))), {})
     return StepFound(
         lines=tuple(lines),
         hands=hands,
-        cause=any(failure.kind in ("input", "nan") for failure in found),
+        cause=any(failure.kind in ("input", "nan", "index") for failure in found),
         wrong_value=any(failure.kind == "nan" for failure in found),
     )
+
+
+def _nothing(run: StepRun, code: Sequence[Model]) -> str:
+    if code:
+        return "No check failed."
+    if any("/libtorch_cpu" in name for name in run.loaded):
+        return "No model of AOTInductor was seen: nothing could be checked."
+    return "Neither PyTorch nor a model of AOTInductor was seen in it: nothing could be checked."
 
 
 def _nan_checks(code: Sequence[Model]) -> str:
@@ -117,10 +127,13 @@ def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     trail = first_bad(printed, code)
     if trail is None:
         lines.append(("found", "No printed value is NaN or infinity."))
-        lines += [("value", value.told) for value in printed[:8] if value.when != "input"]
+        lines += [("value", value.told) for value in [*written(printed, code)][:_SHOWN]]
         return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
     lines += _of_trail(trail)
-    return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
+    if trail.value.bad == "NaN":
+        return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
+    lines.append(("meant?", "No printed value is NaN. Infinity is no error where the model means it, as in a mask."))
+    return StepFound(lines=tuple(lines), hands=trail.hands)
 
 
 def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
@@ -176,9 +189,20 @@ def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Ite
         else:
             yield "found", f"It has not ended: a thread is in a model, at {Path(frame.file or '').name}:{frame.line}."
     if run.code is None and not any(model_threads(run.snapshot)):
-        yield "found", "It has not ended, and no thread was seen in a call of a model."
-    if run.code is not None and run.code > 128 and not found:
-        yield "found", f"It died of signal {run.code - 128}."
+        place = compiling(run.snapshot)
+        yield (
+            "found",
+            (
+                f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
+                if place
+                else "It has not ended, and no thread was seen in a call of a model."
+            ),
+        )
+    if not run.code or found:
+        return
+    how = f"died of signal {run.code - 128}" if run.code > 128 else f"ended with exit code {run.code}"
+    error = last_error(_output(run))
+    yield "found", f"It {how}{': ' + error if error else ''}."
 
 
 def _stuck(run: StepRun, code: Sequence[Model]) -> dict[str, str]:

@@ -7,14 +7,21 @@ generated file and the line of the call.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from livedbg.model import Frame, Stack
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["in_generated", "model_threads"]
+__all__ = ["compiling", "in_generated", "model_threads"]
 
 _RUN: Final = "AOTInductorModel::run_impl"
+_COMPILERS: Final = {
+    "/torch/_inductor/compile_fx.py": ("compile_fx", "compile_fx_aot", "_compile_fx_inner"),
+    "/torch/_dynamo/convert_frame.py": ("_compile",),
+    "/torch/export/_trace.py": ("_export",),
+}
+"""Functions that are on the stack only while something is compiled or exported (torch 2.13)."""
 _SUFFIX: Final = ".wrapper.cpp"
 
 
@@ -32,3 +39,14 @@ def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
         found = in_generated(snapshot.stacks.get(thread.id)) if not thread.exited else None
         if found is not None:
             yield thread.id, found[1]
+
+
+def compiling(snapshot: Snapshot) -> str:
+    """The function of torch's compiler that a thread is in, with its file, or ""."""
+    for thread in snapshot.threads.values():
+        stack = snapshot.stacks.get(thread.id) if not thread.exited else None
+        for frame in stack.frames if stack is not None else ():
+            for file, functions in _COMPILERS.items():
+                if (frame.file or "").endswith(file) and frame.function.rpartition(".")[2] in functions:
+                    return f"{frame.function} ({Path(file).name})"
+    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
@@ -10,7 +10,7 @@ from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.printed import Launch, Value, launches
 from livedbg.adapters.pytorch.aoti.sources import Model
 
-__all__ = ["Trail", "first_bad"]
+__all__ = ["Trail", "first_bad", "written"]
 
 
 class Trail(Struct, kw_only=True):
@@ -36,20 +36,39 @@ class Trail(Struct, kw_only=True):
 
 
 def first_bad(printed: Sequence[Value], code: Sequence[Model]) -> Trail | None:
-    """The first bad value that says something (aoti_printed.V1)."""
+    """The first NaN that says something (aoti_printed.V1), else the first infinity.
+
+    An infinity that is behind a NaN is what that kernel got: many models mean theirs, as masks do.
+    """
+    return _first(printed, code, lambda value: value.bad == "NaN") or _first(
+        printed, code, lambda value: bool(value.bad)
+    )
+
+
+def _first(printed: Sequence[Value], code: Sequence[Model], wrong: Callable[[Value], bool]) -> Trail | None:
     seen: dict[str, int] = {}
-    good = {value.argument for value in printed if value.when == "input" and not value.bad}
+    good = {value.argument for value in printed if value.when == "input" and not wrong(value)}
     for value in printed:
-        if value.when == "input" and value.bad:
+        if value.when == "input" and wrong(value):
             return Trail(sentence=f"The model gets {value.bad}: its input {value.argument}.", value=value, made=True)
     for launch in launches(printed):
         number = seen.get(launch.kernel, 0)
         seen[launch.kernel] = number + 1
         call, model = _call_of(launch, number, code)
-        trail = _of_launch(launch, call, model, good)
+        trail = _of_launch(launch, call, model, good, wrong)
         if trail is not None:
             return trail
     return None
+
+
+def written(printed: Sequence[Value], code: Sequence[Model]) -> Iterator[Value]:
+    """What calls wrote: before a launch an output buffer is uninitialised (aoti_printed.V1)."""
+    seen: dict[str, int] = {}
+    for launch in launches(printed):
+        number = seen.get(launch.kernel, 0)
+        seen[launch.kernel] = number + 1
+        call, _model = _call_of(launch, number, code)
+        yield from (value for value in launch.after if call is None or value.argument in call.writes)
 
 
 def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call | None, Model | None]:
@@ -63,10 +82,12 @@ def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call |
     return (call, model) if arguments & {*call.reads, *call.writes} else (None, model)
 
 
-def _of_launch(launch: Launch, call: Call | None, model: Model | None, good: Iterable[str]) -> Trail | None:
+def _of_launch(
+    launch: Launch, call: Call | None, model: Model | None, good: Iterable[str], wrong: Callable[[Value], bool]
+) -> Trail | None:
     told = f" {_where(call)}" if call is not None else ""
     if call is None or model is None:
-        bad = next((value for value in launch.after if value.bad), None)
+        bad = next((value for value in launch.after if wrong(value)), None)
         if bad is None:
             return None
         return Trail(
@@ -75,11 +96,13 @@ def _of_launch(launch: Launch, call: Call | None, model: Model | None, good: Ite
             value=bad,
         )
     reads = [value for value in launch.before if value.argument in call.reads]
-    came = next((value for value in reads if value.bad), None)
+    came = next((value for value in reads if wrong(value)), None)
     makers = dict(call.makers)
     if came is not None:
         return _got(came, call, model, makers.get(came.argument))
-    bad = next((value for value in launch.after if value.bad and value.argument in (*call.writes, *call.reads)), None)
+    bad = next(
+        (value for value in launch.after if wrong(value) and value.argument in (*call.writes, *call.reads)), None
+    )
     if bad is None:
         return None
     known = {value.argument for value in reads} | set(good) | set(model.code.constants)
@@ -96,8 +119,19 @@ def _of_launch(launch: Launch, call: Call | None, model: Model | None, good: Ite
         )
     constants = [name for name in call.reads if name in model.code.constants]
     but = f" (its weights {', '.join(constants)} were not printed)" if constants else ""
+    large = next((value for value in reads if value.bad), None)
+    if large is not None:
+        origin = makers.get(large.argument)
+        who = (
+            f", which {model.code.calls[origin].shown} {_where(model.code.calls[origin])} made"
+            if origin is not None
+            else ""
+        )
+        sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}{but}."
+    else:
+        sentence = f"{call.shown}{told} made {bad.bad}: what it reads has none{but}."
     return Trail(
-        sentence=f"{call.shown}{told} made {bad.bad}: what it reads has none{but}.",
+        sentence=sentence,
         value=bad,
         call=call,
         model=model,

@@ -172,17 +172,50 @@ def test_a_wrong_input_is_the_cause_and_says_what_the_model_expects(tmp_path: Pa
 
 @pytest.mark.invariant("aoti_reading.W1")
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "told", "nothing"),
     [
-        (NAN, "the generated code has no such check: compile the model again"),
-        (None, "no generated code was found, so that it is not known whether it acted"),
+        (NAN, "the generated code has no such check: compile the model again", "No check failed."),
+        (None, "no generated code was found, so that it is not known whether it acted", "nothing could be checked"),
     ],
 )
-def test_a_check_that_did_not_act_is_said_with_its_moment(model: Path | None, told: str, tmp_path: Path) -> None:
+def test_a_check_that_did_not_act_is_said_with_its_moment(
+    model: Path | None, told: str, nothing: str, tmp_path: Path
+) -> None:
     found = step(1, tmp_path, model=model)
     assert "AOTI_RUNTIME_CHECK_INPUTS acts at run time" in said(found)
     assert "TORCHINDUCTOR_NAN_ASSERTS acts at compile time" in said(found) and told in said(found)
-    assert "No check failed." in said(found) and not found.cause
+    assert nothing in said(found) and not found.cause
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "cause"),
+    [
+        ("RuntimeError: At least one INF in arg7_1", "There is infinity in arg7_1. If it is meant", False),
+        ("RuntimeError: At least one NaN in arg7_1", "There is NaN in arg7_1.", True),
+        ("Error: expected inputs vector size to be 2, but got 1", "compiled for 2 inputs (tensors), and gets 1.", True),
+        ("  what():  index out of bounds: 0 <= tmp3 < 100L", "got one that is out of range: index out of", True),
+        ("FileNotFoundError: [Errno 2] batches.csv", "It ended with exit code 1: FileNotFoundError: [Errno 2]", False),
+    ],
+)
+def test_an_infinite_input_may_be_meant_and_other_errors_are_told(
+    text: str, words: str, cause: bool, tmp_path: Path
+) -> None:
+    found = step(1, tmp_path, err=f"{text}\n", code=1)
+    assert words in said(found) and found.cause is cause
+    assert found.wrong_value is ("NaN" in text)
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "words"),
+    [
+        ("compile_fx_aot", "/opt/lib/torch/_inductor/compile_fx.py", "still being compiled, in compile_fx_aot (comp"),
+        ("run", "/opt/lib/torch/_inductor/compile_fx.py", "no thread was seen in a call of a model"),
+    ],
+)
+def test_a_run_that_still_compiles_has_not_hung(function: str, file: str, words: str, tmp_path: Path) -> None:
+    frames = (Frame("wait", file="/usr/lib/threading.py", line=8), Frame(function, file=file, line=8))
+    stack = Stack(thread="thread:box/2", frames=frames, taken_mono_ns=0, source="no stop")
+    assert words in said(step(1, tmp_path, code=None, threads={"thread:box/2": stack}))
 
 
 def test_an_exception_in_a_call_is_shown_with_its_kernel(tmp_path: Path) -> None:
@@ -248,8 +281,22 @@ def test_a_kernel_that_got_a_nan_did_not_make_it(tmp_path: Path) -> None:
     found = step(3, tmp_path, out=got)
     assert "gets NaN in buf3, which aoti_torch_cpu_addmm_out (call 3) made." in said(found)
     assert found.hands == {"kernel": "aoti_torch_cpu_addmm_out"} and not found.cause
-    unseen = block("after", kernel, "buf3", "inf")
+    unseen = block("after", kernel, "buf3", "nan")
     assert "It also reads buf3, which was not printed" in said(step(3, tmp_path, out=unseen))
+
+
+def test_infinity_alone_may_be_meant_and_a_nan_that_came_of_it_is_told_with_it(tmp_path: Path) -> None:
+    mask = "[  aoti_model_inputs - arg4_1  ]:\nMax value: 0\nMin value: -inf\n"
+    found = step(3, tmp_path, out=mask)
+    assert not found.wrong_value and not found.cause
+    assert "its input arg4_1" in said(found) and "no error where the model means it" in said(found)
+    kernel = "cpp_fused__softmax_add_tanh_1"
+    got = block("before", kernel, "buf3", "inf") + block("after", kernel, "buf6", "nan")
+    found = step(3, tmp_path, out=mask + got)
+    assert found.wrong_value
+    assert f"{kernel} (call 4) made NaN of infinity in buf3, which aoti_torch_cpu_addmm_out (call 3) made" in said(
+        found
+    )
 
 
 def test_a_nan_that_the_model_gets(tmp_path: Path) -> None:
