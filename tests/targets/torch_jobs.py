@@ -4,6 +4,7 @@ its own, whose files are /dev/null."""
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import queue
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +22,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch.distributed import rpc
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 
 @dataclass
@@ -325,6 +329,62 @@ def compiles(me: Rank) -> None:
     me.step(me.dp)
 
 
+def sharded(me: Rank) -> None:
+    """FSDP2, whose last rank gets no third batch."""
+    mesh = init_device_mesh("cpu", (me.world,))
+    model = TwoBranches()
+    fully_shard(model.first, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    for step in range(4):
+        if me.last and step == 2:
+            fetch_batch(queue.Queue())
+        model(torch.ones(2, 2), True).sum().backward()
+
+
+def pool_task(me: Rank) -> None:
+    """The last rank decodes in a pool, one of whose tasks hangs."""
+    if me.last:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(fetch_batch, [queue.Queue[object]()]))
+    me.step(me.dp)
+
+
+def system_v(me: Rank) -> None:
+    """The last rank waits for a message of any other program, in a queue whose key is the job's pid."""
+    if me.last:
+        libc = ctypes.CDLL(None)
+        number = libc.msgget(os.getppid(), 0o1600)
+        libc.msgrcv(number, ctypes.create_string_buffer(16), 8, 0, 0)
+    me.step(me.dp)
+
+
+def forked_lock(me: Rank) -> None:
+    """Workers of the last rank's DataLoader are forked while a thread of it has a lock."""
+    lock = threading.Lock()
+    if me.last:
+        threading.Thread(target=lambda: lock.acquire() and time.sleep(3600), daemon=True).start()
+        while not lock.locked():
+            time.sleep(0.01)
+
+    class Rows(torch.utils.data.Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            with lock:
+                return torch.zeros(2)
+
+    for _ in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=1):
+        me.step(me.dp)
+
+
+def relay(me: Rank) -> None:
+    """A chain by posted messages, whose first rank has nothing to send."""
+    if me.rank == 0:
+        fetch_batch(queue.Queue())
+    dist.irecv(torch.ones(8), me.rank - 1, group=me.dp).wait()  # type: ignore[union-attr]
+
+
 def never_joins() -> None:
     """Of a rank that does not come to init_process_group."""
     fetch_batch(queue.Queue())
@@ -340,7 +400,7 @@ CASES: dict[str, Callable[[Rank], None]] = {
         missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished, unused_branch,
         computes, healthy, straggles, between_epochs,
         mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
-        compiles, starts,
+        compiles, starts, sharded, pool_task, system_v, forked_lock, relay,
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -19,10 +19,11 @@ from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
+from livedbg.adapters.pytorch.collectives.jobs import jobs_of, meeting_of, of_jobs, rpc_workers
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
 from livedbg.adapters.pytorch.collectives.newest import reached
-from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, PythonCall
+from livedbg.adapters.pytorch.collectives.python_calls import INIT, PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
@@ -34,7 +35,7 @@ from livedbg.adapters.pytorch.collectives.tasks import (
 )
 from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
-from livedbg.adapters.pytorch.rpc.tasks import RpcRank, rpc_events
+from livedbg.adapters.pytorch.rpc.tasks import rpc_events
 from livedbg.analysis.ranks import REACHED
 from livedbg.model import (
     Diagnostic,
@@ -50,7 +51,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
-__all__ = ["CollectivesAdapter", "of_jobs"]
+__all__ = ["CollectivesAdapter"]
 
 _FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
 _PATIENCE_S: Final = 5.0
@@ -59,8 +60,6 @@ _APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
-_FIRST: Final = (INIT, STORE)
-"""What ranks call that have no process group yet."""
 
 
 class CollectivesAdapter(Adapter):
@@ -175,13 +174,13 @@ class CollectivesAdapter(Adapter):
         stamp = context.stamp()
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
-        for number, job in enumerate(_jobs(seen, snapshot)):
+        for number, job in enumerate(jobs_of(seen, snapshot)):
             looks = [rank.look for rank in job]
             by_rank = {look.rank: look for look in looks}
             prefix = f"{number + 1}." if number else ""
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
             still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
-            ended = self._ended.of(job, _meeting(job[0], snapshot), snapshot)
+            ended = self._ended.of(job, meeting_of(job[0], snapshot), snapshot)
             for one in join(looks, stands):
                 task = collective_task(one, prefix, by_rank, still, ended)
                 tasks[task.id] = task
@@ -193,7 +192,7 @@ class CollectivesAdapter(Adapter):
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
                 tasks[task.id] = task
                 edges += exchange_edges(task.id, exchange, job, context.request.host)
-            requests, asked = rpc_events(_workers(job, context.request.host), self._rpc)
+            requests, asked = rpc_events(rpc_workers(job, context.request.host), self._rpc)
             tasks |= {task.id: task for task in requests}
             edges += asked
         self._before = {rank.look.process: rank.look for rank in seen}
@@ -214,7 +213,7 @@ class CollectivesAdapter(Adapter):
 
     def _late(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """Say which ranks come late, and which no longer do."""
-        jobs = ([rank.look for rank in job] for job in _jobs(seen, snapshot))
+        jobs = ([rank.look for rank in job] for job in jobs_of(seen, snapshot))
         late = {one.id: one for one in (late_diagnostic(one) for looks in jobs for one in latecomers(looks))}
         gone = {name: structs.replace(one, attributes={"resolved": "yes"}) for name, one in self._slow.items()}
         for name, one in {**gone, **late}.items():
@@ -238,56 +237,6 @@ class CollectivesAdapter(Adapter):
         if status != known:
             self._said[reader.process.id] = status
             context.emit(StatusSeen(status=status, **context.stamp()))
-
-
-def of_jobs(seen: list[RankSeen]) -> list[RankSeen]:
-    """Without the processes that have an environment of a rank and no process group, such as the workers of a
-    DataLoader: but these are ranks while others wait in `init_process_group`, or for keys of the store."""
-    joined = {rank.look.rank for rank in seen if rank.look.initialised or rank.look.calls}
-    begins = any(call.name in _FIRST for rank in seen for call in rank.look.calls)
-    bare = [rank for rank in seen if not (rank.look.initialised or rank.look.calls)]
-    late = [rank for rank in bare if begins and rank.look.rank not in joined]
-    single = [rank for rank in late if sum(rank.look.rank == other.look.rank for other in late) == 1]
-    return [rank for rank in seen if rank not in bare or rank in single]
-
-
-def _jobs(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[list[RankSeen]]:
-    """The ranks by job: those with one rendezvous and one size; a rank that is there twice makes two jobs of them, by
-    their parents."""
-    jobs: dict[object, list[RankSeen]] = {}
-    for rank in seen:
-        jobs.setdefault(_meeting(rank, snapshot), []).append(rank)
-    found: list[list[RankSeen]] = []
-    for job in jobs.values():
-        if len({rank.look.rank for rank in job}) == len(job):
-            found.append(job)
-            continue
-        families: dict[int | None, list[RankSeen]] = {}
-        for rank in job:
-            families.setdefault(snapshot.processes[rank.look.process].ppid, []).append(rank)
-        found += [one for one in families.values() if len({rank.look.rank for rank in one}) == len(one)]
-    return found
-
-
-def _meeting(rank: RankSeen, snapshot: Snapshot) -> object:
-    process = snapshot.processes[rank.look.process]
-    names = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
-    return tuple(process.environment.get(name, "") for name in names), rank.look.groups.get("0", ())
-
-
-def _workers(job: Sequence[RankSeen], host: str) -> list[RpcRank]:
-    """The ranks of a job that use torch.distributed.rpc."""
-    return [
-        RpcRank(
-            rank.look.rank,
-            rank.look.process,
-            rank.worker,
-            rank.rpc,
-            {own: thread for own in rank.threads if (thread := thread_of(rank, own, host))},
-        )
-        for rank in job
-        if rank.worker
-    ]
 
 
 def _said(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
-from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, who_may_end
+from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, pool_tasks, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.place_names import line_of
@@ -36,6 +36,7 @@ _SAID_NS: Final = 100_000_000
 """A shorter wait has no duration in a sentence."""
 
 _OF_LOADER: Final = "its DataLoader waits for a worker: "
+_OF_POOL: Final = "it waits for a task of a thread pool: "
 
 
 class Absence(NamedTuple):
@@ -87,12 +88,15 @@ def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
     family = family_threads(known, state)
     busy = bool(progressing(family, state))
     workers = loader_workers(main, family, state)
-    ends = [_held_up_by(worker, state) for worker in workers] or [_held_up_by(main, state)]
-    stuck = {main.id, *(worker.id for worker in workers), *(end.id for end in ends)}
+    tasks = pool_tasks(_held_up_by(main, state), family, state) if not workers else []
+    ends = [_held_up_by(worker, state) for worker in workers or tasks] or [_held_up_by(main, state)]
+    stuck = {main.id, _held_up_by(main, state).id, *(one.id for one in (*workers, *tasks, *ends))}
     found = [_of_thread(end, stuck, family, state, busy=busy) for end in ends]
     liveliest = max(found, key=lambda absence: _LIVELINESS.index(absence.state))
     if workers:
         return liveliest._replace(what=f"{_OF_LOADER}{liveliest.what}", does="")
+    if tasks:
+        return liveliest._replace(what=f"{_OF_POOL}{liveliest.what}")
     end = state.snapshot.threads[liveliest.entity]
     if handles and liveliest.state is VerdictState.STALLED and _called(end, state) & _SET_BY_HANDLERS:
         what = f"{liveliest.what}, which a handler of {handles} may end"

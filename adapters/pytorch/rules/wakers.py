@@ -22,7 +22,7 @@ from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import IDLE, OUTSIDE, Frame, Process, Thread, ThreadState
 
-__all__ = ["family_threads", "from_outside", "loader_workers", "who_may_end"]
+__all__ = ["family_threads", "from_outside", "loader_workers", "pool_tasks", "who_may_end"]
 
 _OF_TORCH: Final = re.compile(r"pt_(?!data_worker)|gloo|nccl|cuda|TP_", re.IGNORECASE)
 _ONLOOKERS: Final = re.compile(
@@ -34,6 +34,11 @@ _WORKER: Final = "/torch/utils/data/_utils/worker.py"
 _FETCH: Final = "/torch/utils/data/_utils/fetch.py"
 _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
 _OTHER_END: Final = ("socket", "pipe")
+_SYSTEM_V: Final = re.compile(r"(?:msgrcv|msgsnd|semop|semtimedop)\b")
+_RESULT: Final = "/concurrent/futures/_base.py"
+_TASK: Final = "/concurrent/futures/thread.py"
+_TO_RESULT: Final = 4
+"""How many frames above the innermost one `Future.result` is at most."""
 
 
 def family_threads(process: Process, state: RuleInput) -> list[Thread]:
@@ -55,10 +60,21 @@ def loader_workers(main: Thread, family: Iterable[Thread], state: RuleInput) -> 
     return [one for one in family if one.process != main.process and _is_main(one) and _fetches(_python(one, state))]
 
 
+def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
+    """The threads of its process that carry out a task of a ThreadPoolExecutor, if a thread waits for the result of
+    one; which of them it waits for is not known."""
+    if not any((frame.file or "").endswith(_RESULT) for frame in _python(waiting, state)[:_TO_RESULT]):
+        return []
+    others = [one for one in family if one.process == waiting.process and one.id != waiting.id]
+    return [one for one in others if _in_task(_python(one, state))]
+
+
 def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     """Who could end a wait that is neither seen nor of the family; "" for nobody."""
     if _SIGNALS.match(thread.waits_in or ""):
         return "a signal"
+    if _SYSTEM_V.match(thread.waits_in or ""):
+        return "any other process"
     members = {one.process for one in family}
     for entity in state.graph.blockers_of(thread.id):
         resource = state.snapshot.resources.get(entity)
@@ -137,3 +153,7 @@ def _idle_worker(frames: Iterable[Frame]) -> bool:
 def _fetches(frames: Iterable[Frame]) -> bool:
     files = [frame.file or "" for frame in frames]
     return any(file.endswith(_WORKER) for file in files) and any(file.endswith(_FETCH) for file in files)
+
+
+def _in_task(frames: Iterable[Frame]) -> bool:
+    return any((frame.file or "").endswith(_TASK) and frame.function.endswith("run") for frame in frames)

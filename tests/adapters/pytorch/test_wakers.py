@@ -148,3 +148,33 @@ def test_ranks_that_a_rank_has_begun_are_not_its_helpers() -> None:
     assert rank.absence().state is VerdictState.UNKNOWN
     rank.store.apply(ev.CounterSeen(entity="process:box/11", name=ENQUEUED, value=1.0, **rank.stamp()))
     assert rank.absence().state is VerdictState.STALLED
+
+
+POOL = f"{LIBRARY}/concurrent/futures"
+RESULT = (("Condition.wait", f"{LIBRARY}/threading.py"), ("Future.result", f"{POOL}/_base.py"), USER)
+TASK = (("_WorkItem.run", f"{POOL}/thread.py"), ("_worker", f"{POOL}/thread.py"))
+
+
+def waits_for_result(*tasks: dict[str, object]) -> Finding:
+    rank = Rank2()
+    rank.python(12, *RESULT, waits_in="Future.result")
+    for number, task in enumerate(tasks):
+        rank.python(20 + number, ("decode", USER[1]), *TASK, **task)  # type: ignore[arg-type]
+    return rank.absence()
+
+
+def test_a_task_of_a_thread_pool_is_what_its_result_is_waited_for() -> None:
+    one = waits_for_result({})
+    assert one.state is VerdictState.STALLED
+    assert "it waits for a task of a thread pool: it waits in Queue.get() in decode (train.py:7) for" in one.sentence
+
+
+def test_a_task_that_may_go_on_lets_its_caller_wait() -> None:
+    one = waits_for_result({}, {"waits_in": "sleep 9 s", "timed": True})
+    assert one.state is VerdictState.UNKNOWN and "thread pool: it waits in sleep 9 s in decode" in one.sentence
+
+
+@pytest.mark.parametrize("call", ["msgrcv (System V message queue)", "semop (System V semaphore)"])
+def test_what_any_process_may_use_is_no_stall(call: str) -> None:
+    one = Rank2(waits_in=call).absence()
+    assert one.state is VerdictState.UNKNOWN and "which any other process may end" in one.sentence
