@@ -54,7 +54,7 @@ def _step(
     try:
         child = job.start()
         command = " ".join(mask_command(job.argv) if job.redact else job.argv)
-        view = LiveView(job.request(child), title=f"{host_name()}:{child.pid} {command}")
+        view = LiveView(job.request(child), title=f"{_keys(course, order)}  {host_name()}:{child.pid} {command}")
         job.arm(view, child)
         following = _Following(course, order, job, child, view, before)
         code = run(view, replace(screen, guide=following))
@@ -66,6 +66,12 @@ def _step(
             child.end()
     snapshot = view.latest().snapshot
     return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
+
+
+def _keys(course: Course, order: StepOrder) -> str:
+    """The step and its keys, where they stay in sight: the message that greets goes after seconds."""
+    following = " ^n next" if order.number < len(course.steps) else ""
+    return f"{order.number}/{len(course.steps)} ^g found{following}"
 
 
 class _Following:

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from livedbg.cli.tensor_export import raw_tensor
 from livedbg.cli.tensor_output import WantedTensors, show, show_raw
+from livedbg.cli.tensor_pair import compare_file, show_file
 from livedbg.model.errors import UsageError
 from livedbg.session.filereaders import dump_readers, tensor_suffixes
 from livedbg.text.sanitize import clean_line
@@ -86,8 +87,9 @@ def command(
 ) -> int:
     """List, show, export or compare the tensors that a run dumped.
 
-    DUMP is args_dump.json, tensor_dump.json, their .bin, or the folder of a run. GOLDEN is a second dump, or a folder
-    with golden data (in/*.pt and out/*.pt); with --against, the first task that diverges is reported.
+    DUMP is args_dump.json, tensor_dump.json, their .bin, the folder of a run, or a file with one tensor (.npy, .pt).
+    GOLDEN is a second dump, a folder with golden data (in/*.pt and out/*.pt), or a second file; with --against, the
+    first task that diverges is reported.
     """
     if screen:
         if used := _used(_BESIDE_SCREEN):
@@ -104,14 +106,19 @@ def command(
         return show_raw(dump, raw_tensor(dump, dtype, shape, offset), want)
     if shape is not None or offset:
         raise UsageError("--shape and --offset need --as.", "--as float32", "usage")
+    single = readers.holds_one_tensor(dump)
+    if single and select != Selection():
+        raise UsageError(f"{clean_line(dump.name)} is one tensor: nothing is selected in it.", "leave it out", "usage")
     if against is not None:
         from livedbg.cli.against import against as compared
         from livedbg.values.compare import Tolerance
 
+        if single:
+            return compare_file(readers, dump, against, Tolerance(rtol, atol), as_json=as_json)
         return compared(readers.find(dump), against, select, Tolerance(rtol, atol), limit=limit, as_json=as_json)
     if rtol is not None or atol is not None:
         raise UsageError("--rtol and --atol need --against.", "--against GOLDEN", "usage")
-    return show(readers.find(dump), want)
+    return show_file(readers, dump, want) if single else show(readers.find(dump), want)
 
 
 def _used(allowed: frozenset[str]) -> str:

@@ -1,4 +1,4 @@
-"""Compiles an AOTInductor model and runs it. Arguments: what is wrong with it, the folder of its files."""
+"""Compiles an AOTInductor model and runs it. Arguments: what is wrong with it, the folder of its files, the device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 KIND, FOLDER = sys.argv[1], Path(sys.argv[2])
+DEVICE = (sys.argv[3:] or ["cpu"])[0]
 
 if KIND in ("hang", "throw"):
     torch.ops.load_library(str(FOLDER / "libops.so"))
@@ -31,10 +32,10 @@ class Model(torch.nn.Module):
         return torch.softmax(self.second(y), -1)
 
 
-x = torch.randn(4, 32)
+x = torch.randn(4, 32, device=DEVICE)
 with torch.no_grad():
-    exported = torch.export.export(Model().eval(), (x,))
+    exported = torch.export.export(Model().eval().to(DEVICE), (x,))
     package = torch._inductor.aoti_compile_and_package(exported, package_path=str(FOLDER / f"{KIND}.pt2"))
 run = torch._inductor.aoti_load_package(package)
-wrong = {"shape": torch.randn(5, 32), "dtype": x.double()}
+wrong = {"shape": torch.randn(5, 32, device=DEVICE), "dtype": x.double()}
 print("sum", float(run(wrong.get(KIND, x)).sum()))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
 from livedbg.model.errors import ToolMissing
+from tests.gpu import torch_cases
 from tests.gpu.cases import CASES, build, check, missing
 
 UNABLE = 77
@@ -23,7 +24,7 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", help="; ".join(case.program for case in CASES))
+    parser.add_argument("cases", nargs="*", help="; ".join([*(case.program for case in CASES), *torch_cases.CASES]))
     parser.add_argument("--into", type=Path, default=Path("build/gpu-check"), help="folder for recordings and sessions")
     parser.add_argument("--no-attach", action="store_true", help="leave out what attaches cuda-gdb")
     parser.add_argument("--devices", type=Path, default=Path("/dev"), help=argparse.SUPPRESS)
@@ -55,6 +56,7 @@ def run(names: list[str], folder: Path, gdb: str, *, attach: bool) -> int:
         check(case, build(case, folder, which("nvcc")), str(recorded), folder, attach=attach)
         outcome[case.program] = case.troubles
         print(f"{case.program}: {'; '.join(case.troubles) or 'as it should be'}", flush=True)
+    outcome |= torch_cases.try_torch(names, folder)
     (folder / "outcome.json").write_text(json.dumps(outcome, indent=2), encoding="utf-8")
     print(f"Sessions, recordings and what was printed: {folder}")
     return 1 if any(outcome.values()) else 0

@@ -61,11 +61,11 @@ CASES = (
 Livedbg = Callable[..., Said]
 
 
-def livedbg(*words: object) -> Said:
+def livedbg(*words: object, limit_s: float = 300) -> Said:
     """Run livedbg."""
     before = time.monotonic()
     argv = [sys.executable, "-m", "livedbg", *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL, check=False)
     return Said(done.returncode, done.stdout, done.stderr, time.monotonic() - before)
 
 
@@ -105,7 +105,7 @@ def check(case: Case, argv: Sequence[str], gdb: str, folder: Path, *, attach: bo
             argv, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=job
         )
     try:
-        _wait(lambda: b"READY" in (job / "output.txt").read_bytes() or process.poll() is not None, 120)
+        wait_until(lambda: b"READY" in (job / "output.txt").read_bytes() or process.poll() is not None, 120)
         if case.faulty:
             _faulty(case, gdb, job)
         else:
@@ -123,7 +123,7 @@ def check(case: Case, argv: Sequence[str], gdb: str, folder: Path, *, attach: bo
 
 
 def _faulty(case: Case, gdb: str, job: Path) -> None:
-    _wait(lambda: bool(list(job.glob("*.nvcudmp"))), 120)
+    wait_until(lambda: bool(list(job.glob("*.nvcudmp"))), 120)
     time.sleep(5)  # a driver of which we know nothing yet: nothing says when it is done
     (core, *_more) = job.glob("*.nvcudmp")
     said = livedbg("device", core, "--gdb", gdb, "-o", job / "device.livedbg")
@@ -158,7 +158,8 @@ def _judge(case: Case, said: Said, job: Path, what: str, code: int) -> None:
     case.troubles.extend(f"{what}: nothing like {wanted}" for wanted in case.wanted if not re.search(wanted, said.out))
 
 
-def _wait(true: Callable[[], bool], limit_s: float) -> None:
+def wait_until(true: Callable[[], bool], limit_s: float) -> None:
+    """Until something is true."""
     end = time.monotonic() + limit_s
     while not true():
         if time.monotonic() > end:

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.adapters.cuda.cudagdb.conftest import core_bytes, program_that_plays
 from tests.adapters.cuda.cudagdb.sessions import FIXTURES
+from tests.gpu import torch_cases
 from tests.gpu.cases import Case, check
 
 ROOT = Path(__file__).parents[2]
@@ -41,3 +44,12 @@ def test_a_case_is_judged_by_what_livedbg_says_and_its_session_is_recorded(tmp_p
     wrong = Case("other", 16, 128, (r"All 65 warps",))
     check(wrong, argv, str(gdb), tmp_path, attach=False)
     assert wrong.troubles == ["dump: nothing like All 65 warps"]
+
+
+@pytest.mark.torch
+def test_what_needs_cuda_of_torch_is_left_out_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left_out = torch_cases.lacking()
+    if not left_out:
+        pytest.skip("this box has two GPUs: make gpu-check tries them")
+    assert torch_cases.try_torch(["nccl"], tmp_path) == {}
+    assert "nccl: left out, it needs: " in capsys.readouterr().out

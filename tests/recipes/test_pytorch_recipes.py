@@ -31,6 +31,11 @@ def told(name: str, option: str, text: str, folder: Path) -> str:
             "RuntimeError: input_handles[0]: unmatched dtype, expected: 6(at::kFloat), but got: 7\n",
             "Input 0 (counted from 0) has type 7, and the model was compiled for 6(at::kFloat).",
         ),
+        (
+            "aoti-inputs",
+            "RuntimeError: expected inputs vector size to be 2, but got 1\n",
+            "The model was compiled for 2 input tensors, and gets 1.",
+        ),
         ("aoti-nan", "RuntimeError: At least one NaN in arg2_1\n", "There is NaN in arg2_1"),
         (
             "torch-distributed",
@@ -51,6 +56,11 @@ def test_what_torch_says_is_put_into_words(name: str, text: str, said: str, tmp_
         ("aoti-nan", "", 'AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_check_inf_and_nan("arg2_1", arg2_1));'),
         ("aoti-last-kernel", "", '        printf("[ before_launch: cpp_fused_0 ]\\n");'),
         ("aoti-last-kernel", "", "[ before_launch: cpp_fused_0 ]"),
+        (
+            "aoti-save",
+            "",
+            "aoti_torch_save_tensor_handle: Saved tensor to /opt/job/tmp/aoti_torchbefore_launch_k_buf0.pt",
+        ),
         ("aoti-values", "cpp_fused_0", "[  after_launch - aoti_torch_cpu_addmm_out - buf4  ]:"),
         (
             "torch-logs",

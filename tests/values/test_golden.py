@@ -238,3 +238,17 @@ def test_P1_initial_is_what_was_found_before_any_write_and_final_what_was_writte
         final, writers = buffer.final(dump, held(10, 11, 12, 0, 0, 0), Tolerance())
         assert (final.compared, final.outside, writers) == (4, 2, [1, 3])
         assert buffer.writers == [1, 3] and buffer.read
+
+
+def test_a_file_with_one_tensor_is_shown_and_compared_with_another(tmp_path: Path, inside: Inside) -> None:
+    one, other = tmp_path / "one.npy", tmp_path / "other.npy"
+    np.save(one, np.asarray([1, np.inf, np.nan, 4], "f4"))
+    np.save(other, np.asarray([1, np.inf, np.nan, 5], "f4"))
+    shown = inside("values", one, "--stats")
+    assert shown.code == 0 and "FLOAT32 [4]" in shown.out and "NaN 1" in shown.out and "Inf 1" in shown.out
+    same = inside("values", one, "--against", one)
+    assert same.code == 0 and "equal" in same.out
+    wrong = inside("values", one, "--against", other)
+    assert wrong.code == 12 and "1 of 4 outside, first at [3]: 4, expected 5" in wrong.out
+    assert inside("values", one, "--against", tmp_path).code == 2
+    assert inside("values", one, "--arg", "1").code == 2

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.text.sanitize import clean_line
 
@@ -26,6 +26,7 @@ _GUARD: Final = re.compile(
 _COUNT: Final = re.compile(r"expected inputs vector size to be (\d+), but got (\d+)")
 _INDEX: Final = re.compile(r"(?:RuntimeError: |what\(\):  |Error: )(index out of bounds: [^\n]{1,200})")
 _NAN: Final = re.compile(r"At least one (NaN|INF) in (\S+)")
+_ASSERT: Final = re.compile(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\(\)$")
 _CALL: Final = re.compile(r"^Error: (.+) API call failed at (\S+), line (\d+)")
 _THROWN: Final = re.compile(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
 
@@ -42,7 +43,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     """One error.
 
     Attributes:
-        kind: `input` (a check of inputs), `nan`, `infinity`, `index`, or `call` (of the generated code).
+        kind: `input` (a check of inputs), `nan`, `infinity`, `result` (a graph returns NaN), `index`, or `call` (of the
+            generated code).
         sentence: it, in words.
         number: of the input.
         name: of the tensor in the generated code.
@@ -70,6 +72,8 @@ def failures(lines: Iterable[str]) -> list[Failure]:
             found[_of_guard(match)] = None
         elif match := _NAN.search(line):
             found[_of_value(match[1], clean_line(match[2], 100))] = None
+        elif match := _ASSERT.match(line):
+            found[_of_assert(match[1], "NaN" if match[2] == "nan" else "INF")] = None
         elif match := _COUNT.search(line):
             found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
         elif match := _INDEX.search(line):
@@ -97,6 +101,15 @@ def _of_value(kind: str, name: str) -> Failure:
         return Failure(kind="nan", sentence=f"There is NaN in {name}.", name=name)
     sentence = f"There is infinity in {name}. If it is meant (a mask of -inf), only this check ended the run."
     return Failure(kind="infinity", sentence=sentence, name=name)
+
+
+def _of_assert(name: str, kind: str) -> Failure:
+    """One of the generated Python of torch.compile, which checks what a graph gets, and as `var` what it returns."""
+    failure = _of_value(kind, "what the compiled graph returns" if name == "var" else name)
+    if name != "var" or failure.kind != "nan":
+        return failure
+    told = "It was compiled by torch.compile: which kernel made it is not known here."
+    return structs.replace(failure, sentence=f"{failure.sentence} {told}", kind="result")
 
 
 def _count(wanted: str, got: str) -> str:

@@ -57,7 +57,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         lines=tuple(lines),
         hands=hands,
         cause=any(failure.kind in ("input", "nan", "index") for failure in found),
-        wrong_value=any(failure.kind == "nan" for failure in found),
+        wrong_value=any(failure.kind in ("nan", "result") for failure in found),
     )
 
 

@@ -25,6 +25,7 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["Model", "in_folder", "in_package", "model_of", "models"]
 
 _WRITTEN: Final = re.compile(r"Wrapper code written to: (\S+\.wrapper\.cpp)\s*$")
+_FAILED: Final = re.compile(r"API call failed at (\S+\.wrapper\.cpp), line \d+")
 _LARGEST: Final = 64 << 20  # bytes of one file
 _MOST: Final = 16  # models
 _TRACE: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
@@ -66,7 +67,7 @@ def models(logs: Sequence[Path], argv: Sequence[str], loaded: Iterable[str]) -> 
     """The models of a run.
 
     Args:
-        logs: texts that may name the code that was written as a model was compiled.
+        logs: texts that may name the code that was written as a model was compiled, or in which a call failed.
         argv: the command: packages that it names.
         loaded: files that its processes had mapped: unpacked packages.
     """
@@ -99,7 +100,7 @@ def _written(logs: Sequence[Path]) -> Iterator[Path]:
     names: dict[str, None] = {}
     for log in logs:
         for line in lines_of(log):
-            if match := _WRITTEN.search(line):
+            if match := _WRITTEN.search(line) or _FAILED.search(line):
                 names[match[1]] = None
     yield from map(Path, names)
 

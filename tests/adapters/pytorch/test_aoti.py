@@ -192,6 +192,9 @@ def test_a_check_that_did_not_act_is_said_with_its_moment(
     [
         ("RuntimeError: At least one INF in arg7_1", "There is infinity in arg7_1. If it is meant", False),
         ("RuntimeError: At least one NaN in arg7_1", "There is NaN in arg7_1.", True),
+        ("    assert not arg3_1.isnan().any().item()", "There is NaN in arg3_1.", True),
+        ("    assert not var.isnan().any().item()", "There is NaN in what the compiled graph returns.", False),
+        ("    assert not var.isinf().any().item()", "There is infinity in what the compiled graph returns.", False),
         ("Error: expected inputs vector size to be 2, but got 1", "compiled for 2 inputs (tensors), and gets 1.", True),
         ("  what():  index out of bounds: 0 <= tmp3 < 100L", "got one that is out of range: index out of", True),
         ("FileNotFoundError: [Errno 2] batches.csv", "It ended with exit code 1: FileNotFoundError: [Errno 2]", False),
@@ -202,7 +205,7 @@ def test_an_infinite_input_may_be_meant_and_other_errors_are_told(
 ) -> None:
     found = step(1, tmp_path, err=f"{text}\n", code=1)
     assert words in said(found) and found.cause is cause
-    assert found.wrong_value is ("NaN" in text)
+    assert found.wrong_value is ("nan" in text.lower())
 
 
 @pytest.mark.parametrize(
@@ -222,6 +225,12 @@ def test_an_exception_in_a_call_is_shown_with_its_kernel(tmp_path: Path) -> None
     found = step(1, tmp_path, model=THROW, err=(THROW / "stderr.txt").read_text(), code=1)
     assert "guide::throws (call 3 of 5, model.wrapper.cpp:885) failed: table of rows is empty" in said(found)
     assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}, "what it reads; it prints nothing itself"
+
+
+def test_the_code_of_a_package_that_was_compiled_here_is_found_by_the_error(tmp_path: Path) -> None:
+    err = (THROW / "stderr.txt").read_text().replace("/opt/job/cache/", f"{THROW}/")
+    found = step(1, tmp_path, model=None, err=err, code=1)
+    assert "guide::throws (call 3 of 5, model.wrapper.cpp:885) failed: table of rows is empty" in said(found)
 
 
 def test_the_kernel_that_did_not_return_is_handed_on_with_those_that_made_what_it_reads(tmp_path: Path) -> None:
