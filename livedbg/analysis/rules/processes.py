@@ -221,8 +221,9 @@ class Crash:
 
 
 def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
-    """Whether a child of a process, which may write to the same log, has ended with an error."""
-    children = (child for child in snapshot.processes.values() if child.ppid == process.pid)
+    """Whether a child or sibling of a process, which may write to the same log, has ended with an error."""
+    parents = (process.pid, process.ppid)
+    children = (child for child in snapshot.processes.values() if child.ppid in parents and child.ppid is not None)
     return any(child.exited and child.exit_status for child in children if child.host == process.host)
 
 
