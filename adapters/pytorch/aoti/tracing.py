@@ -128,8 +128,13 @@ def _of_launch(
             else ""
         )
         sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}{but}."
+    elif constants:
+        sentence = (
+            f"{call.shown}{told} made {bad.bad}, or has it from its weights {', '.join(constants)}, which were not "
+            "printed: what else it reads has none."
+        )
     else:
-        sentence = f"{call.shown}{told} made {bad.bad}: what it reads has none{but}."
+        sentence = f"{call.shown}{told} made {bad.bad}: what it reads has none."
     return Trail(
         sentence=sentence,
         value=bad,

@@ -294,6 +294,17 @@ def test_a_kernel_that_got_a_nan_did_not_make_it(tmp_path: Path) -> None:
     assert "It also reads buf3, which was not printed" in said(step(3, tmp_path, out=unseen))
 
 
+@pytest.mark.invariant("aoti_reading.W2")
+def test_a_nan_behind_weights_may_be_theirs(tmp_path: Path) -> None:
+    kernel = "aoti_torch_cpu_addmm_out"
+    text = "[  aoti_model_inputs - arg4_1  ]:\nMean value: 0\n" + block("before", kernel, "arg4_1", "0")
+    found = step(3, tmp_path, out=text + block("after", kernel, "buf0", "nan"))
+    assert found.wrong_value
+    assert "(call 1) made NaN, or has it from its weights" in said(found) and "what else it reads has none" in said(
+        found
+    )
+
+
 def test_infinity_alone_may_be_meant_and_a_nan_that_came_of_it_is_told_with_it(tmp_path: Path) -> None:
     mask = "[  aoti_model_inputs - arg4_1  ]:\nMax value: 0\nMin value: -inf\n"
     found = step(3, tmp_path, out=mask)
