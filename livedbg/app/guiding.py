@@ -59,7 +59,11 @@ class GuideActions(BasicApp):
 
 def _sheet(title: str, following: str, found: Sequence[tuple[str, str]]) -> Sheet:
     lines = [SheetLine(text, lead=lead, bold=lead == "found") for lead, text in found]
-    key = SheetLine(f"^n runs the command again: {following}" if following else "q quits: this is the last step")
+    key = SheetLine(
+        f"^n runs the command again: {following}"
+        if following
+        else "This is the last step. Esc closes this sheet; then q quits."
+    )
 
     def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
         return title, [*lines, SheetLine(), SheetLine(key.text, Role.HEADING)]
