@@ -1,0 +1,85 @@
+"""The decoder of what hosts log of the ends of jobs: puts the lines of one message together, which come as records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+from msgspec import Struct, field
+
+from livedbg.adapters.hosts.endings import TRIGGERS, Ending, endings
+from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.shapes import split_writer
+from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, Stamp
+
+__all__ = ["HostsDecoder"]
+
+_TOGETHER: Final = 4  # records that can be one message: a heading, an empty rule, the process, how it ended
+_NEAR: Final = 6  # lines between the first and the last of them
+_MOST: Final = 200  # endings of one log that are told: a launcher lists thousands of ranks
+_TEXT: Final = 300
+
+
+class _Log(Struct):
+    """What is known of one log."""
+
+    source: LogSource
+    before: deque[LogRecord] = field(default_factory=lambda: deque(maxlen=_TOGETHER - 1))
+    told: set[str] = field(default_factory=set)
+
+
+class HostsDecoder(LogDecoder):
+    """Makes a diagnostic of each ending that a log tells."""
+
+    name = "hosts"
+    triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._logs[source.id] = _Log(source)
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        log = self._logs.get(record.source)
+        if log is None:
+            return (), ()
+        parts = [one for one in log.before if _near(one, record)]
+        log.before.append(record)
+        found = endings(_plain(record.text))
+        if parts:
+            found += endings("\n".join(_plain(one.text) for one in (*parts, record)))
+        return [DiagnosticSeen(diagnostic=said, **stamp) for said in self._new(found, record, log)], ()
+
+    def _new(self, found: Sequence[Ending], record: LogRecord, log: _Log) -> Iterator[Diagnostic]:
+        for ending in found:
+            name = hashlib.blake2b(f"{record.source}\n{ending.kind}\n{ending.key}".encode(), digest_size=6).hexdigest()
+            if name in log.told or len(log.told) >= _MOST:
+                continue
+            log.told.add(name)
+            where = f"{log.source.name}:{record.line}" if record.line is not None else log.source.name
+            text = record.text.strip()[:_TEXT]
+            attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
+            yield Diagnostic(
+                id=f"diagnostic:hosts/{name}",
+                system="hosts",
+                code=ending.kind.value,
+                severity=Severity.ERROR,
+                sentence=ending.sentence,
+                attributes={**attributes, "next": "\n".join(ending.steps)},
+                evidence=(Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source),),
+                at_wall_ns=record.wall_ns,
+            )
+
+
+def _near(one: LogRecord, other: LogRecord) -> bool:
+    return one.line is not None and other.line is not None and 0 < other.line - one.line <= _NEAR
+
+
+def _plain(text: str) -> str:
+    return "\n".join(split_writer(line)[1] for line in text.split("\n"))

@@ -1,0 +1,133 @@
+"""How a job ended, as its host logged it: the cause, or what only follows from another one.
+
+Invariants:
+    host_rules.H1. A line of another process decides nothing: neither one about a pid that is no target's, nor any
+        while a target lives.
+    host_rules.H2. What a launcher sums up is no cause where the logs hold one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.adapters.hosts.endings import Kind
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import is_interrupt
+from livedbg.analysis.rules.survived import survived, unless_survived
+from livedbg.analysis.rules.words import many
+from livedbg.model import Diagnostic, Severity, TaskState
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["HostEnded", "rules"]
+
+_PROOFS: Final = 6
+_RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+_SEEN_PIDS: Final = 20_000  # records that are searched for a pid
+
+
+class HostEnded:
+    """How the host says that it ended."""
+
+    name = "host-ended"
+    doc = (
+        "A log says how a job or a process of it ended: the kernel's OOM killer, a limit of Slurm or Kubernetes, a "
+        "failed node, SIGKILL from an unknown sender, `MPI_Abort`, or a launcher's account of who ended first. A crash "
+        "if no target lives and the log does not go on after it. A launcher's account, and what ends the rest, are "
+        "notes where the logs hold an error of the program or a cause. A kernel's line about a process that the other "
+        "logs do not name is `unknown`. Where a task was still running as a time limit was reached, the limit is a "
+        "note: what hung is the question."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for each kind of ending that the logs tell, the cause first."""
+        found: dict[Kind, list[Diagnostic]] = {}
+        for said in state.snapshot.diagnostics.values():
+            if said.system == "hosts":
+                found.setdefault(Kind(said.code), []).append(said)
+        for kind in Kind:
+            if kind in found:
+                told = sorted(found[kind], key=_order)
+                before = {other for other in found if _RANK[other] < _RANK[kind]}
+                yield self._finding(kind, told, state, before)
+
+    def _finding(self, kind: Kind, told: Sequence[Diagnostic], state: RuleInput, before: set[Kind]) -> Finding:
+        snapshot = state.snapshot
+        first = told[0]
+        more = f" {many(len(told) - 1, 'more line')} of this kind." if len(told) > 1 else ""
+        finding = Finding(
+            rule=self.name,
+            severity=Severity.CRITICAL if kind in (Kind.CAUSE, Kind.KILLED) else Severity.ERROR,
+            sentence=f"{first.sentence}.{more}",
+            evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
+            next=tuple(step for step in first.attributes.get("next", "").split("\n") if step),
+            since_wall_ns=first.at_wall_ns,
+            state=VerdictState.CRASHED,
+        )
+        if why := _no_crash(kind, first, state, before):
+            return _note(finding, why)
+        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot):
+            return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
+        return unless_survived(finding, snapshot)
+
+
+def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
+    """Why an ending decides nothing, in a sentence; "" if it does."""
+    snapshot = state.snapshot
+    targets = [process for process in snapshot.processes.values() if process.target]
+    pid = first.attributes.get("pid", "")
+    if targets and pid and all(str(process.pid) != pid for process in targets):
+        return "It is no process of the target."
+    if any(not process.exited for process in targets):
+        return "The target lives."
+    if kind is Kind.CAUSE:
+        hung = "TIME LIMIT" in first.sentence and any(state.tasks_in(TaskState.RUNNING))
+        return "What was still running then is the question." if hung else ""
+    if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
+        return "It follows from what was said before it."
+    return ""
+
+
+def _program_s_own(snapshot: Snapshot) -> bool:
+    """Whether the logs hold an error of the program itself."""
+    hits = (hit for hit in snapshot.exceptions.values() if (hit.catchpoint or "").startswith("log"))
+    if any(not is_interrupt(hit) and not survived(hit, snapshot) for hit in hits):
+        return True
+    reported = (said for said in snapshot.diagnostics.values() if said.system != "hosts")
+    return any(said.severity.rank >= Severity.CRITICAL.rank for said in reported)
+
+
+def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether a process is named that the logs beside this one never mention."""
+    pid = first.attributes.get("pid", "")
+    elsewhere = [source for source in snapshot.log_sources.values() if source.id != first.attributes.get("source")]
+    if not pid or not elsewhere:
+        return False
+    records = list(snapshot.recent_logs)[-_SEEN_PIDS:]
+    return not any(
+        record.source != first.attributes.get("source") and (str(record.pid) == pid or pid in record.text)
+        for record in records
+    )
+
+
+def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:
+    return Finding(
+        rule=finding.rule,
+        severity=Severity.WARNING,
+        sentence=f"{finding.sentence} {why}",
+        evidence=finding.evidence,
+        next=finding.next,
+        since_wall_ns=finding.since_wall_ns,
+        state=state,
+        decides=state is VerdictState.UNKNOWN,
+    )
+
+
+def _order(said: Diagnostic) -> tuple[int, int]:
+    return (said.at_wall_ns or 0, int(said.attributes.get("order", "0")))
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this room."""
+    return (HostEnded(),)

@@ -1,0 +1,19 @@
+"""What livedbg knows of the hosts that jobs run on, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Lazy, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="hosts",
+    title="Hosts and launchers",
+    about="how a job ended, as the kernel, a scheduler (Slurm, Kubernetes), a launcher (mpirun) or a shell logged it",
+    rank=40,
+    adapters={"hosts": Lazy("livedbg.adapters.hosts.adapter:HostsAdapter")},
+    rules=Lazy("livedbg.adapters.hosts.rules:rules"),
+    judges_diagnostics=(".*",),
+)
