@@ -4,7 +4,8 @@ Invariants:
     proc_adapter.P1. The target is only read: /proc, process_vm_readv, sock_diag.
     proc_adapter.P2. One `Looked` a turn, whatever changed; when nothing is left to watch it says so.
     proc_adapter.P3. The tree is followed when it is asked for; a process that holds what a watched one waits
-        for is watched too (noted as `not a target`), RELATED_MOST of them at most.
+        for is watched too (noted as `not a target`), RELATED_MOST of them at most; one of the tree is a target at
+        once, whatever has led to it.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ class _Scanner:
             events += self._begin()
         changed = False
         waiting = list(self._watches.values())
+        looked: list[ProcessWatch] = []
         while waiting:
             watch = waiting.pop()
             events += watch.sample()
@@ -105,8 +107,12 @@ class _Scanner:
             if watch.gone:
                 del self._watches[watch.pid]
                 self._over[watch.pid] = watch.start_ticks
-                continue
-            waiting += self._follow(watch)
+            else:
+                looked.append(watch)
+                waiting += self._new_children(watch)
+            if not waiting:  # the whole tree is known: what is none of it now is beside it
+                waiting = [new for one in looked for new in self._new_related(one)]
+                looked = []
         if changed:
             events += self._confirm_cycles()
         since = None if self.done else since_ns
@@ -150,21 +156,29 @@ class _Scanner:
                 events.append(ProcessSeen(process=gone, **self._stamp()))
         return events
 
-    def _follow(self, watch: ProcessWatch) -> list[ProcessWatch]:
-        """Watches for processes that a watch has led to."""
+    def _new_children(self, watch: ProcessWatch) -> list[ProcessWatch]:
+        """Watches for children of a target that are not watched yet."""
         found = []
         if self._request.tree and not watch.role:
             for pid in watch.children:
                 known = self._watches.get(pid)
                 if known is not None:
-                    known.role = ""  # it was known as the holder of something, and is of the tree
+                    known.join()
                 elif self._is_new(pid):
                     found.append(ProcessWatch(self._scene, pid))
+        return self._watched(found)
+
+    def _new_related(self, watch: ProcessWatch) -> list[ProcessWatch]:
+        """Watches for processes that hold what a watched one waits for."""
+        found = []
         for pid in watch.related - self._watches.keys() - watch.children:
             if pid not in (1, os.getpid()) and self._related < RELATED_MOST and self._is_new(pid):
                 self._related += 1
                 role = "not a target: holds what a target waits for"
                 found.append(ProcessWatch(self._scene, pid, role=role))
+        return self._watched(found)
+
+    def _watched(self, found: list[ProcessWatch]) -> list[ProcessWatch]:
         for new in found:
             self._watches[new.pid] = new
         return found

@@ -110,6 +110,13 @@ class ProcessWatch:
         self._reader.close()
         self._ending.close()
 
+    def join(self) -> None:
+        """It is of the tree, and was known as the holder of something: what it is gets read anew."""
+        if self.role:
+            self.role, self._image = "", ""
+            self._ending.close()
+            self._ending = ExitStatus(self.pid)
+
     def sample(self) -> list[Event]:
         """One sample; the events of what changed since the last one."""
         self._turn += 1

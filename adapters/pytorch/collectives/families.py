@@ -4,18 +4,29 @@ Invariants:
     rank_families.F1. A process with the recorder of a rank is no rank if an ancestor of it is that rank: a worker that
         was forked has a copy of all of its memory.
     rank_families.F2. A rank that is not seen has ended only if its process was seen to end, or if all ranks of the job
-        are children of one launcher on this host, whose living children are all watched and are other ranks.
+        are children of one launcher on this host, whose living children are all watched and are other ranks, or
+        the one that multiprocessing starts for itself. A child that was dead before it was looked at counts as a
+        rank only if it was started together with the others.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Process
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Ended", "launcher_waits", "without_copies"]
+__all__ = ["Ended", "launcher_waits", "living_children", "without_copies"]
+
+_OWN: Final = re.compile(r"multiprocessing\.resource_tracker import main")
+"""A process of multiprocessing itself, which runs no code of the program."""
+
+_ZOMBIE: Final = "zombie"
+_TOGETHER_NS: Final = 30_000_000_000
+"""A launcher starts its ranks within this time: one import of torch a rank, on a busy machine."""
 
 
 def without_copies(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[RankSeen]:
@@ -90,8 +101,7 @@ def _launched_here(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
     launcher = next((p for p in snapshot.processes.values() if {p.pid} == parents and p.host == host), None)
     if launcher is None or launcher.exited or not launcher.target:
         return False
-    children = [p for p in snapshot.processes.values() if p.ppid == launcher.pid and p.host == host and not p.exited]
-    if {child.id for child in children} != {process.id for process in processes}:
+    if {child.id for child in living_children(launcher, snapshot)} != {process.id for process in processes}:
         return False
     sizes = [(p.environment.get("LOCAL_WORLD_SIZE"), p.environment.get("WORLD_SIZE")) for p in processes]
     world = max(len(rank.look.groups.get("0", ())) for rank in job)
@@ -99,6 +109,31 @@ def _launched_here(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
     return here or len(processes) + len(_dead_children(job, snapshot)) == world
 
 
+def living_children(launcher: Process, snapshot: Snapshot) -> list[Process]:
+    """The children of a process that live, without that of multiprocessing itself."""
+    children = (p for p in snapshot.processes.values() if p.ppid == launcher.pid and p.host == launcher.host)
+    return [child for child in children if not child.exited and not _is_own(child)]
+
+
+def _is_own(process: Process) -> bool:
+    return any(_OWN.search(word) for word in process.command)
+
+
 def _dead_children(job: Sequence[RankSeen], snapshot: Snapshot) -> list[str]:
-    parent = snapshot.processes[job[0].look.process].ppid
-    return [p.id for p in snapshot.processes.values() if p.exited and p.ppid == parent]
+    first = snapshot.processes[job[0].look.process]
+    began = [at for one in job if (at := snapshot.processes[one.look.process].start_wall_ns) is not None]
+    return [
+        process.id
+        for process in snapshot.processes.values()
+        if process.exited
+        and process.ppid == first.ppid
+        and process.host == first.host
+        and not _is_own(process)
+        and (_ZOMBIE not in process.notes or _together(process, began))
+    ]
+
+
+def _together(process: Process, began: Sequence[int]) -> bool:
+    """Whether it was started when the others were."""
+    at = process.start_wall_ns
+    return at is not None and bool(began) and min(began) - _TOGETHER_NS <= at <= max(began) + _TOGETHER_NS

@@ -72,7 +72,9 @@ def _runs(processes: Iterable[Process], host: str) -> dict[str, tuple[int, Run]]
 
 def _read(runs: dict[str, tuple[int, Run]]) -> list[tuple[int, Run, Failure]]:
     return [
-        (pid, run, failure) for pid, run in runs.values() for failure in first_failures(run, Path(f"/proc/{pid}/root"))
+        (pid, run, failure)
+        for pid, run in runs.values()
+        for failure in first_failures(run, Path(f"/proc/{pid}", "root" if run.folder.startswith("/") else "cwd"))
     ]
 
 

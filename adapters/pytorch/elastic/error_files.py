@@ -43,7 +43,7 @@ class Run(Struct, frozen=True):
     """A run of the agent, by what the environment of one of its workers says.
 
     Attributes:
-        folder: of the run, as the worker names it.
+        folder: of the run, as the worker names it: from `/`, or from the folder in which the agent was started.
         start: which start the worker is of, from 0 on.
     """
 
@@ -85,9 +85,10 @@ class _ErrorFile(Struct, frozen=True):
 def run_of(error_file: str) -> Run | None:
     """The run that a worker with this `TORCHELASTIC_ERROR_FILE` is of; None where it is no such path."""
     match = _PLACE.search(error_file)
-    if match is None or not error_file.startswith("/") or ".." in error_file.split("/"):
+    parents = PurePosixPath(error_file).parents
+    if match is None or ".." in error_file.split("/") or len(parents) < 4:
         return None
-    return Run(str(PurePosixPath(error_file).parents[2]), int(match[1]))
+    return Run(str(parents[2]), int(match[1]))
 
 
 def first_failures(run: Run, root: Path) -> list[Failure]:
@@ -95,7 +96,7 @@ def first_failures(run: Run, root: Path) -> list[Failure]:
 
     Args:
         run: the run.
-        root: where the worker's file system is (`/proc/PID/root`).
+        root: where its folder begins: `/proc/PID/root`, or `/proc/PID/cwd`.
     """
     found = []
     for start in range(max(0, run.start + 1 - _STARTS), run.start + 1):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from livedbg.adapters.pytorch.collectives.families import living_children
 from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, main_thread, others_may
 from livedbg.adapters.pytorch.rules.calls import late_ns, lived_ns, rank_list
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -115,7 +116,9 @@ class NotJoined:
         "Ranks are in `init_process_group`, and others have not come and are not among the processes that are watched. "
         "It is `unknown`: they may be on another host, or come yet. It is said once all that are seen have been there "
         "for the threshold (10 s), with where they meet (`MASTER_ADDR`, `MASTER_PORT`), whether somebody listens "
-        "there, and which other hosts have connections to it (`/proc/PID/net/tcp`)."
+        "there, and which other hosts have connections to it (`/proc/PID/net/tcp`). Where what started them has no "
+        "other child now, that is said, too: a rank that has ended is no process any more once its parent has "
+        "collected its status."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -143,6 +146,7 @@ class NotJoined:
             f"{rank_list(missing)} {'has' if len(missing) == 1 else 'have'} not come, and {are} not among the "
             "processes that are watched",
             *([f"{hosts} has connections to it"] if hosts else []),
+            *_no_other_child(threads, state),
         ]
         return Finding(
             rule=self.name,
@@ -189,6 +193,18 @@ class MessagesUnderWay:
                     state=VerdictState.UNKNOWN,
                     decides=True,
                 )
+
+
+def _no_other_child(threads: Sequence[Thread], state: RuleInput) -> Iterator[str]:
+    """That the process which has started all ranks that are seen has no other child, if it is watched."""
+    ranks = {one.process for one in threads}
+    known = [state.snapshot.processes[one] for one in ranks if one in state.snapshot.processes]
+    parents = {one.ppid for one in known}
+    starter = next((one for one in state.snapshot.processes.values() if {one.pid} == parents and one.target), None)
+    if len(ranks) != len(known) or starter is None or starter.exited:
+        return
+    if ranks == {child.id for child in living_children(starter, state.snapshot)}:
+        yield f"process {starter.pid}, which started these, has no other child now"
 
 
 def _matters(thread: Thread, state: RuleInput) -> bool:

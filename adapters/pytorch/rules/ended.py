@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list
+from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import how_ended
@@ -40,7 +41,7 @@ class CollectiveEnded:
             severity=Severity.ERROR,
             sentence=(
                 f"{rank_list(call.ended, start=True)} of {call.total} {verb} no process any more"
-                f"{_how(processes, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
+                f"{_how(processes, call, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
             ),
             entities=(call.task.id, *processes, *threads),
             evidence=tuple(thread_evidence(state.snapshot.threads[thread], state) for thread in threads[:4]),
@@ -50,10 +51,14 @@ class CollectiveEnded:
         )
 
 
-def _how(processes: Sequence[str], state: RuleInput) -> str:
+def _how(processes: Sequence[str], call: Call, state: RuleInput) -> str:
     """` (ended by SIGKILL)`, where one has ended and it is known how."""
     known = state.snapshot.processes.get(processes[0]) if len(processes) == 1 else None
-    return f" (ended {how_ended(known.exit_status)})" if known is not None and known.exit_status is not None else ""
+    if known is None or known.exit_status is None:
+        return ""
+    others = [process for process in call.processes.values() if process not in processes]
+    error = only_error(1, state, others) if known.exit_status == 1 else ""  # what Python ends with after an exception
+    return f" (ended {how_ended(known.exit_status)}{error})"
 
 
 def rules() -> Sequence[Rule]:

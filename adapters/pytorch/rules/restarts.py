@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.elastic.error_files import run_of
+from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import how_ended
@@ -87,7 +88,7 @@ class WorkerRestarts:
         failures = _failures(workers, state)
         left = _left(workers, state)
         said = _first(failures, times) or _first_left(left, times)
-        error = _error_left(left, times) or (_error(len(failures), state) if failures else "")
+        error = _error_left(left, times) or (only_error(len(failures), state) if failures else "")
         living = tuple(worker.id for worker in workers if not worker.exited)
         return Finding(
             rule=self.name,
@@ -189,14 +190,6 @@ def _error_left(left: Sequence[_Left], times: int) -> str:
     if len(left) == times - 1 and len({one.error for one in left}) == 1:
         return f": {left[0].error}"
     return f"; the error at start {left[-1].start + 1}: {left[-1].error}"
-
-
-def _error(times: int, state: RuleInput) -> str:
-    """The exception that the logs show; "" where there are several, or it came less often (S2)."""
-    hits = [hit for hit in state.snapshot.exceptions.values() if hit.source is not None]
-    if len(hits) != 1 or hits[0].count < times:
-        return ""
-    return f": {hits[0].type}: {hits[0].message}".rstrip(": .")
 
 
 def rules() -> Sequence[Rule]:

@@ -14,6 +14,7 @@ from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
+from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
@@ -180,7 +181,7 @@ class Crash:
         if others:
             end = "an exception" if kind == "traceback" else "the end"
             what = f"A log that a living process writes reports {end} of another program, or of a child"
-        elif owner is not None and alive:
+        elif owner is not None and alive and not _a_child_failed(owner, snapshot):
             what = "An exception was logged, and its process continues"
         elif went_on:
             what = f"An exception was logged and handled or survived ({went_on})"
@@ -217,6 +218,13 @@ class Crash:
             next=(hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
+    """Whether a child or sibling of a process, which may write to the same log, has ended with an error."""
+    parents = (process.pid, process.ppid)
+    children = (child for child in snapshot.processes.values() if child.ppid in parents and child.ppid is not None)
+    return any(child.exited and child.exit_status for child in children if child.host == process.host)
 
 
 def _by_signal(status: int) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.proc import ProcAdapter
+from livedbg.adapters.proc.adapter import _Scanner
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadReader
 from livedbg.adapters.proc.watch import ProcessWatch
 from livedbg.linux.access import unsuitable
-from livedbg.linux.procfs import all_ended, read_stat, status_fields, thread_ids
+from livedbg.linux.procfs import all_ended, child_pids, read_stat, status_fields, thread_ids
 from livedbg.model import EdgeKind, SourceHealth, ThreadState
-from livedbg.model.events import EdgesReplaced, Event, Looked, ProcessExited, Stamper, ThreadsSeen
+from livedbg.model.events import EdgesReplaced, Event, Looked, ProcessExited, ProcessSeen, Stamper, ThreadsSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
@@ -229,6 +231,63 @@ async def test_P3_who_holds_what_a_target_waits_for_is_watched_too(waits: Path, 
         await watched.until(lambda s: f"thread:{HOST}/{parent.pid}/{parent.pid}" in s.threads)
         assert watched.snapshot.processes[process].notes == ("not a target: holds what a target waits for",)
         assert watched.snapshot.processes[f"process:{HOST}/{child}"].notes == ()
+
+
+TREE = """
+import os, sys, time
+end, other = os.pipe()
+def child(what):
+    if os.fork() == 0:
+        what()
+        os._exit(0)
+def reads():
+    os.close(other)
+    os.read(end, 1)
+def holds():
+    os.close(end)
+    child(lambda: time.sleep(900))
+    time.sleep(900)
+for what in (reads, holds, reads):
+    child(what)
+os.close(end)
+os.close(other)
+print("READY", flush=True)
+time.sleep(900)
+"""
+
+
+@pytest.mark.invariant("proc_adapter.P3")
+def test_P3_who_is_of_the_tree_is_a_target_at_the_first_look_though_it_also_holds_something(
+    spawn: Callable[..., Any],
+) -> None:
+    target = spawn([sys.executable, "-c", TREE])
+    eventually(lambda: len(below(target.pid)) == 4)
+    for pid in below(target.pid):
+        settled(pid)
+    scanner = _Scanner(Request(host=HOST, processes=(TargetProcess(target.pid),)))
+    try:
+        events, *_ = scanner.turn()
+    finally:
+        scanner.close()
+    seen = [event.process for event in events if isinstance(event, ProcessSeen)]
+    assert len(seen) == 5 and all(process.target and not process.notes for process in seen)
+
+
+def below(pid: int) -> list[int]:
+    return [one for child in child_pids(pid) for one in (child, *below(child))]
+
+
+def test_a_holder_that_turns_out_to_be_of_the_tree_is_read_anew(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "cond"])
+    settled(target.pid)
+    watch = ProcessWatch(Scene(HOST), target.pid, role="not a target: holds what a target waits for")
+    try:
+        watch.sample()
+        watch.join()
+        (seen,) = [event.process for event in watch.sample() if isinstance(event, ProcessSeen)]
+        assert seen.target and not seen.notes
+    finally:
+        watch.close()
 
 
 def test_a_process_whose_memory_went_first_tells_its_exit_status_at_the_next_look(

@@ -42,6 +42,14 @@ def test_the_error_of_each_start(tmp_path: Path) -> None:
     assert first_failures(run, tmp_path) == [Failure(0, 1, "ValueError: bad shard", file, 1795521063 * 10**9)]
 
 
+def test_a_folder_that_is_named_from_where_the_agent_was_started(tmp_path: Path) -> None:
+    worker(tmp_path, 0, 1, error="ValueError: bad shard")
+    run = run_of("logs/run_x/attempt_0/0/error.json")
+    assert run is not None and run.folder == "logs/run_x"
+    (one,) = first_failures(run, tmp_path)
+    assert one.file == "logs/run_x/attempt_0/1/error.json"
+
+
 @pytest.mark.invariant("error_files.L2")
 @pytest.mark.parametrize(("times", "first"), [((20, 10), 1), ((10, 20), 0), ((10, 10), None), (("x", 10), None)])
 def test_L2_the_earliest_error_is_the_first_and_errors_of_one_second_are_not_told_apart(
@@ -64,7 +72,7 @@ def test_standard_error_that_ends_with_an_exception_of_one_worker(tmp_path: Path
 
 @pytest.mark.invariant("error_files.L1")
 def test_L1_what_is_no_error_file_says_nothing(tmp_path: Path) -> None:
-    for place in ("", "/tmp/error.json", "logs/attempt_1/0/error.json", "/a/../attempt_1/0/error.json"):
+    for place in ("", "/tmp/error.json", "attempt_1/0/error.json", "/a/../attempt_1/0/error.json"):
         assert run_of(place) is None
     secret = tmp_path / "secret"
     secret.write_text('{"message": "secret"}')

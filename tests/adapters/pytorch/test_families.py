@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
 from livedbg.adapters.pytorch.collectives.joined import Look
@@ -73,3 +74,32 @@ def test_F2_ranks_of_another_host_or_launcher_are_not_gone() -> None:
     alone = World()
     alone.process(10, ppid=5)
     assert Ended().of([seen(10, 0)], "job", alone.store.snapshot()) == {}
+
+
+TRACKER = ("python", "-c", "from multiprocessing.resource_tracker import main;main(5)")
+
+
+@pytest.mark.invariant("rank_families.F2")
+def test_F2_what_multiprocessing_starts_for_itself_is_no_rank() -> None:
+    world = job(0, 1)
+    world.process(14, ppid=5, command=TRACKER)
+    world.process(12, ppid=5)
+    world.store.apply(ev.ProcessExited(id="process:box/12", status=1, **world.stamp()))
+    ranks = [seen(10, 0), seen(11, 1)]
+    assert Ended().of(ranks, "job", world.store.snapshot()) == {2: "process:box/12"}
+    world.store.apply(ev.ProcessExited(id="process:box/14", status=1, **world.stamp()))
+    assert Ended().of(ranks, "job", world.store.snapshot()) == {2: "process:box/12"}
+
+
+@pytest.mark.invariant("rank_families.F2")
+@pytest.mark.parametrize(("later_s", "rank"), [(3, True), (-3, True), (900, False)])
+def test_F2_a_zombie_is_a_rank_only_if_it_was_started_with_the_others(later_s: int, rank: bool) -> None:
+    world = job(0, 1)
+    world.process(12, ppid=5, notes=("zombie",))
+    for pid in (10, 11, 12):
+        known = world.snapshot().processes[f"process:box/{pid}"]
+        began = structs.replace(known, start_wall_ns=10**18 + (later_s * 10**9 if pid == 12 else 0))
+        world.store.apply(ev.ProcessSeen(process=began, **world.stamp()))
+    world.store.apply(ev.ProcessExited(id="process:box/12", status=1, **world.stamp()))
+    found = Ended().of([seen(10, 0), seen(11, 1)], "job", world.store.snapshot())
+    assert found == ({2: "process:box/12"} if rank else {})
