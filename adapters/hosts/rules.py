@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -23,6 +24,12 @@ from livedbg.model.snapshot import Snapshot
 __all__ = ["HostEnded", "rules"]
 
 _PROOFS: Final = 6
+_LAST_WORDS: Final = re.compile(
+    r"exit|error|kill|signal|terminat|abort|fail|status|code|srun|slurm|make|^(?:real|user|sys)\b|leaked|core dump"
+    r"|^\W*$",
+    re.IGNORECASE,
+)
+"""Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
 _SEEN_PIDS: Final = 20_000  # records that are searched for a pid
 
@@ -36,8 +43,8 @@ class HostEnded:
         "failed node, SIGKILL from an unknown sender, `MPI_Abort`, or a launcher's account of who ended first. A crash "
         "if no target lives and the log does not go on after it. A launcher's account, and what ends the rest, are "
         "notes where the logs hold an error of the program or a cause. A kernel's line about a process that the other "
-        "logs do not name is `unknown`. Where a task was still running as a time limit was reached, the limit is a "
-        "note: what hung is the question."
+        "logs do not name is `unknown`, and so is a shell's `Killed` after which the log goes on. Where a task was "
+        "still running as a time limit was reached, the limit is a note: what hung is the question."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -69,7 +76,10 @@ class HostEnded:
             return _note(finding, why)
         if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
-        return unless_survived(finding, snapshot)
+        judged = unless_survived(finding, snapshot)
+        if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):
+            return _note(finding, "The log goes on after it: it may be a helper's end.", VerdictState.UNKNOWN)
+        return judged
 
 
 def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
@@ -109,6 +119,18 @@ def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
         record.source != first.attributes.get("source") and (str(record.pid) == pid or pid in record.text)
         for record in records
     )
+
+
+def _is_of_a_shell(first: Diagnostic) -> bool:
+    """Whether a shell, which may go on, says that one of its children was killed."""
+    return "as a shell says" in first.sentence
+
+
+def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether anything that no wrapper prints at an end follows in the same log."""
+    source, line = first.attributes.get("source"), int(first.attributes.get("order", "0"))
+    later = (one for one in snapshot.recent_logs if one.source == source and (one.line or 0) > line)
+    return any(_LAST_WORDS.search(one.text) is None for one in later)
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:

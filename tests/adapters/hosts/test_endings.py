@@ -244,6 +244,20 @@ def test_a_job_that_goes_on_was_not_ended() -> None:
     assert found.state is None and "handled or survived" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [
+        ("", VerdictState.CRASHED),
+        ("srun: error: n1: task 0: Exited with exit code 137\nreal 0m3.1s\n", VerdictState.CRASHED),
+        ("the cache is warm now\n", VerdictState.UNKNOWN),
+        ("the cache is warm now\nall is done\n", VerdictState.UNKNOWN),
+    ],
+)
+def test_a_shell_may_go_on_after_a_helper_was_killed(after: str, state: VerdictState) -> None:
+    found = ended(seen("step 1\nKilled\n" + after))
+    assert found[0].state is state and "as a shell says" in found[0].sentence
+
+
 def test_the_time_limit_of_a_job_that_hung_is_not_its_verdict() -> None:
     world = World()
     world.task("g1", TaskState.RUNNING, 0)
