@@ -33,6 +33,7 @@ class Kind(StrEnum):
     ABORTED = "aborted"  # the program ended itself on purpose
     KILLED = "killed"  # SIGKILL, and it isn't said by whom
     SUMMARY = "summary"  # a launcher's account of who ended first, and how
+    CANCELLED = "cancelled"  # by a scheduler that doesn't say why: on request, or since a part of it failed
 
 
 class Ending(Struct, frozen=True):
@@ -140,7 +141,7 @@ def _step(match: re.Match[str]) -> Ending:
     why = (match["why"] or "").strip()
     job = match["id"].partition(".")[0]
     if not why:
-        return Ending(Kind.SUMMARY, f"step {match['id']}", f"Slurm cancelled {name}{where}", 0, (_STEPS.format(job),))
+        return Ending(Kind.CANCELLED, match["id"], f"Slurm cancelled {name}{where}", 0, (_STEPS.format(job),))
     said = _WHY.get(why.upper(), why.lower())
     steps = [_STEPS.format(job)]
     if why.upper() == "TIME LIMIT":

@@ -258,6 +258,25 @@ def test_a_shell_may_go_on_after_a_helper_was_killed(after: str, state: VerdictS
     assert found[0].state is state and "as a shell says" in found[0].sentence
 
 
+CANCELLED = "slurmstepd: error: *** STEP 9.0 ON n1 CANCELLED AT 2026-03-01T09:00:00 ***\n"
+
+
+@pytest.mark.parametrize(
+    "killed", ["", "srun: error: n1: tasks 0-3: Killed\n", "srun: error: n1: tasks 0-3: Terminated\n"]
+)
+def test_a_job_that_somebody_cancelled_is_no_crash(killed: str) -> None:
+    states = {one.state for one in ended(seen("step 1\n" + CANCELLED + killed))}
+    assert VerdictState.UNKNOWN in states and states <= {VerdictState.UNKNOWN, None}
+
+
+@pytest.mark.parametrize("before", [TRACEBACK, "srun: error: n1: task 2: Exited with exit code 3\n"])
+def test_what_is_cancelled_since_a_part_failed_follows_from_that(before: str) -> None:
+    world = seen(before + CANCELLED)
+    verdict = diagnose(world.snapshot()).verdict
+    assert verdict.state is VerdictState.CRASHED and "Slurm" not in verdict.sentence
+    assert "follows from" in ended(world)[-1].sentence and ended(world)[-1].state is None
+
+
 def test_the_time_limit_of_a_job_that_hung_is_not_its_verdict() -> None:
     world = World()
     world.task("g1", TaskState.RUNNING, 0)
