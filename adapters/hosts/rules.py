@@ -43,9 +43,9 @@ class HostEnded:
         "failed node, SIGKILL from an unknown sender, `MPI_Abort`, or a launcher's account of who ended first. A crash "
         "if no target lives and the log does not go on after it. A launcher's account, and what ends the rest, are "
         "notes where the logs hold an error of the program or a cause. A kernel's line about a process that the other "
-        "logs do not name is `unknown`, and so are a shell's `Killed` after which the log goes on, and a job that Slurm "
-        "cancelled without a reason. Where a task was still running as a time limit was reached, the limit is a note: "
-        "what hung is the question."
+        "logs do not name is `unknown`, and so are a shell's `Killed` after which the log goes on, and a job that "
+        "Slurm cancelled without a reason. Where a task was still running as a time limit was reached, the limit is a "
+        "note: what hung is the question."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
