@@ -21,7 +21,10 @@ from livedbg.logs.shapes import split_prefix
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
-__all__ = ["TESTS", "CrashDecoder"]
+__all__ = ["FAULT", "TESTS", "CrashDecoder"]
+
+FAULT: Final = "fatal-python-error"
+"""What ended a process as Python's faulthandler tells it."""
 
 _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
@@ -202,7 +205,7 @@ def _crashes(text: str) -> Iterator[_Crash]:
         return
     fault = _FAULT.search(plain) if "Fatal Python error: " in plain else None
     if fault is not None:
-        yield "fatal-python-error", fault[1].strip() or "Fatal Python error", fault[0], _first_thread(lines)
+        yield FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines)
         return
     for kind, pattern, words in _DEATHS:
         match = pattern.search(plain) if _holds(plain, words) else None
@@ -275,14 +278,15 @@ def _python_frame(file: str, line: str, function: str) -> Frame:
     return Frame(function=function or "<module>", file=file, line=int(line), language="python")
 
 
-def _first_thread(lines: list[str]) -> tuple[Frame, ...]:
-    """The frames of the first thread of a faulthandler dump (innermost first already)."""
+def _crashed_thread(lines: list[str]) -> tuple[Frame, ...]:
+    """The frames (innermost first already) of the current thread of a faulthandler dump; without one, of the first."""
+    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), None)
     frames: list[Frame] = []
-    for line in lines:
+    for line in lines if current is None else lines[current + 1 :]:
         match = _FILE.match(line)
         if match is not None:
             frames.append(_python_frame(match[1], match[2], match[3]))
-        elif frames:
+        elif frames or current is not None:
             break
     return tuple(frames[:_FRAME_LIMIT])
 

@@ -19,9 +19,7 @@ MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
 
 _TRACEBACK = re.compile(r"\s*(?:[+|] *)*(?:Exception Group )?Traceback \(most recent call (?:last|first)\):")
-_FAULT = re.compile(
-    r"Fatal Python error: |Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):"
-)
+_FAULT = re.compile(r"Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
 _FAULT_LINE = re.compile(
     r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
     r"|  |Garbage-collecting|<"
@@ -145,7 +143,7 @@ class Continuation:
             self._state = _State.FRAMES
             self.held_traceback = True
             return True
-        if _FAULT.match(line) is not None:
+        if "Fatal Python error: " in line or _FAULT.match(line) is not None:  # also behind a progress bar
             self._state = _State.FAULT
             return True
         return False

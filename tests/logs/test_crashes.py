@@ -82,6 +82,33 @@ def test_faulthandler() -> None:
     assert "f" in [frame.function for frame in hit.stack]
 
 
+THREADS = """Epoch 0: |      | 4540/? [07:57<00:00,  9.51it/s]Fatal Python error: Segmentation fault
+
+Thread 0x00007f57168aa700 (most recent call first):
+  <no Python frame>
+
+Thread 0x00007f5741fff700 (most recent call first):
+  File "/w/env/lib/python3.10/threading.py", line 324 in wait
+
+Current thread 0x00007f5a3dc0b740 (most recent call first):
+{}
+Extension modules: numpy.core._multiarray_umath (total: 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("frames", "function"),
+    [
+        ('  File "/w/ops.py", line 240 in rasterize\n  File "/w/train.py", line 3 in step\n', ["rasterize", "step"]),
+        ("  <no Python frame>\n", []),
+    ],
+)
+def test_of_a_faulthandler_s_threads_it_is_the_current_one(frames: str, function: list[str]) -> None:
+    (hit,) = hits(THREADS.format(frames).encode())
+    assert (hit.type, hit.message) == ("Segmentation fault", "Fatal Python error: Segmentation fault")
+    assert [frame.function for frame in hit.stack] == function
+
+
 def test_the_same_crash_again_is_counted() -> None:
     text = stderr_of("raise ValueError('x')")
     assert [hit.count for hit in hits(text + b"---\n" + text)] == [1, 2]

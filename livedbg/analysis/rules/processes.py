@@ -12,6 +12,7 @@ from livedbg.analysis.rules.ends import ended_on_request, heads, how_ended, is_c
 from livedbg.analysis.rules.places import at, waiting
 from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
+from livedbg.logs.crashes import FAULT
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
@@ -173,7 +174,7 @@ class Crash:
         fatal = kind != WARNED and not (alive or went_well or went_on or ended_on_request(snapshot))
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
-        place = place_of(hit.stack) if kind in (ENDED, WARNED) else ""
+        place = place_of(hit.stack) if kind in (ENDED, WARNED, FAULT) else ""
         what_it_was = f"{hit.type}, in {place}" if place else hit.type
         text = f"{what_it_was}: {first_line}" if first_line else what_it_was
         what = "Crashed" if fatal else "An exception was logged"
