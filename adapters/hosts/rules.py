@@ -117,9 +117,10 @@ def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
     elsewhere = [source for source in snapshot.log_sources.values() if source.id != first.attributes.get("source")]
     if not pid or not elsewhere:
         return False
+    names = re.compile(rf"\b(?:pid|process|worker)\W{{0,3}}{pid}\b|[\[(]{pid}[\])]", re.IGNORECASE)
     records = list(snapshot.recent_logs)[-_SEEN_PIDS:]
     return not any(
-        record.source != first.attributes.get("source") and (str(record.pid) == pid or pid in record.text)
+        record.source != first.attributes.get("source") and (str(record.pid) == pid or names.search(record.text))
         for record in records
     )
 

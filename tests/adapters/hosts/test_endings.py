@@ -217,6 +217,8 @@ def test_H2_the_processes_that_are_killed_after_an_abort_are_no_cause() -> None:
 def test_H1_the_kernel_s_line_of_a_process_that_no_other_log_names_is_unknown() -> None:
     (found,) = ended(seen(OOM, "step 1\nstep 2\n"))
     assert found.state is VerdictState.UNKNOWN and "do not name that process" in found.sentence
+    for number in ("step 4711\n", "pid 14711 begins\n", "worker 47110 begins\n"):
+        assert [one.state for one in ended(seen(OOM, number))] == [VerdictState.UNKNOWN]
     (known,) = ended(seen(OOM, "worker 4711 begins\nstep 2\n"))
     assert known.state is VerdictState.CRASHED
 
