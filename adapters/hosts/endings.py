@@ -102,6 +102,7 @@ _COLLECTIVE = re.compile(
 _CONTAINER = re.compile(
     r"(?:[Rr]eason\"?\s*[:=]\s*\"?|\b\d/\d +|State:\s+Terminated\s+Reason:\s+)OOMKilled\b|\"OOMKilled\"\s*:\s*true\b"
 )
+_RUNS_AGAIN = re.compile(r"\bState:\s+Running\b|\"running\"\s*:\s*\{")  # what was killed is its earlier start
 _UNIT = re.compile(
     r"(?P<unit>[\w@.\\-]{1,200}\.(?:service|scope|slice)): (?:A process of this unit has been killed by the OOM killer"
     r"|Failed with result 'oom-kill')"
@@ -219,7 +220,9 @@ def _collective(match: re.Match[str]) -> Ending:
     return Ending(Kind.SUMMARY, f"rank {match['rank']}", said, 0, (_FIRST,))
 
 
-def _container(match: re.Match[str]) -> Ending:
+def _container(match: re.Match[str]) -> Ending | None:
+    if _RUNS_AGAIN.search(match.string) is not None:
+        return None
     said = "The container was killed: it reached its memory limit (OOMKilled)"
     return Ending(Kind.CAUSE, "container", said, 0, (_LESS, "kubectl describe pod POD   (its limits and last state)"))
 
@@ -237,7 +240,7 @@ def _shell(match: re.Match[str]) -> Ending:
     return Ending(Kind.KILLED, match["pid"] or "shell", said, int(match["pid"] or 0), (_BY_KERNEL,))
 
 
-_FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending]], ...]] = (
+_FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending | None]], ...]] = (
     ("ut of memory: Kill", _OOM, _oom),
     ("slurmstepd: error: ", _STEP, _step),
     ("oom", _STEP_OOM, _step_oom),
@@ -285,5 +288,6 @@ def endings(text: str) -> list[Ending]:
         if word in text:
             for match in pattern.finditer(text):
                 ending = make(match)
-                found.setdefault((ending.kind, ending.key), ending)
+                if ending is not None:
+                    found.setdefault((ending.kind, ending.key), ending)
     return list(found.values())

@@ -46,6 +46,8 @@ OOM = (
 )
 TRACEBACK = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    f()\nKeyError: 'x'\n"
 
+RESTARTED = "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+
 SAID = [
     (OOM, "The kernel killed process 4711 (python3), which had 59.0 GiB: the host had no memory left."),
     (
@@ -119,6 +121,10 @@ SAID = [
         "The container was killed: it reached its memory limit (OOMKilled).",
     ),
     (
+        "Containers:\n  train:\n    State:          Waiting\n      Reason:       CrashLoopBackOff\n" + RESTARTED,
+        "The container was killed: it reached its memory limit (OOMKilled).",
+    ),
+    (
         "train.service: A process of this unit has been killed by the OOM killer.\n",
         "The kernel killed a process of train.service for memory.",
     ),
@@ -133,6 +139,8 @@ SAID = [
 ]
 
 NONE = [
+    "Containers:\n  train:\n    State:          Running\n      Started:      Mon\n" + RESTARTED,
+    ' {"lastState": {"terminated": {"reason": "OOMKilled"}}, "state": {"running": {"startedAt": "x"}}}\n',
     '  "State": {"OOMKilled": false, "ExitCode": 0}\n',
     "INFO: restart policy: restart the pod when it is OOMKilled\n",
     "Killed 3 idle connections\n",
