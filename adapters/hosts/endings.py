@@ -33,7 +33,7 @@ class Kind(StrEnum):
     ABORTED = "aborted"  # the program ended itself on purpose
     KILLED = "killed"  # SIGKILL, and it isn't said by whom
     SUMMARY = "summary"  # a launcher's account of who ended first, and how
-    CANCELLED = "cancelled"  # by a scheduler that doesn't say why: on request, or since a part of it failed
+    CANCELLED = "cancelled"  # asked to end, and it isn't said why: somebody's wish, or since a part of it failed
 
 
 class Ending(Struct, frozen=True):
@@ -56,6 +56,7 @@ class Ending(Struct, frozen=True):
 _LESS: Final = "give the job more memory, or let it use less (smaller batches, fewer DataLoader workers, less cached)"
 _WHO_ELSE: Final = "dmesg -T | grep -iE 'out of memory|killed process|oom-kill'   (on that host: who used the memory)"
 _BY_KERNEL: Final = "dmesg -T | grep -i 'killed process'   (on that host: whether the kernel killed it for memory)"
+_ASKED: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _BY_WHOM: Final = "; by whom isn't said, often it is the kernel for memory"
 _FIRST: Final = "read the last lines that this process wrote before it ended"
 _STEPS: Final = "sacct -j {} --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,ReqMem"
@@ -185,6 +186,8 @@ def _by_signal(who: str, number: int, key: str, pid: int = 0) -> Ending:
     if number == signal.SIGKILL:
         said = f"{who} was killed by signal 9 (SIGKILL){_BY_WHOM}"
         return Ending(Kind.KILLED, key, said, pid, (_BY_KERNEL,))
+    if number in _ASKED:
+        return Ending(Kind.CANCELLED, key, f"{who} was asked to end ({signal_name(number)})", pid)
     return Ending(Kind.SUMMARY, key, f"{who} ended by signal {number} ({signal_name(number)})", pid, (_FIRST,))
 
 
@@ -271,7 +274,7 @@ TRIGGERS: Final = (
     *(b"OOMKilled", b"killed by the OOM killer", b"result 'oom-kill'", b"Killed"),
     *(b"with errorcode", b"Errorcode:", b"EXIT CODE: ", b"KILLED BY SIGNAL: ", b" RUNNING AT ", b"Exit code: "),
     b"exit status of rank ",
-    *(f"signal {number} (".encode() for number in (4, 6, 7, 8, 9, 11, 15)),
+    *(f"signal {number} (".encode() for number in (1, 2, 4, 6, 7, 8, 9, 11, 15)),
 )
 """What records contain that say, or help to say, how something ended."""
 

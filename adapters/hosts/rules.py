@@ -43,9 +43,9 @@ class HostEnded:
         "failed node, SIGKILL from an unknown sender, `MPI_Abort`, or a launcher's account of who ended first. A crash "
         "if no target lives and the log does not go on after it. A launcher's account, and what ends the rest, are "
         "notes where the logs hold an error of the program or a cause. A kernel's line about a process that the other "
-        "logs do not name is `unknown`, and so are a shell's `Killed` after which the log goes on, and a job that "
-        "Slurm cancelled without a reason. Where a task was still running as a time limit was reached, the limit is a "
-        "note: what hung is the question."
+        "logs do not name is `unknown`, and so are a shell's `Killed` after which the log goes on, and a job that was "
+        "asked to end without a reason (SIGTERM, a step that Slurm cancelled). Where a task was still running as a time "
+        "limit was reached, the limit is a note: what hung is the question."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -77,7 +77,7 @@ class HostEnded:
         if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
-            why = "Why Slurm cancelled it is not said: somebody asked for it, or a part of it had failed."
+            why = "Why is not said: somebody asked for it, or a part of the job had failed."
             return _note(finding, why, VerdictState.UNKNOWN)
         judged = unless_survived(finding, snapshot)
         if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):

@@ -279,6 +279,12 @@ def test_a_job_that_somebody_cancelled_is_no_crash(killed: str) -> None:
     assert VerdictState.UNKNOWN in states and states <= {VerdictState.UNKNOWN, None}
 
 
+@pytest.mark.parametrize("number", [1, 2, 15])
+def test_a_rank_that_was_asked_to_end_has_not_crashed(number: int) -> None:
+    (one,) = ended(seen(f"mpirun noticed that process rank 0 with PID 8 on node a exited on signal {number} (x).\n"))
+    assert one.state is VerdictState.UNKNOWN and "Rank 0 on a was asked to end (SIG" in one.sentence
+
+
 @pytest.mark.parametrize("before", [TRACEBACK, "srun: error: n1: task 2: Exited with exit code 3\n"])
 def test_what_is_cancelled_since_a_part_failed_follows_from_that(before: str) -> None:
     world = seen(before + CANCELLED)
