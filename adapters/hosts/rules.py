@@ -44,8 +44,8 @@ class HostEnded:
         "if no target lives and the log does not go on after it. A launcher's account, and what ends the rest, are "
         "notes where the logs hold an error of the program or a cause. A kernel's line about a process that the other "
         "logs do not name is `unknown`, and so are a shell's `Killed` after which the log goes on, and a job that was "
-        "asked to end without a reason (SIGTERM, a step that Slurm cancelled). Where a task was still running as a time "
-        "limit was reached, the limit is a note: what hung is the question."
+        "asked to end without a reason (SIGTERM, a step that Slurm cancelled). Where a task was still running as a "
+        "time limit was reached, the limit is a note: what hung is the question."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
