@@ -2,7 +2,6 @@
 
 Invariants:
     grouping.W1. A line is given if the record that it is part of has at least the severity asked for, and else not.
-    grouping.W2. Memory holds the lines of the records whose end has not come, and of one call.
 """
 
 from __future__ import annotations
@@ -58,6 +57,6 @@ class SevereLines:
             for text in record.text.split("\n"):
                 writer, body = split_prefix(text)
                 if body and not body.isspace():
-                    number = self._waiting[writer.rstrip()].popleft()
+                    number = self._waiting[writer.rstrip()].popleft()  # records end in the order of their lines
                     if severe:
                         yield number

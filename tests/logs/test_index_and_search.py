@@ -322,7 +322,8 @@ _TWO_RANKS = b"""[rank0]: 2026-01-02 03:04:05,100 INFO step 1
 """
 
 
-def test_severe_lines_are_those_of_whole_tracebacks_rank_by_rank(logs: _Files) -> None:
+@pytest.mark.invariant("grouping.W1")
+def test_W1_severe_lines_are_those_of_whole_tracebacks_rank_by_rank(logs: _Files) -> None:
     source = logs.write("a.log", _TWO_RANKS)
     lines = _collect(lambda found: logs.reader.severe(source, Severity.ERROR, found))
     assert sorted(lines) == [1, 3, 4, 5, 7, 8, 9, 11]
