@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.survived import unless_survived
+from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.model import Diagnostic
 from livedbg.model.snapshot import Snapshot
 
@@ -49,7 +50,7 @@ def finding_of(
     amounts_to: VerdictState | None,
     own_lines: re.Pattern[str] | None = None,
 ) -> Finding:
-    """The finding about one message; it decides nothing if a target lives, or if the log goes on after a crash."""
+    """The finding about one message; it decides nothing if a target lives, or if the log goes on after it."""
     alive = somebody_lives(state.snapshot)
     finding = Finding(
         rule=rule,
@@ -62,6 +63,8 @@ def finding_of(
         state=None if alive else amounts_to,
         decides=amounts_to is VerdictState.UNKNOWN and not alive,
     )
+    if finding.state is VerdictState.UNKNOWN and goes_on_after(said.evidence, state.snapshot, own_lines):
+        return replace(finding, state=None, decides=False)
     return unless_survived(finding, state.snapshot, own_lines)
 
 
