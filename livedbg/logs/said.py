@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_writer
-from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
+from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
 __all__ = ["Form", "Said", "SaidDecoder", "found_in", "rank_of", "words_of"]
@@ -42,6 +42,7 @@ class Said(Struct, frozen=True, kw_only=True):
         sentence: without its full stop.
         severity: how bad it is.
         writer: `rank 3` where the text itself says it, else "".
+        cause: as in `Diagnostic.cause`.
         steps: what to do.
         attributes: what the rules want to know.
     """
@@ -51,6 +52,7 @@ class Said(Struct, frozen=True, kw_only=True):
     key: str = ""
     severity: Severity = Severity.ERROR
     writer: str = ""
+    cause: CauseClass | None = None
     steps: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
 
@@ -194,7 +196,6 @@ class SaidDecoder(LogDecoder):
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
             return known, False
         process = log.source.process
-        writer = said.writer or rank_of(record)
         until = str((record.line or 0) + record.text.count("\n"))
         attributes = {
             "order": str(record.line or 0),
@@ -202,7 +203,6 @@ class SaidDecoder(LogDecoder):
             "source": record.source,
             "next": "\n".join(said.steps),
         }
-        attributes |= {"writer": writer} if writer else {}
         diagnostic = Diagnostic(
             id=f"diagnostic:{self.name}/{name}",
             system=self.name,
@@ -213,6 +213,8 @@ class SaidDecoder(LogDecoder):
             attributes={**attributes, **said.attributes},
             evidence=(proof,),
             at_wall_ns=record.wall_ns,
+            cause=said.cause,
+            writer=said.writer or rank_of(record),
         )
         entry = log.told[name] = _Entry(said, diagnostic)
         return entry, True

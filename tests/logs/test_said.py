@@ -63,7 +63,7 @@ def test_S2_the_records_of_one_message_are_near_each_other_and_of_one_writer() -
     assert told("A machine stopped\n" + "step\n" * 40 + "x\n  part: axle\n") == []
     split = "[rank0]: A machine stopped\n[rank1]: A machine stopped\n[rank1]: x\n[rank1]:   part: axle\n"
     (second,) = told(split)
-    assert second.evidence[0].source == "0.log:2" and second.attributes["writer"] == "rank 1"
+    assert second.evidence[0].source == "0.log:2" and second.writer == "rank 1"
 
 
 def test_a_part_that_was_read_is_not_read_again() -> None:

@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from livedbg.logs.said import Form, Said
-from livedbg.model import Severity
+from livedbg.model import CauseClass, Severity
 
 __all__ = ["BLOCK", "DEAD", "FORMS", "MISSING", "UNEVEN"]
 
@@ -58,6 +58,7 @@ def _uneven(match: re.Match[str]) -> Said | None:
         sentence=f"NCCL RAS: in communicator #{comm} {who}{more} launched up to operation {last[0]:,}, others up to "
         f"{first[0]:,}",
         severity=Severity.WARNING,
+        cause=CauseClass.PEER,
         steps=(_AGAIN, _STACKS),
         attributes={"ranks": " ".join(ranks)},
     )
@@ -71,6 +72,7 @@ def _missing(match: re.Match[str]) -> Said:
         key=f"{match['comm']} {ranks}",
         sentence=f"NCCL RAS: rank{many} {ranks} of communicator #{match['comm']} did not answer",
         severity=Severity.WARNING,
+        cause=CauseClass.PEER,
         steps=("look at the processes that the report names: they are stopped, or have ended", _AGAIN),
         attributes={"ranks": ranks},
     )
@@ -85,6 +87,7 @@ def _dead(match: re.Match[str]) -> Said:
         key=f"{node} {pid}",
         sentence=f"NCCL RAS considers process {pid} on {node}{f' (GPU {gpu})' if gpu else ''}{more} dead: "
         "it did not answer for 60 s",
+        cause=CauseClass.PEER,
         steps=(f"look on {node}: journalctl -k, and the last lines of the log of process {pid}",),
         attributes={"pid": pid, "host": node},
     )

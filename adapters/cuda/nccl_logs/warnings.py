@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from livedbg.logs.said import Form, Said
-from livedbg.model import Severity
+from livedbg.model import CauseClass, Severity
 
 __all__ = ["CLOSED", "FORMS", "TEST", "WARNED"]
 
@@ -41,6 +41,8 @@ _SOCKETS: Final = "check that the peer's process lives; NCCL_SOCKET_IFNAME names
 _OWN: Final = "give each rank its own GPU: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
 _SAME: Final = "let all nodes run the same NCCL: NCCL_DEBUG=VERSION prints it"
 _SIZES: Final = "compare the ranks' calls and sizes"
+
+_OURS: Final = (_OWN, _SAME, _SHARED)  # the job's own faults
 
 _What = Callable[[re.Match[str]], tuple[str, str]]
 
@@ -130,6 +132,7 @@ def _warning(match: re.Match[str]) -> Said | None:
                 key=f"{match['host']} {match['pid']} {what}",
                 sentence=f"{who}: {what}",
                 severity=Severity.WARNING,
+                cause=CauseClass.HOST if step is _LINKS else CauseClass.PROCESS if step in _OURS else CauseClass.PEER,
                 steps=(step,),
                 attributes={"what": what, "pid": match["pid"] or "", "host": match["host"] or ""},
             )
@@ -167,6 +170,7 @@ def _failed(match: re.Match[str]) -> Said:
         code=TEST,
         key=f"{match['host']} {why}",
         sentence=f"The test{where} ended at {place}, since {match['what']} failed: {why}",
+        cause=CauseClass.PEER,
         steps=("NCCL_DEBUG=INFO   (NCCL then logs what it tried; livedbg reads it)",),
     )
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from livedbg.adapters.pytorch.job_logs import elastic, nccl_errors, recorder_text, stores, watchdog
 from livedbg.logs.said import Form, Said, SaidDecoder, found_in, rank_of, words_of
-from livedbg.model import Diagnostic, ExceptionHit, LogRecord, Severity
+from livedbg.model import CauseClass, Diagnostic, ExceptionHit, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["JobLogsDecoder", "explains"]
@@ -17,6 +17,17 @@ __all__ = ["JobLogsDecoder", "explains"]
 _FORMS = (*watchdog.FORMS, *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *recorder_text.FORMS)
 _THROWN = (*watchdog.FORMS[:1], *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS)
 _SUMMARIES: Final = ("ChildFailedError", "SignalException")  # exceptions of torchrun's agent
+
+
+_CAUSES: Final = {
+    **dict.fromkeys((watchdog.TIMEOUT, watchdog.STUCK, stores.MISSING, stores.STORE_TIMEOUT), CauseClass.PEER),
+    **dict.fromkeys((stores.UNREACHED, stores.STORE_LOST, stores.PEER, nccl_errors.CODE), CauseClass.PEER),
+    **dict.fromkeys((recorder_text.APART, recorder_text.ABSENT), CauseClass.PROCESS),
+    stores.USED: CauseClass.PROCESS,
+    **dict.fromkeys((elastic.ROOT, elastic.FAILED, elastic.TOLD), CauseClass.SUMMARY),
+}
+_PROCESS_ERRORS: Final = ("Duplicate GPU", "out of memory", "no kernel image", "insufficient driver")
+"""Last errors of NCCL that are no peer's fault."""
 
 
 class JobLogsDecoder(SaidDecoder):
@@ -30,10 +41,13 @@ class JobLogsDecoder(SaidDecoder):
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:
         """A warning decides nothing, and a monitor's note of a closed store says nothing (J1)."""
+        said = replace(said, cause=_CAUSES.get(said.code))
         if said.code in (stores.STORE_LOST, stores.STORE_TIMEOUT, stores.PEER) and "should dump" in record.text:
             return None
         if said.code in (watchdog.TIMEOUT, watchdog.STATUS, watchdog.STUCK, watchdog.ENDS):
             said = _of_job(said, record)
+        if said.code == nccl_errors.CODE and any(word in said.sentence for word in _PROCESS_ERRORS):
+            said = replace(said, cause=CauseClass.PROCESS)
         if record.severity is Severity.WARNING and said.severity is Severity.ERROR:
             return replace(said, severity=Severity.WARNING, attributes={**said.attributes, "warned": "yes"})
         return said

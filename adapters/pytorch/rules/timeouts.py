@@ -86,7 +86,7 @@ class CollectiveTimeouts:
             evidence=(*(one.evidence[0] for one in told), *(one.evidence[0] for one in proofs))[:_PROOFS],
             next=tuple(_steps([rank for rank, _ in late] or silent)),
             inferred=bool(silent),
-            since_wall_ns=first.at_wall_ns,
+            since_wall_ns=min((one.at_wall_ns for one in told if one.at_wall_ns), default=first.at_wall_ns),
             state=None if alive else VerdictState.CRASHED if ends else VerdictState.STALLED,
         )
 

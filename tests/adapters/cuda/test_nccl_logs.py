@@ -55,7 +55,8 @@ WARNED = [
     (
         "init.cc:640",
         "Mismatched NCCL version detected : rank 0 has 2.18.1 and rank 8 has 2.19.3",
-        "ranks run different versions of NCCL (Mismatched NCCL version detected : rank 0 has 2.18.1 and rank 8 has 2.19.3).",
+        "ranks run different versions of NCCL (Mismatched NCCL version detected : rank 0 has 2.18.1 and rank 8 has "
+        "2.19.3).",
     ),
 ]
 
