@@ -32,9 +32,13 @@ SYSTEM: Final = System(
         "aoti": Lazy("livedbg.adapters.pytorch.aoti.adapter:ModelsAdapter"),
         "recorder-dumps": Lazy("livedbg.adapters.pytorch.recorder_dumps.adapter:RecorderDumpsAdapter"),
         "elastic-errors": Lazy("livedbg.adapters.pytorch.elastic.adapter:ElasticErrorsAdapter"),
+        "job-logs": Lazy("livedbg.adapters.pytorch.job_logs.adapter:JobLogsAdapter"),
         "compile-traces": Lazy("livedbg.adapters.pytorch.traces.adapter:CompileTracesAdapter"),
     },
-    judges_diagnostics=("dump-.*", "late-rank", "compile-.*", "worker-failed"),
+    judges_diagnostics=(
+        *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
+        *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
+    ),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.pytorch.recipes",
@@ -70,7 +74,6 @@ SYSTEM: Final = System(
     saves=Lazy("livedbg.adapters.pytorch.recorder_dumps.saved:save"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
-    explains=Lazy("livedbg.adapters.pytorch.traces.left_out:explains"),
     causes=(
         (r"\b(?:ChildFailedError|ProcessExitedException|ProcessRaisedException):", CauseClass.SUMMARY),
         (r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed|exited)", CauseClass.PEER),
@@ -80,6 +83,7 @@ SYSTEM: Final = System(
             CauseClass.PEER,
         ),
     ),
+    explains=Lazy("livedbg.adapters.pytorch.explained:explains"),
     log_places=LogPlaces(("TORCH_LOGS_OUT",), Lazy("livedbg.adapters.pytorch.traces.places:paths")),
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(

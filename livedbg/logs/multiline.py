@@ -110,12 +110,13 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_details", "_indented", "_open", "_raises", "_ruled", "_state", "_traceback_follows"),
+        *("_announced", "_details", "_indented", "_open", "_raises", "_ruled", "_state", "_traceback_follows"),
         *("held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
         self._details = details
+        self._announced = False  # what goes on with the error says that more comes in the next line
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with
@@ -239,7 +240,12 @@ class Continuation:
         return self._continues(line)
 
     def _continues(self, line: str) -> bool:
-        return line[0] in self._details.firsts and self._details.pattern.match(line) is not None
+        if self._announced:
+            self._announced = False
+            return True
+        continues = line[0] in self._details.firsts and self._details.pattern.match(line) is not None
+        self._announced = continues and line.rstrip().endswith(":")
+        return continues
 
     def _after_exception(self, line: str, state: _State) -> bool:
         announced, self._open = self._open, False

@@ -83,6 +83,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         line: number of its first line in the source, from 1.
         offset: byte offset of its first line.
         links: entities that it speaks of.
+        head: so many characters of the text are a header (time, severity, process), of which the other fields are made.
     """
 
     source: str
@@ -95,6 +96,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int | None = None
     tid: int | None = None
     links: tuple[str, ...] = ()
+    head: int = 0
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
