@@ -14,8 +14,8 @@ __all__ = ["completes", "restarts", "step_of"]
 _LONGEST: Final = 400
 _BAR: Final = re.compile(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
 _STEP: Final = re.compile(
-    r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}[:=\[#]?"
-    r"\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
+    r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}"
+    r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
     re.IGNORECASE,
 )
 _NO_STEP: Final = re.compile(
