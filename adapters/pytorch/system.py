@@ -74,6 +74,7 @@ SYSTEM: Final = System(
     saves=Lazy("livedbg.adapters.pytorch.recorder_dumps.saved:save"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
+    explains=Lazy("livedbg.adapters.pytorch.explained:explains"),
     causes=(
         (r"\b(?:ChildFailedError|ProcessExitedException|ProcessRaisedException):", CauseClass.SUMMARY),
         (r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed|exited)", CauseClass.PEER),
@@ -83,7 +84,6 @@ SYSTEM: Final = System(
             CauseClass.PEER,
         ),
     ),
-    explains=Lazy("livedbg.adapters.pytorch.explained:explains"),
     log_places=LogPlaces(("TORCH_LOGS_OUT",), Lazy("livedbg.adapters.pytorch.traces.places:paths")),
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(

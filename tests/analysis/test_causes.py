@@ -144,7 +144,8 @@ def test_who_followed_is_grouped_by_what_was_reported() -> None:
 
 XID = (
     "Jan  1 10:00:05 box kernel: NVRM: Xid (PCI:0000:09:00): 31, pid=9188, name=browser, channel 0x2a, intr 0. "
-    "MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_PROP_0 faulted @ 0x0_00100000. Fault is of type FAULT_PDE ACCESS_TYPE_WRITE\n"
+    "MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_PROP_0 faulted @ 0x0_00100000. "
+    "Fault is of type FAULT_PDE ACCESS_TYPE_WRITE\n"
 )
 
 
