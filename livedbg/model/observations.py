@@ -55,7 +55,8 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         last_wall_ns: the newest time stamp of its records.
         errors: records of severity ERROR or worse that no decoder understands.
         first_error_line: number of the line in which the first of them begins, where it is known.
-        last_error: the first line of the last of them.
+        first_error: the first line of the first of them.
+        last_error: that of the last of them.
         unread: bytes of a big log in which such records were not looked for, because there were too many before.
     """
 
@@ -69,6 +70,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_wall_ns: int | None = None
     errors: int = 0
     first_error_line: int | None = None
+    first_error: str = ""
     last_error: str = ""
     unread: int = 0
 
