@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from livedbg.model import LogRecord
-from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.following import FollowingPanel
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.messages import Unfolded
 from livedbg.panels.records import concerns, draw_record, source_name
@@ -24,7 +24,7 @@ _KEYS = (
 )
 
 
-class LogPanel(LinePanel):
+class LogPanel(FollowingPanel):
     """The newest records of all logs."""
 
     LABEL = "Log"
@@ -39,9 +39,7 @@ class LogPanel(LinePanel):
         super().__init__(id=id)
         self.records: Sequence[LogRecord] = ()
         self.everything = False
-        self.following = True
         self.needle = ""
-        self.offset_x = 0
 
     def context_changed(self, before: DrawContext) -> None:
         """Take the newest records."""
@@ -68,16 +66,8 @@ class LogPanel(LinePanel):
         right = f"{many(context.snapshot.log_count, 'record')} of {many(len(sources), 'log')}" if sources else ""
         self.title(f"{self.LABEL}  {what}".rstrip(), right)
         if self.following:
-            self.cursor = max(len(records) - 1, 0)
             self.resize_rows()
-            self.call_after_refresh(self.to_end)
-
-    def to_end(self) -> None:
-        """Show the last record."""
-        if self.following:
-            self.cursor = max(self.count() - 1, 0)
-            self.scroll_to(y=max(self.count() - self.page_rows, 0), animate=False)
-            self.repaint()
+        self.stay()
 
     def count(self) -> int:
         """Records."""
@@ -115,24 +105,8 @@ class LogPanel(LinePanel):
             return "No record matches the filter."
         return "No logs are read." if not self.context.snapshot.log_sources else "No records yet."
 
-    def move_to(self, index: int) -> None:
-        """Leaving the end stops following; reaching it starts again."""
-        self.following = index >= self.count() - 1
-        super().move_to(index)
-
     def action_all(self) -> None:
         """All records, or the selected entity's only."""
         self.everything = not self.everything
         self.choose()
-        self.refresh()
-
-    def action_follow(self) -> None:
-        """Follow the end."""
-        self.following = True
-        self.to_end()
-        self.refresh()
-
-    def action_shift(self, cells: int) -> None:
-        """Shift long lines."""
-        self.offset_x = max(0, self.offset_x + cells)
         self.refresh()

@@ -1,20 +1,29 @@
-"""Whole logs, however big: follow, jump, search with progress, by source and severity."""
+"""Whole logs, however big: follow, jump, search with a count, by source and severity, with marks where errors are."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from rich.style import Style
 
 from livedbg.logs.reader import LogReader
-from livedbg.model import LogRecord, Severity, ids
-from livedbg.panels.base import LinePanel
-from livedbg.panels.cells import Line, fit
+from livedbg.model import LogRecord, Severity
+from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.following import FollowingPanel
 from livedbg.panels.keys import Key, bindings
+from livedbg.panels.logabout import is_of, rows_about
+from livedbg.panels.logfind import Places
+from livedbg.panels.logfold import Said, by_time, folded
+from livedbg.panels.logmarks import ErrorMarks
+from livedbg.panels.logrows import ChosenLines, LogLines, LogRows, NewestRecords
+from livedbg.panels.logsearch import LogSearch
+from livedbg.panels.logtabs import ALL, draw_tabs, tab_at, tab_beside
+from livedbg.panels.markedbar import cells_of, mark_scroll_bar
 from livedbg.panels.messages import Noticed, Unfolded
-from livedbg.panels.pages import LogPages, Search
-from livedbg.panels.records import concerns, draw_record, source_name
+from livedbg.panels.pages import LogPages
+from livedbg.panels.records import draw_record, rank_of
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
@@ -27,23 +36,22 @@ _KEYS = (
     Key("v", "v", "severity", "show warnings and worse, errors and worse, or all records"),
     Key("n", "n", "again(1)", "next match", "find-next"),
     Key("N", "N", "again(-1)", "previous match", "find-before"),
+    Key("o", "o", "open_log", "show the record in its log", "open-log"),
     Key("left", "←", "shift(-20)", "scroll left"),
     Key("right", "→", "shift(20)", "scroll right"),
 )
 _LEVELS = (Severity.DEBUG, Severity.WARNING, Severity.ERROR)
-_NEAR_NS: Final = 10_000_000_000
-"""So much before or after a moment is around it."""
-ALL = ""
-"""The source that stands for the newest records of all logs."""
 
 
-class LogsPanel(LinePanel):
+class LogsPanel(FollowingPanel):
     """One log from its first line to its last, or the newest records of all logs together."""
 
     LABEL = "Logs"
     HELP = (
-        "The first tab merges the newest records of all logs; each other tab is one whole log, read as it is shown."
-        " `/` searches for a regular expression, Escape cancels a search. Enter shows the whole record."
+        "The first tab merges the newest records of all logs, equal ones of several ranks as one row; each other tab is"
+        " one whole log, read as it is shown. `/` searches for a regular expression: in the first tab in all logs from"
+        " their beginning, and `o` goes on from a match to its log. Escape ends a search. The scroll bar shows where"
+        " errors and matches are. Enter shows the whole record."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("logs", _KEYS)
@@ -55,14 +63,16 @@ class LogsPanel(LinePanel):
         self.source = ALL
         self.least = Severity.DEBUG
         self.only: str | None = None
-        self.following = True
-        self.offset_x = 0
-        self.pattern: re.Pattern[str] | None = None
-        self.search: Search | None = None
-        self.scan: Search | None = None
+        self.searching = LogSearch(self._changed_elsewhere)
+        self.scan: Places | None = None
+        self._marks = ErrorMarks(self._changed_elsewhere)
         self._pages: LogPages | None = None
-        self._recent: Sequence[LogRecord] = ()
-        self._wanted: str = ""
+        self._newest = NewestRecords(())
+        self._goal: int | None = None  # a row to go to once the log is known to have it
+
+    def on_mount(self) -> None:
+        """Mark the scroll bar."""
+        mark_scroll_bar(self, self._bar_marks)
 
     # what is shown
 
@@ -73,47 +83,49 @@ class LogsPanel(LinePanel):
             self._pages = LogPages(self.reader, self._changed_elsewhere)
         return self._pages
 
+    @property
+    def rows(self) -> LogRows:
+        """What the rows are."""
+        if self.source == ALL:
+            everywhere = self.searching.places
+            return self._newest if everywhere is None else ChosenLines(self.pages, everywhere)
+        if self.scan is not None:
+            return ChosenLines(self.pages, self.scan)
+        return LogLines(self.pages, self.source, self._marks.of(self.source))
+
     def context_changed(self, before: DrawContext) -> None:
         """Take new records."""
         if self.source and self.source not in self.context.snapshot.log_sources:
             self.source = ALL
-        self._recent = self.context.snapshot.recent_logs
-        if self.least is not Severity.DEBUG and self.source == ALL:
-            self._recent = [record for record in self._recent if record.severity.rank >= self.least.rank]
+        records: Sequence[LogRecord] = self.context.snapshot.recent_logs
+        if self.least is not Severity.DEBUG:
+            records = [record for record in records if record.severity.rank >= self.least.rank]
         if self.only is not None:
-            self._recent = [record for record in self._recent if self._is_of(record, self.only)]
+            records = [record for record in records if is_of(self.context, record, self.only)]
+        self._newest = NewestRecords(folded(by_time(records), lambda record: rank_of(self.context, record)))
         self.renew()
 
     def renew(self) -> None:
         """Count again, and stay at the end when following."""
+        log = self.context.snapshot.log_sources.get(self.source)
+        if self.reader is not None and log is not None and self.scan is None:
+            self._marks.look(self.reader, self.source, self.count(), log.size)
         self.resize_rows()
-        if self.following:
-            self.call_after_refresh(self.to_end)
+        if self._goal is not None and self._goal < self.count():
+            goal, self._goal = self._goal, None
+            self.move_to(goal)
+            self.call_after_refresh(self.reveal)  # only then can it be scrolled so far
+        self.stay()
         self._retitle()
         self.repaint()
 
-    def to_end(self) -> None:
-        """Show the last line."""
-        if self.following:
-            self.cursor = max(self.count() - 1, 0)
-            self.scroll_to(y=max(self.count() - self.page_rows, 0), animate=False)
-            self.repaint()
-
     def count(self) -> int:
         """Lines."""
-        if self.source == ALL:
-            return len(self._recent)
-        if self.scan is not None:
-            return len(self.scan.matches)
-        return self.pages.count(self.source)[0] if self.pages is not None else 0
+        return self.rows.count()
 
     def record(self, index: int) -> LogRecord | None:
         """The record of a row; None while it is being read."""
-        if self.source == ALL:
-            return self._recent[index] if 0 <= index < len(self._recent) else None
-        if self.scan is not None:
-            index = self.scan.matches[index] if 0 <= index < len(self.scan.matches) else 0
-        return self.pages.line(self.source, index) if self.pages is not None else None
+        return self.rows.record(index)
 
     def entity(self, index: int) -> str | None:
         """The first entity that a record speaks of, else its log."""
@@ -132,14 +144,12 @@ class LogsPanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """The logs as tabs."""
-        ink = self.context.ink
-        for source, label in self._tabs():
-            here = source == self.source
-            line.cell(f" {label} ", len(label) + 2, ink.selected if here else ink.style(Role.DIM)).space()
+        draw_tabs(self.context, line, self.source)
 
     def draw(self, index: int, line: Line) -> None:
         """One record."""
-        record = self.record(index)
+        rows = self.rows
+        record = rows.record(index)
         if record is None:
             line.add("reading", self.context.ink.style(Role.FAINT))
             return
@@ -147,29 +157,55 @@ class LogsPanel(LinePanel):
             number = record.line if record.line is not None else index + 1
             line.cell(str(number), 8, self.context.ink.style(Role.FAINT), "right").space()
         widest = 12 if self.source == ALL and line.width >= 60 else 0
-        draw_record(self.context, record, line, source_width=widest, shift=self.offset_x, found=self.pattern)
+        draw_record(
+            self.context,
+            record,
+            line,
+            source_width=widest,
+            shift=self.offset_x,
+            found=self.searching.pattern,
+            who=rows.ranks(index),
+        )
 
     def placeholder(self) -> str:
         """Nothing to show."""
+        if self.searching.pattern is not None:
+            return f"No line of the logs matches {self.searching.text}"
         if self.least is not Severity.DEBUG:
             return "No records of this severity."
         return "No logs are read." if not self.context.snapshot.log_sources else "No records yet."
 
-    def _tabs(self) -> list[tuple[str, str]]:
-        sources = self.context.snapshot.log_sources
-        return [(ALL, "all, newest"), *((s, fit(source_name(self.context, s), 20).rstrip()) for s in sources)]
+    def _bar_marks(self, size: int) -> dict[int, tuple[str, Style]]:
+        """Where on a scroll bar of so many cells errors and matches are; an error hides a match."""
+        rows, ink, sign = self.rows, self.context.ink, self.context.glyphs.track
+        count = rows.count()
+        matches: Iterator[int] = iter(())
+        if isinstance(rows, LogLines) and self.searching.places is not None:
+            matches = (line for _source, line in self.searching.places.found)
+        marks = dict.fromkeys(cells_of(matches, count, size), (sign, ink.style(Role.WARN)))
+        return marks | dict.fromkeys(cells_of(rows.errors(), count, size), (sign, ink.style(Role.BAD)))
 
     def _retitle(self) -> None:
         least = "" if self.least is Severity.DEBUG else f"{self.least.value} and worse"
         whole = self.source == ALL or self.pages is None or self.pages.count(self.source)[1]
         lines = f"{many(self.count(), 'line')}{'' if whole else ' so far'}"
         busy = ""
-        for job, word in ((self.search, "searching"), (self.scan, "filtering")):
-            if job is not None and not job.done:
-                busy = f"{word} {job.share:.0%} (Escape cancels)"
+        if self.scan is not None and not self.scan.done:
+            busy = f"filtering {self.scan.share:.0%} (Escape cancels)"
         only = "" if self.only is None else f"of {self.context.names.label(self.only)} (Escape shows all)"
         follow = "following" if self.following else ""
-        self.title("  ".join(filter(None, (self.LABEL, lines, only, least, busy))), follow)
+        found = self.searching.summary(self.source, self._line_at_cursor(), self.source == ALL)
+        lines = found if self.source == ALL and found else f"{lines}  {found}"
+        self.title("  ".join(filter(None, (self.LABEL, lines.rstrip(), only, least, busy))), follow)
+        if self.is_attached and self.show_vertical_scrollbar:
+            self.vertical_scrollbar.refresh()
+
+    def _line_at_cursor(self) -> int:
+        """The number of the line under the cursor in its log, from 0."""
+        if self.scan is not None:
+            line = self.scan.line(self.cursor)
+            return 0 if line is None else line
+        return self.cursor
 
     # what was logged about something
 
@@ -181,92 +217,69 @@ class LogsPanel(LinePanel):
         """
         self.least = Severity.DEBUG
         self.choose(ALL)
-        parts = ids.parse(entity).parts if entity.startswith("thread:") else ()
-        whose = [entity, ids.process(parts[0], int(parts[1]))] if parts else [entity]
+        row, sentence = rows_about(self.context, entity, at_wall_ns, self._narrow)
+        if row is not None:
+            self.cursor, self.following = row, False  # what is selected stays
+            self.reveal()
+            self._retitle()
+        return sentence
 
-        def near(only: str | None) -> list[int]:
-            self._narrow(only)
-            if at_wall_ns is None:
-                return []
-            away = ((abs(r.wall_ns - at_wall_ns), n) for n, r in enumerate(self._recent) if r.wall_ns is not None)
-            return [row for distance, row in sorted(away) if distance <= _NEAR_NS]
-
-        for only in (*whose, None):
-            rows = near(only)
-            if rows:
-                self.cursor, self.following = rows[0], False  # what is selected stays
-                self.reveal()
-                self._retitle()
-                who = "all logs" if only is None else self.context.names.label(only)
-                return f"Records around that time: {who}"
-        for only in whose:
-            self._narrow(only)
-            if self._recent:
-                timed = any(record.wall_ns is not None for record in self._recent)
-                why = "none are from around that time" if timed else "without time stamps"
-                return f"Newest records of {self.context.names.label(only)}: {why}"
-        self._narrow(None)
-        return "No records around that time; these are the newest of all logs"
-
-    def _narrow(self, only: str | None) -> None:
+    def _narrow(self, only: str | None) -> Sequence[Said]:
         """Show what one thread or process logged only; None: all."""
         if only != self.only:
             self.only = only
             self.context_changed(self.context)
-
-    def _is_of(self, record: LogRecord, entity: str) -> bool:
-        if concerns(record, entity):
-            return True
-        log = self.context.snapshot.log_sources.get(record.source)
-        if log is not None and log.process == entity:
-            return True
-        process = self.context.snapshot.processes.get(entity)
-        return process is not None and record.pid == process.pid
+        return self._newest.said
 
     # searching
 
     def filter(self, text: str) -> None:
-        """Search for a regular expression from here on; an empty one ends the search."""
-        self.pattern = None
-        self._wanted = text
+        """Search whole logs for a regular expression; an empty one ends the search."""
+        self.searching.end()
         if not text:
             self._narrow(None)
+            self.renew()
             self.refresh()
             return
+        sources = [self.source] if self.source != ALL else [*self.context.snapshot.log_sources]
         try:
-            self.pattern = re.compile(text, 0 if any(c.isupper() for c in text) else re.IGNORECASE)
-        except re.error as error:
-            self.post_message(Noticed(f"Not a regular expression: {error}", "warning"))
+            self.searching.begin(text, self.reader, sources)
+        except ValueError as error:
+            self.post_message(Noticed(str(error), "warning"))
             return
-        self.find_from(self.cursor, 1)
+        if self.source == ALL:
+            self.cursor, self.following = 0, False
+            self.scroll_to(y=0, animate=False)
+            self.renew()
+            self.refresh()
+        else:
+            self.find_from(self._line_at_cursor(), 1)
 
-    def find_from(self, start: int, step: int) -> None:
-        """Go to the next match from a row on."""
-        if self.pattern is None:
+    def find_from(self, line: int, step: int) -> None:
+        """Go to the next match in the log that is shown, from a line on."""
+        if self.searching.pattern is None or self.reader is None:
             self.post_message(Noticed("Nothing to search for: press / first"))
-        elif self.source == ALL or self.scan is not None:
-            rows = range(start, self.count()) if step > 0 else range(start, -1, -1)
-            match = next((n for n in rows if (r := self.record(n)) and self.pattern.search(r.text)), None)
-            self._found(match)
-        elif self.reader is not None:
-            self.give_up()
-            self.search = Search(self.reader, self.source, self._changed_elsewhere)
-            self.search.find(self._wanted, max(start, 0), backwards=step < 0)
+            return
+        known, found = self.searching.known(self.source, line, step)
+        if known:
+            self._found(found)
+        else:
+            self.searching.find(self.reader, self.source, line, step)
             self._retitle()
 
-    def _found(self, row: int | None) -> None:
-        if row is None:
-            self.post_message(Noticed(f"Not found in this direction: {self._wanted}", "warning"))
+    def _found(self, line: int | None) -> None:
+        if line is not None and self.scan is not None:
+            line = self.scan.ordinal(self.source, line)  # a row of the filter, where it shows that line
+            line = None if line is None else line - 1
+        if line is None:
+            self.post_message(Noticed(f"Not found in this direction: {self.searching.text}", "warning"))
         else:
-            self.move_to(row)
+            self.move_to(line)
         self.refresh()
 
     def give_up(self) -> bool:
         """Give up a search; False when none is running."""
-        busy = self.search is not None and not self.search.done
-        if self.search is not None:
-            self.search.cancel()
-        self.search = None
+        busy = self.searching.give_up()
         self._retitle()
         return busy
 
@@ -280,68 +293,70 @@ class LogsPanel(LinePanel):
         if not self.is_attached:
             return
         with self.app._context():
-            if self.search is not None and self.search.done:
-                search, self.search = self.search, None
-                if search.error:
-                    self.post_message(Noticed(f"Can't search: {search.error}", "warning"))
+            step = self.searching.step
+            if step is not None and step.done:
+                self.searching.step = None
+                if step.error:
+                    self.post_message(Noticed(f"Can't search: {step.error}", "warning"))
                 else:
-                    self._found(search.found)
+                    self._found(step.found)
             self.renew()
 
     # actions
 
     def move_to(self, index: int) -> None:
-        """Leaving the end stops following; reaching it starts again."""
-        self.following = index >= self.count() - 1
+        """Move; rows that were searched for are not followed."""
         super().move_to(index)
+        self.following = self.following and not isinstance(self.rows, ChosenLines)
         self._retitle()
 
     def choose(self, source: str) -> None:
         """Show another log."""
-        self.give_up()
+        self.searching.end()
         if self.scan is not None:
             self.scan.cancel()
             self.scan = None
-        self.source, self.cursor, self.following, self.only = source, 0, True, None
-        if source != ALL and self.least is not Severity.DEBUG and self.reader is not None:
-            self.scan = Search(self.reader, source, self._changed_elsewhere)
-            self.scan.scan(self.least)
+        self.source, self.cursor, self.following, self.only, self._goal = source, 0, True, None, None
+        if source != ALL and self.reader is not None and self.least is not Severity.DEBUG:
+            self.scan = Places(self.reader, self._changed_elsewhere).severe(self.least, source)
         self.context_changed(self.context)
 
     def action_source(self, step: int) -> None:
         """The next log."""
-        sources = [source for source, _label in self._tabs()]
-        self.choose(sources[(sources.index(self.source) + step) % len(sources)])
+        self.choose(tab_beside(self.context, self.source, step))
 
     def action_severity(self) -> None:
         """Raise the least severity that is shown."""
         self.least = _LEVELS[(_LEVELS.index(self.least) + 1) % len(_LEVELS)]
         self.choose(self.source)
 
-    def action_follow(self) -> None:
-        """Follow the end."""
-        self.following = True
-        self.renew()
-
     def action_again(self, step: int) -> None:
         """Find the next match."""
-        self.find_from(self.cursor + step, step)
+        if self.source == ALL and self.searching.places is not None:
+            self.move_to(self.cursor + step)
+        else:
+            self.find_from(self._line_at_cursor() + step, step)
 
-    def action_shift(self, cells: int) -> None:
-        """Shift long lines."""
-        self.offset_x = max(0, self.offset_x + cells)
-        self.refresh()
+    def action_open_log(self) -> None:
+        """Show the record under the cursor in its log; what is searched for stays."""
+        record = self.record(self.cursor)
+        if record is None or record.line is None or record.source not in self.context.snapshot.log_sources:
+            return
+        text, self.least = self.searching.text, Severity.DEBUG
+        self.choose(record.source)
+        if text:
+            self.searching.begin(text, self.reader, [record.source])
+        self.following, self._goal = False, record.line - 1
+        self.renew()
 
     def head_clicked(self, x: int) -> None:
         """Choose a log by mouse."""
-        left = 0
-        for source, label in self._tabs():
-            if left <= x < left + len(label) + 3:
-                self.choose(source)
-                return
-            left += len(label) + 3
+        source = tab_at(self.context, x)
+        if source is not None:
+            self.choose(source)
 
     def on_unmount(self) -> None:
         """Close the pages."""
+        self.searching.end()
         if self._pages is not None:
             self._pages.close()

@@ -15,14 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from livedbg.logs.reader import LogReader
-from livedbg.model import LogRecord, Severity
+from livedbg.model import LogRecord
 
 __all__ = ["PAGE", "LogPages", "Search"]
 
 PAGE: Final = 256
 PAGES: Final = 64
-_CHUNK: Final = 2_000
-_MOST: Final = 1_000_000
 
 
 class LogPages:
@@ -100,12 +98,11 @@ class LogPages:
 
 
 class Search:
-    """One search or scan of a log in a thread of its own; give it up with `cancel`.
+    """One search of a log in a thread of its own; give it up with `cancel`.
 
     Attributes:
         share: how much is done, 0 to 1.
         found: line found, once `done`.
-        matches: lines that a scan has found so far.
         error: why it could not be done, or "".
     """
 
@@ -114,7 +111,6 @@ class Search:
         self.share = 0.0
         self.done = False
         self.found: int | None = None
-        self.matches: list[int] = []
         self.error = ""
         self._changed = changed
         self._given_up = False
@@ -133,21 +129,6 @@ class Search:
                 )
             except ValueError as error:
                 self.error = str(error)
-
-        self._start(job)
-
-    def scan(self, least: Severity) -> None:
-        """Collect the lines of at least this severity."""
-
-        def job() -> None:
-            at, total = 0, max(self.reader.count(self.source)[0], 1)
-            while not self._given_up and len(self.matches) < _MOST:
-                records = self.reader.read(self.source, at, _CHUNK)
-                if not records:
-                    break
-                self.matches += [at + n for n, record in enumerate(records) if record.severity.rank >= least.rank]
-                at += len(records)
-                self._progress(min(at / total, 1.0))
 
         self._start(job)
 

@@ -7,18 +7,25 @@ import re
 from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.logtext import message_of
 from livedbg.panels.marks import severity_mark
 from livedbg.text.quantities import clock_ms
-from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
-__all__ = ["concerns", "draw_record", "source_name"]
+__all__ = ["concerns", "draw_record", "rank_of", "source_name"]
 
 
 def source_name(context: DrawContext, source: str) -> str:
     """The short name of a log source."""
     known = context.snapshot.log_sources.get(source)
     return known.name if known is not None else source.rsplit("/", 1)[-1]
+
+
+def rank_of(context: DrawContext, record: LogRecord) -> int | None:
+    """The rank that wrote a record, where that is known."""
+    source = context.snapshot.log_sources.get(record.source)
+    process = context.snapshot.processes.get(source.process or "") if source is not None else None
+    return process.rank if process is not None else None
 
 
 def concerns(record: LogRecord, entity: str) -> bool:
@@ -41,8 +48,9 @@ def draw_record(
     source_width: int = 0,
     shift: int = 0,
     found: re.Pattern[str] | None = None,
+    who: str = "",
 ) -> None:
-    """Time, severity, source, text; what a search found stands out.
+    """Time, severity, source, message; what a search found stands out.
 
     Args:
         context: gives ink and names.
@@ -51,6 +59,7 @@ def draw_record(
         source_width: cells for the source's name; 0 leaves it out.
         shift: cells of the text that are left of the window.
         found: what to make stand out.
+        who: several writers, in place of the source's name.
     """
     ink = context.ink
     mark = severity_mark(record.severity)
@@ -60,8 +69,10 @@ def draw_record(
         line.cell(stamp if wide else stamp[:8], 12 if wide else 8, ink.style(Role.DIM)).space()
     line.cell(mark.word, 5, ink.style(mark.role, bold=record.severity.rank >= Severity.ERROR.rank)).space()
     if source_width:
-        line.cell(source_name(context, record.source), source_width, ink.style(Role.NATIVE)).space()
-    text = clean_line(record.text)[shift:]
+        line.cell(who or source_name(context, record.source), source_width, ink.style(Role.NATIVE)).space()
+    elif who:
+        line.add(f"{who}:", ink.style(Role.NATIVE)).space()
+    text = message_of(record)[shift:]
     quiet = record.severity is Severity.DEBUG
     style = ink.style(mark.role if record.severity.rank >= Severity.ERROR.rank else Role.DIM if quiet else Role.TEXT)
     if found is None:

@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
-from livedbg.model import Edge, Evidence, Severity
+from livedbg.model import CauseClass, Edge, Evidence, Severity
 
 __all__ = ["NO_DIAGNOSIS", "Diagnosis", "Finding", "Verdict", "VerdictState", "WaitGraph"]
 
@@ -42,6 +42,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         state: what the verdict is when this finding is the worst one; None where it decides nothing by itself.
         roots: those of its entities that the others wait for, for the verdict; empty: all of them.
         decides: of state UNKNOWN: it stands although threads use CPU time, for these poll by design.
+        cause: how near to the cause of an end what it reports is; None: as the diagnostic says whose evidence its first
+            is, else a process's error (livedbg.analysis.causes).
+        writer: see `Diagnostic.writer`; "": as that diagnostic says.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
     """
 
@@ -57,6 +60,8 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     roots: tuple[str, ...] = ()
     decides: bool = False
     topic: str = ""
+    cause: CauseClass | None = None
+    writer: str = ""
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):

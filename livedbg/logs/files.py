@@ -23,17 +23,19 @@ from msgspec.structs import replace
 from livedbg.logs.bytesource import ByteSource, open_bytes
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
+from livedbg.logs.grouping import SevereLines
 from livedbg.logs.index import LineIndex
 from livedbg.logs.lines import LINE_LIMIT, LineCutter
 from livedbg.logs.records import RecordAssembler
-from livedbg.logs.search import Progress, compile_pattern, search_backward, search_forward
-from livedbg.model import LogRecord, LogSource
+from livedbg.logs.search import Progress, compile_pattern, search_all, search_backward, search_forward
+from livedbg.model import LogRecord, LogSource, Severity
 
 __all__ = ["FileLogReader"]
 
 _OPEN_AT_ONCE = 32  # files kept open
 _BLOCK = 64 * 1024
 _CHECK_S = 0.25  # how often growth and replacement are checked
+_LINES = 2_000  # read at once where all lines are read
 
 
 class _OpenLog:
@@ -153,6 +155,34 @@ class FileLogReader:
         except (OSError, ValueError):  # closed or cut short while it was searched
             return None
 
+    def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
+        """See LogReader."""
+        matcher = compile_pattern(pattern)
+        log = self._log(source)
+        if log is None or not self._indexed(log, start, False, lambda share: found([], share)):
+            return
+        with log.lock:
+            offset = None if log.closed else log.index.offset_of(start)
+        if offset is None:
+            return
+        try:
+            search_all(log.data.read, matcher, offset=offset, number=start, size=log.data.size, found=found)
+        except (OSError, ValueError):  # closed or cut short while it was searched
+            return
+
+    def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
+        """See LogReader."""
+        log = self._log(source)
+        if log is None:
+            return
+        lines = SevereLines(RecordAssembler(source, log.assembler.clock, self._formats), least)
+        position = 0
+        while records := self._more(log, position):
+            position += len(records)
+            if not found(lines.feed(records), min(position / max(log.index.lines, 1), 1.0)):
+                return
+        found(lines.flush(), 1.0)
+
     def close(self) -> None:
         """Close all files."""
         with self._lock:
@@ -225,6 +255,14 @@ class FileLogReader:
                 return False
             log.work()
         return not log.closed
+
+    def _more(self, log: _OpenLog, start: int) -> list[LogRecord]:
+        """Lines from line `start` on, one record each; none at the end of the log."""
+        if not self._indexed(log, start, False, None):
+            return []
+        with log.lock:
+            offset = None if log.closed else log.index.offset_of(start)
+            return [] if offset is None else self._records(log, offset, start, _LINES)
 
     def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
         """Where the last `lines` lines begin, read backwards from the end; their number where it is known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from livedbg.model import LogRecord
+from livedbg.model import LogRecord, Severity
 
 __all__ = ["LogReader"]
 
@@ -44,5 +44,29 @@ class LogReader(Protocol):
 
         Raises:
             ValueError: `pattern` is no regular expression.
+        """
+        ...
+
+    def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
+        """Numbers of all lines that `pattern` is found in.
+
+        Args:
+            source: id of a LogSource.
+            pattern: as for `search`.
+            found: called with more of them, in order, and the share that is done (0 to 1); returns False to give up.
+            start: line to begin at.
+
+        Raises:
+            ValueError: `pattern` is no regular expression.
+        """
+        ...
+
+    def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
+        """Numbers of all lines of records of at least the severity `least`, so of all lines of a traceback.
+
+        Args:
+            source: id of a LogSource.
+            least: the least severity.
+            found: as for `matches`; the lines of one rank come in order.
         """
         ...

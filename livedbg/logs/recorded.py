@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from livedbg.logs.search import Progress, compile_pattern
-from livedbg.model import LogRecord
+from livedbg.model import LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["RecordedLogReader"]
@@ -52,6 +52,17 @@ class RecordedLogReader:
         start = max(0, len(lines) + start) if start < 0 else start
         numbers = range(min(start, len(lines) - 1), -1, -1) if backwards else range(start, len(lines))
         return next((n for n in numbers if matcher(lines[n].text.encode("utf-8", "replace"), False) is not None), None)
+
+    def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
+        """See LogReader."""
+        matcher = compile_pattern(pattern)
+        texts = (line.text.encode("utf-8", "replace") for line in self._of_source(source)[start:])
+        found([start + n for n, text in enumerate(texts) if matcher(text, False) is not None], 1.0)
+
+    def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
+        """See LogReader."""
+        lines = self._of_source(source)  # of one record each has the severity
+        found([n for n, line in enumerate(lines) if line.severity.rank >= least.rank], 1.0)
 
     def _of_source(self, source: str) -> list[LogRecord]:
         """One record a line, made once for each state."""

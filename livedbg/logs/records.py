@@ -172,6 +172,7 @@ class RecordAssembler:
             offset=line.offset,
             pid=header.pid,
             tid=header.tid,
+            head=header.end + len(line.text) - len(split_prefix(line.text)[1]),
         )
 
     def _take(self) -> list[LogRecord]:

@@ -8,11 +8,11 @@ is found is what is seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import AnyStr, Generic, Protocol
 
-__all__ = ["Matcher", "Progress", "compile_pattern", "search_backward", "search_forward"]
+__all__ = ["Matcher", "Progress", "compile_pattern", "search_all", "search_backward", "search_forward"]
 
 Progress = Callable[[float], bool]
 """Called with the share done; returns False to give up."""
@@ -35,6 +35,10 @@ class Matcher(Protocol):
         """Number in the block (from 0) of the first (or last) line that matches, or None."""
         ...
 
+    def every(self, block: bytes) -> Iterator[int]:
+        """Numbers in the block (from 0) of all lines that match, in order."""
+        ...
+
 
 class _Literal:
     def __init__(self, text: str, fold: bool) -> None:
@@ -46,6 +50,17 @@ class _Literal:
             block = block.translate(_FOLD)
         position = block.rfind(self._needle) if last else block.find(self._needle)
         return None if position < 0 else block.count(b"\n", 0, position)
+
+    def every(self, block: bytes) -> Iterator[int]:
+        if self._fold:
+            block = block.translate(_FOLD)
+        number = counted = 0
+        position = block.find(self._needle)
+        while position >= 0:
+            number += block.count(b"\n", counted, position)
+            yield number
+            counted = block.find(b"\n", position)
+            position = block.find(self._needle, counted) if counted >= 0 else -1
 
 
 class _Expression(Generic[AnyStr]):
@@ -71,6 +86,21 @@ class _Expression(Generic[AnyStr]):
                 break
             found = later
         return text.count(self._newline, 0, found)
+
+    def every(self, block: bytes) -> Iterator[int]:
+        text = self._decode(block)
+        if self._alone:
+            yield from (number for number, line in enumerate(text.split(self._newline)) if self._pattern.search(line))
+            return
+        number = counted = 0
+        found = self._next(text, 0)
+        while found is not None:
+            number += text.count(self._newline, counted, found)
+            yield number
+            counted = text.find(self._newline, found)
+            if counted < 0:
+                return
+            found = self._next(text, counted + 1)
 
     def _next(self, text: AnyStr, position: int) -> int | None:
         """Where the next match that stays within its line begins."""
@@ -142,6 +172,43 @@ def search_forward(
         if progress is not None and windows % _REPORT_EVERY == 0 and not progress(_share(offset - begin, size - begin)):
             return None
     return None
+
+
+def search_all(
+    read: Callable[[int, int], bytes],
+    matcher: Matcher,
+    *,
+    offset: int,
+    number: int,
+    size: int,
+    found: Callable[[list[int], float], bool],
+) -> None:
+    """All lines that match, from the line `number` that begins at `offset`.
+
+    Args:
+        read: reads (offset, count) of the log.
+        matcher: what to look for.
+        offset: where to begin.
+        number: of the line there.
+        size: bytes of the log.
+        found: called with the numbers of more lines that match, in order, and the share that is done; returns False to
+            give up.
+    """
+    begin, rest, newest = offset, b"", -1
+    while True:
+        data = read(offset, min(_WINDOW, size - offset))
+        piece = rest + data
+        cut = piece.rfind(b"\n") + 1 if data else len(piece)
+        whole = piece[:cut] if cut else piece
+        hits = [number + hit for hit in matcher.every(_seen(whole.removesuffix(b"\n")))] if whole else []
+        if hits and hits[0] == newest:  # a line that is longer than a window is searched in pieces
+            del hits[0]
+        newest = hits[-1] if hits else newest
+        offset += len(data)
+        if not found(hits, _share(offset - begin, size - begin)) or not data:
+            return
+        number += whole.count(b"\n")
+        rest = piece[cut:] if cut else piece[-_OVERLAP:]
 
 
 def search_backward(

@@ -34,6 +34,7 @@ from livedbg.model.observations import (
     SourceStatus,
 )
 from livedbg.model.states import (
+    CauseClass,
     EdgeKind,
     EdgeState,
     Severity,
@@ -52,6 +53,7 @@ __all__ = [
     "SAMPLED",
     "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
+    "CauseClass",
     "Diagnostic",
     "Edge",
     "EdgeKey",

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.model.entities import Frame
-from livedbg.model.states import Severity, SourceHealth
+from livedbg.model.states import CauseClass, Severity, SourceHealth
 
 __all__ = [
     "HANG_SEEN",
@@ -83,6 +83,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         line: number of its first line in the source, from 1.
         offset: byte offset of its first line.
         links: entities that it speaks of.
+        head: so many characters of the text are a header (time, severity, process), of which the other fields are made.
     """
 
     source: str
@@ -95,6 +96,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int | None = None
     tid: int | None = None
     links: tuple[str, ...] = ()
+    head: int = 0
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,6 +129,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         entities: what it is about.
         attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
             holds.
+        cause: how near to the cause of an end it is; None where it is about no end.
+        writer: `rank 3`, `worker TP1`: which of those that share a log wrote it, or "".
     """
 
     id: str
@@ -138,6 +142,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     at_wall_ns: int | None = None
+    cause: CauseClass | None = None
+    writer: str = ""
 
 
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -154,7 +160,11 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         partial: the stack is not whole.
         source: the log that shows it.
         line: number of the last line of that record.
+        first_line: number of its first line.
+        raised_line: number of the line that names the exception.
         survived: what shows that its program went on after it, or "".
+        cause: how near to the cause of an end it is; None: as its type and message say.
+        writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
     """
 
     id: str
@@ -172,7 +182,11 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: bool = False
     source: str | None = None
     line: int | None = None
+    first_line: int | None = None
+    raised_line: int | None = None
     survived: str = ""
+    cause: CauseClass | None = None
+    writer: str = ""
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["EdgeKind", "EdgeState", "Severity", "SourceHealth", "TaskState", "ThreadState"]
+__all__ = ["CauseClass", "EdgeKind", "EdgeState", "Severity", "SourceHealth", "TaskState", "ThreadState"]
 
 
 class ThreadState(StrEnum):
@@ -68,6 +68,24 @@ class Severity(StrEnum):
 
 
 _SEVERITY_RANK = {severity: number for number, severity in enumerate(Severity)}
+
+
+class CauseClass(StrEnum):
+    """How near to the cause of a job's end an error is, the nearest first."""
+
+    HOST = "host"  # hardware and the kernel: a GPU's memory or links, the OOM killer, a node, a limit of the scheduler
+    DEVICE = "device"  # a fault of a program on a device
+    PROCESS = "process"  # a signal, an abort or the first exception of a process
+    PEER = "peer"  # it noticed that another one is gone, late or silent: closed connections, watchdogs, time-outs
+    SUMMARY = "summary"  # a launcher's account of what ended
+
+    @property
+    def rank(self) -> int:
+        """0 (host) to 4 (summary), for comparisons."""
+        return _CAUSE_RANK[self]
+
+
+_CAUSE_RANK = {cause: number for number, cause in enumerate(CauseClass)}
 
 
 class SourceHealth(StrEnum):

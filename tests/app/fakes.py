@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.logs.reader import LogReader
-from livedbg.model import LogRecord
+from livedbg.model import LogRecord, Severity
 from livedbg.model import events as ev
 from livedbg.model.intents import Intent
 from livedbg.session.view import NOTHING_YET, Timeline, Update
@@ -65,6 +65,17 @@ class MemoryLogs:
             if wanted.search(lines[number].text):
                 return number
         return None
+
+    def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
+        lines: list[int] = []
+        at: int | None = start - 1
+        while (at := self.search(source, pattern, at + 1)) is not None:
+            lines.append(at)
+        found(lines, 1.0)
+
+    def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
+        records = self.records.get(source, [])
+        found([n for n, record in enumerate(records) if record.severity.rank >= least.rank], 1.0)
 
 
 @dataclass

@@ -137,8 +137,10 @@ async def test_a_search_that_finds_nothing_says_so_once() -> None:
         await ready(pilot)
         await pilot.press("6", "slash", *"no such word", "enter")
         panel = app.query_one(LogsPanel)
-        await until(pilot, lambda: any("Not found" in n.message for n in app._notifications))
+        await until(pilot, lambda: "No line of the logs matches no such word" in text_of(app))
         assert panel.has_focus
+        await pilot.press("escape", "right_square_bracket", "slash", *"no such word", "enter")
+        await until(pilot, lambda: any("Not found" in n.message for n in app._notifications))
 
 
 async def test_the_header_keeps_the_program_and_drops_its_folders() -> None:

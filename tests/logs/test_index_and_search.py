@@ -19,8 +19,8 @@ from livedbg.logs import index, search
 from livedbg.logs.files import FileLogReader
 from livedbg.logs.index import BLOCK, LineIndex
 from livedbg.logs.recorded import RecordedLogReader
-from livedbg.logs.search import compile_pattern, search_backward, search_forward
-from livedbg.model import LogRecord, LogSource
+from livedbg.logs.search import compile_pattern, search_all, search_backward, search_forward
+from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.log_formats import known_log_formats
 
@@ -116,6 +116,16 @@ class TestSmallBlocks:
         end = starts[start + 1] if start + 1 < len(starts) else len(data)
         back = search_backward(read, matcher, end, made.line_at)
         assert back == next((n for n in reversed(hits) if n <= start), None)
+        every: list[int] = []
+        search_all(
+            read,
+            matcher,
+            offset=starts[start],
+            number=start,
+            size=len(data),
+            found=lambda more, _share: every.extend(more) is None,
+        )
+        assert every == [n for n in hits if n >= start]
 
 
 class _Files:
@@ -270,6 +280,67 @@ def test_search_tells_progress_and_can_be_given_up(logs: _Files) -> None:
     assert logs.reader.search(source, "needle", -1, backwards=True, progress=lambda share: share < 0.5) is None
 
 
+def _collect(job: Callable[[Callable[[list[int], float], bool]], None]) -> list[int]:
+    lines: list[int] = []
+    job(lambda more, _share: lines.extend(more) is None)
+    return lines
+
+
+def test_all_matches_of_a_log_and_of_what_came_since(logs: _Files) -> None:
+    source = logs.write("a.log", b"".join(b"step %d%s\n" % (n, b" slow" * (n % 1000 == 7)) for n in range(100_000)))
+    hits = [n for n in range(100_000) if n % 1000 == 7]
+    assert _collect(lambda found: logs.reader.matches(source, "slow", found)) == hits
+    assert _collect(lambda found: logs.reader.matches(source, "SLOW|never", found)) == []
+    assert _collect(lambda found: logs.reader.matches(source, "sl.w$", found, 50_000)) == hits[50:]
+    long = logs.write("long.log", b"needle " * 300_000 + b"\nneedle\n")
+    assert _collect(lambda found: logs.reader.matches(long, "needle", found)) == [0, 1]
+    some: list[int] = []
+
+    def enough(more: list[int], _share: float) -> bool:
+        some.extend(more)
+        return not some
+
+    logs.reader.matches(source, "slow", enough)
+    assert 0 < len(some) < len(hits)
+    with pytest.raises(ValueError, match="not a regular expression"):
+        logs.reader.matches(source, "a(", enough)
+
+
+_TWO_RANKS = b"""[rank0]: 2026-01-02 03:04:05,100 INFO step 1
+[rank0]: Traceback (most recent call last):
+[rank1]: 2026-01-02 03:04:05,101 INFO step 1
+[rank0]:   File "t.py", line 3, in <module>
+[rank1]: Traceback (most recent call last):
+[rank0]:     f()
+
+[rank1]:   File "t.py", line 4, in <module>
+[rank0]: KeyError: 'x'
+[rank1]:     g()
+[rank0]: 2026-01-02 03:04:06,100 INFO step 2
+[rank1]: ValueError: y
+[rank1]: 2026-01-02 03:04:06,101 INFO step 2
+"""
+
+
+@pytest.mark.invariant("grouping.W1")
+def test_W1_severe_lines_are_those_of_whole_tracebacks_rank_by_rank(logs: _Files) -> None:
+    source = logs.write("a.log", _TWO_RANKS)
+    lines = _collect(lambda found: logs.reader.severe(source, Severity.ERROR, found))
+    assert sorted(lines) == [1, 3, 4, 5, 7, 8, 9, 11]
+    assert sorted(_collect(lambda found: logs.reader.severe(source, Severity.DEBUG, found))) == [
+        n for n in range(13) if n != 6
+    ]
+    missing = _collect(lambda found: logs.reader.severe("log:box/missing", Severity.ERROR, found))
+    assert missing == []
+
+
+def test_severe_lines_across_pieces(logs: _Files) -> None:
+    trace = b"Traceback (most recent call last):\n" + b'  File "t.py", line 3, in f\n    f()\n' * 30 + b"KeyError: 1\n"
+    source = logs.write("a.log", b"ok\n" * 1980 + trace + b"ok\n" * 3000 + trace + b"done\n")
+    lines = _collect(lambda found: logs.reader.severe(source, Severity.ERROR, found))
+    assert lines == [*range(1980, 2042), *range(5042, 5104)]
+
+
 def test_severity_and_time_of_single_lines(logs: _Files) -> None:
     source = logs.write(
         "a.log",
@@ -292,6 +363,8 @@ def test_a_recording_is_read_by_record() -> None:
     assert reader.search("a", "three") == 2
     assert reader.search("a", "one", 2, backwards=True) == 0
     assert reader.search("b", "one") is None
+    assert _collect(lambda found: reader.matches("a", "e", found)) == [0, 2]
+    assert _collect(lambda found: reader.severe("a", Severity.ERROR, found)) == []
 
 
 def _until(holds: Callable[[], bool]) -> None:

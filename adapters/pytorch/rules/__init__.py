@@ -12,11 +12,13 @@ from livedbg.adapters.pytorch.rules import (
     compiling,
     dumps,
     ended,
+    job_logs,
     killed,
     late,
     progress,
     restarts,
     rpc,
+    timeouts,
 )
 from livedbg.analysis.rules.base import Rule
 
@@ -38,4 +40,6 @@ def rules() -> Sequence[Rule]:
         *compiling.rules(),
         *compile_logs.rules(),
         *aoti_rules(),
+        *timeouts.rules(),
+        *job_logs.rules(),
     )
