@@ -15,6 +15,7 @@ from livedbg.model.states import CauseClass, Severity, SourceHealth
 __all__ = [
     "HANG_SEEN",
     "NO_ACCESS",
+    "NO_LOG",
     "POLLS",
     "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
@@ -32,6 +33,9 @@ UNSEEN_RUNTIME: Final = "unseen-runtime"
 
 POLLS: Final = "polling-runtime"
 """The same, and they use CPU time while they wait."""
+
+NO_LOG: Final = "no-log"
+"""`SourceStatus.code` of a file or a folder that was named and holds no log."""
 
 SOURCE_FAILED: Final = "source-failed"
 """`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
