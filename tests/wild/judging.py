@@ -18,7 +18,6 @@ __all__ = ["GRADES", "Grade", "Said", "graded", "report"]
 Grade = Literal["right", "partly", "unknown", "silent", "wrong"]
 GRADES: Final[tuple[str, ...]] = ("right", "partly", "unknown", "silent", "wrong")
 _FAILED: Final = {"crashed", "stalled", "deadlocked", "diverged"}
-_LONGEST_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,18 @@ class Said:
     all: str
 
 
-def report(logs: Path) -> Said:
+def report(logs: Path, longest_s: float = 120.0) -> Said:
     """What `livedbg report --logs LOGS` says, in this process.
 
+    Args:
+        logs: the folder.
+        longest_s: how long reading it may take.
+
     Raises:
-        TimeoutError: the logs were not read in two minutes.
+        TimeoutError: it took longer.
     """
     with running(Request(host="box", logs=(str(logs),), once=True)) as view:
-        if not view.wait_settled(_LONGEST_S):
+        if not view.wait_settled(longest_s):
             raise TimeoutError(logs)
         update = view.latest()
     document = build(update)

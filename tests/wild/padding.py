@@ -16,6 +16,8 @@ _BLOCK: Final = 4096
 def padded(text: Text, folder: Path, at: str, size: int = 200 << 20) -> None:
     """Write the logs of a text into a folder, the first one amid other lines.
 
+    A log that goes on to train after a failure has survived it: only at the end the same is to be said as bare.
+
     Args:
         text: the text.
         folder: where to.

@@ -8,6 +8,7 @@ import pytest
 
 from tests.wild.judging import GRADES, Said, graded, report
 from tests.wild.not_yet import not_yet, not_yet_wrapped
+from tests.wild.padding import padded
 from tests.wild.texts import Text, texts
 from tests.wild.wrapping import EACH, like_bare, pairs, rotation
 from tests.wild.wrappings import RANKED, WRAPPINGS, wrapped
@@ -36,6 +37,12 @@ def test_the_table_names_texts_that_are_there_and_none_that_livedbg_is_wrong_abo
 def test_the_same_text_gets_the_same_verdict_in_a_wrapping(name: str, tmp_path: Path) -> None:
     other = {text.id: said for text in ROTATION[name] if (said := like_bare(text, name, tmp_path / text.id))}
     assert set(other) <= set(not_yet_wrapped().get(name, [])), "\n".join(f"{k}: {v}" for k, v in other.items())
+
+
+def test_a_failure_at_the_end_of_a_long_log(tmp_path: Path) -> None:
+    text = BY_ID["th-cuda-index-trl"]
+    padded(text, tmp_path, "end", 2 << 20)  # 200 MB: `make wild`
+    assert graded(text, report(tmp_path)) == "right"
 
 
 def test_every_text_is_tried_in_wrappings_and_every_wrapping_with_texts() -> None:
