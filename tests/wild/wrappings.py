@@ -48,9 +48,9 @@ _LINE: Final[dict[str, Wrap]] = {
     "quote": lambda _, line: f"> {line}",
     "indent": lambda _, line: f"    {line}",
 }
-WRAPPINGS: Final = (*_LINE, "tqdm")
+WRAPPINGS: Final = (*_LINE, "interleaved", "tqdm")
 """Their names."""
-RANKED: Final = {"rank", "default", "srun", "mpirun", "ray", "vllm"}
+RANKED: Final = {"rank", "default", "srun", "mpirun", "ray", "vllm", "interleaved"}
 """Those that name a rank or a process: not put around texts that do."""
 
 
@@ -64,4 +64,9 @@ def wrapped(name: str, text: str) -> str:
     if name == "tqdm":
         return f"\r{_BAR}\r{_BAR}{text}\r{_BAR}\n"
     lines = text.removesuffix("\n").split("\n")
+    if name == "interleaved":  # with the lines of two ranks that train until the job ends
+        return "".join(
+            f"[rank{number % 2}]: step {number} loss {3 - number / 999:.3f}\n[rank3]: {line}\n"
+            for number, line in enumerate(lines)
+        )
     return "".join(f"{_LINE[name](number, line)}\n" for number, line in enumerate(lines))
