@@ -97,9 +97,9 @@ class CannReports:
             yield replace(finding, severity=Severity.WARNING, state=None, sentence=sentence, next=())
 
 
-def _order(finding: Finding, report: Diagnostic) -> tuple[bool, int, int, int]:
-    over = finding.state is None
-    return over, _RANKS[kind_of(report)], report.at_wall_ns or 0, int(report.attributes.get("order", "0"))
+def _order(finding: Finding, report: Diagnostic) -> tuple[int, int, int, int]:
+    state = {VerdictState.CRASHED: 0, VerdictState.UNKNOWN: 1}.get(finding.state or VerdictState.EXITED, 2)
+    return state, _RANKS[kind_of(report)], report.at_wall_ns or 0, int(report.attributes.get("order", "0"))
 
 
 def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot) -> Finding:
@@ -124,6 +124,8 @@ def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot) -> Findin
         Kind.EXIT,
     ):
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
+    if kind is Kind.LOGGED:
+        return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.MASKED:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES)
