@@ -101,10 +101,20 @@ class Continuation:
         quoted: see `Header.quoted`.
     """
 
-    __slots__ = ("_details", "_indented", "_ruled", "_state", "_traceback_follows", "held_traceback", "lines")
+    __slots__ = (
+        "_announced",
+        "_details",
+        "_indented",
+        "_ruled",
+        "_state",
+        "_traceback_follows",
+        "held_traceback",
+        "lines",
+    )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
         self._details = details
+        self._announced = False  # what goes on with the error says that more comes in the next line
         self._state = _State.SINGLE
         self._traceback_follows = severe and shape in _PYTHON_SHAPES
         self._ruled = message.startswith(_RULE)
@@ -196,7 +206,12 @@ class Continuation:
         return self._continues(line)
 
     def _continues(self, line: str) -> bool:
-        return line[0] in self._details.firsts and self._details.pattern.match(line) is not None
+        if self._announced:
+            self._announced = False
+            return True
+        continues = line[0] in self._details.firsts and self._details.pattern.match(line) is not None
+        self._announced = continues and line.rstrip().endswith(":")
+        return continues
 
     def _after_exception(self, line: str, state: _State) -> bool:
         if not line:
