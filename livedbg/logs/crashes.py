@@ -22,7 +22,7 @@ from livedbg.logs.writers import writer_of
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
-__all__ = ["FAULT", "TESTS", "CrashDecoder"]
+__all__ = ["CUT_OFF", "FAULT", "TESTS", "CrashDecoder"]
 
 FAULT: Final = "fatal-python-error"
 """What ended a process as Python's faulthandler tells it."""
@@ -68,6 +68,9 @@ _TEST_WORDS: Final = tuple(
     f" {word} in ".encode()
     for word in ("passed", "failed", "skipped", "error", "errors", "warning", "warnings", "deselected", "xfailed")
 )
+CUT_OFF: Final = "the traceback is cut off"
+"""The message of an exception whose last line is missing."""
+
 TESTS: Final = re.compile(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b", re.MULTILINE
 )
@@ -264,7 +267,7 @@ def _python(lines: list[str]) -> _Crash | None:
             end = number
             break
     if end == len(lines):
-        return ("traceback", "unknown", "the traceback is cut off", _innermost(frames)) if frames else None
+        return ("traceback", "unknown", CUT_OFF, _innermost(frames)) if frames else None
     body = [line.removeprefix(repeated) for line in lines[end:]]
     match = _RAISED.match(body[0])
     if match is None:

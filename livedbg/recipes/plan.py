@@ -132,9 +132,9 @@ def plan(
             program, *words = map(filled, recipe.wrapper)
             wrappers[_program(program, recipe, label, find), *words] = None  # the same one twice is once
         found = fitting_sources(recipe, option, argv, Path.cwd())
-        words = next((source.arguments for source in found if source.arguments), recipe.arguments)
-        if words:
-            arguments[tuple(map(filled, words))] = None
+        appended = next((source.arguments for source in found if source.arguments), recipe.arguments)
+        if appended:
+            arguments[tuple(map(filled, appended))] = None
         notes += [f"{label}: {filled(source.means)}" for source in found if source.means]
         folders.update(dict.fromkeys(map(filled, recipe.folders)))
         logs.update(dict.fromkeys(map(filled, recipe.logs)))
