@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from livedbg.adapters.ascend.cann_reports.report import CODE, is_npu
-from livedbg.logs.crashes import CUT_OFF
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
