@@ -7,15 +7,15 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.pytorch.job_logs import elastic, nccl_errors, recorder_text, stores, watchdog
+from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors, recorder_text, stores, watchdog
 from livedbg.logs.said import Form, Said, SaidDecoder, found_in, rank_of, words_of
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["JobLogsDecoder", "explains"]
 
-_FORMS = (*watchdog.FORMS, *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *recorder_text.FORMS)
-_THROWN = (*watchdog.FORMS[:1], *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS)
+_FORMS = (*watchdog.FORMS, *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *recorder_text.FORMS, *compilation.FORMS)
+_THROWN = (*watchdog.FORMS[:1], *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *compilation.FORMS)
 _SUMMARIES: Final = ("ChildFailedError", "SignalException")  # exceptions of torchrun's agent
 
 
@@ -24,6 +24,7 @@ _CAUSES: Final = {
     **dict.fromkeys((stores.UNREACHED, stores.STORE_LOST, stores.PEER, nccl_errors.CODE), CauseClass.PEER),
     **dict.fromkeys((recorder_text.APART, recorder_text.ABSENT), CauseClass.PROCESS),
     stores.USED: CauseClass.PROCESS,
+    compilation.CODE: CauseClass.PROCESS,
     **dict.fromkeys((elastic.ROOT, elastic.FAILED, elastic.TOLD), CauseClass.SUMMARY),
 }
 _PROCESS_ERRORS: Final = ("Duplicate GPU", "out of memory", "no kernel image", "insufficient driver")

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.pytorch.job_logs import elastic, nccl_errors, recorder_text, stores, watchdog
+from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors, recorder_text, stores, watchdog
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import SaidRule, finding_of
@@ -37,6 +37,12 @@ _JOB: Final[tuple[tuple[str, str, dict[str, VerdictState | None]], ...]] = (
         "PyTorch threw since NCCL failed, with NCCL's code and its last error; or its heartbeat monitor ended a "
         "process whose watchdog was stuck.",
         {nccl_errors.CODE: _CRASHED, watchdog.STUCK: _CRASHED},
+    ),
+    (
+        "torch-compile-failed",
+        "torch.compile threw: it could not trace the program, a backend failed, or inductor could not lower an "
+        "operator or compile its code; with the line of the program where the log has it.",
+        {compilation.CODE: _CRASHED},
     ),
     (
         "recorder-analysis",
