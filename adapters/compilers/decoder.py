@@ -47,7 +47,7 @@ class CompilersDecoder(SaidDecoder):
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether an exception carries a compiler's failure, or stands right before one that was printed."""
     text = f"{hit.type}: {hit.message}"
-    if any(said.code == FAILED for said, _ in found_in(text, _FORMS)):
+    if any(said.code == FAILED for said, *_ in found_in(text, _FORMS)):
         return True
     if hit.line is None or _COMPILES.search(text) is None:
         return False

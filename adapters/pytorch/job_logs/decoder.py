@@ -74,4 +74,4 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     text = f"{hit.type}: {hit.message}"
     if hit.type.rpartition(".")[2] in _SUMMARIES:
         return any(_of_torchrun(said, hit) for said in snapshot.diagnostics.values())
-    return any(said.severity is Severity.ERROR for said, _ in found_in(text, _THROWN))
+    return any(said.severity is Severity.ERROR for said, *_ in found_in(text, _THROWN))

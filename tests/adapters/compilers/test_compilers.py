@@ -190,7 +190,8 @@ def test_the_pass_of_an_mlir_compiler() -> None:
         "<eval_with_key>.3:651:14: error: failed to legalize operation 'arith.constant'\n<eval_with_key>.3:651:14: "
         "error: Failures have been detected while processing an MLIR pass pipeline\n<eval_with_key>.3:651:14: note: "
         "Pipeline failed while executing [`mlir::ns::HAL::TranslatePass` on "
-        "'hal.executable' operation: @fwd_dispatch_7, `ConvertToSPIRV` on 'builtin.module' operation]: reproducer generated at `./tmp/core-reproducer.mlir`\n"
+        "'hal.executable' operation: @fwd_dispatch_7, `ConvertToSPIRV` on 'builtin.module' "
+        "operation]: reproducer generated at `./tmp/core-reproducer.mlir`\n"
     )
     (one,) = found("compiler-failed", text)
     assert one.sentence == (

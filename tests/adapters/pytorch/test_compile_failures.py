@@ -25,8 +25,8 @@ SAID = [
         "inductor's C++ code did not compile",
     ),
     (
-        'torch._dynamo.exc.Unsupported: call_method on a generator\n\nfrom user code:\n   File "/w/net.py", line 31, in '
-        "forward\n    return next(self.gen)\n",
+        'torch._dynamo.exc.Unsupported: call_method on a generator\n\nfrom user code:\n   File "/w/net.py", line 31, '
+        "in forward\n    return next(self.gen)\n",
         "torch.compile can't trace this: call_method on a generator",
     ),
     (
