@@ -52,6 +52,8 @@ class CompilerFailed:
             evidence=tuple(dict.fromkeys((first.evidence[0], *(one.evidence[-1] for one in (*told, last)))))[:_PROOFS],
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
+        if not decides:
+            finding = replace(finding, sentence=f"{finding.sentence} It was logged as a warning.")
         others = len(own) - 1
         sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))

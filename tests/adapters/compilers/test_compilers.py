@@ -134,6 +134,11 @@ def test_F1_a_choice_that_a_tuner_drops_is_no_failure() -> None:
         "autotuning: out of resource: shared memory, Required: 163842, Hardware limit: 101376. Ignoring this choice.\n"
     )
     assert found("compiler-failed", text) == []
+    lines = (
+        "Runtime error during autotuning:\nNo valid triton configs. OutOfResources: out of resource: shared memory, "
+        "Required: 131072, Hardware limit: 101376.\nIgnoring this choice.\n"
+    )
+    assert found("compiler-failed", lines) == []
 
 
 @pytest.mark.invariant("compiler_failures.F1")
