@@ -18,6 +18,7 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.shapes import split_prefix
+from livedbg.logs.writers import writer_of
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
@@ -28,6 +29,7 @@ FAULT: Final = "fatal-python-error"
 
 _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
+_WRITER = 200  # characters that hold a launcher's prefix
 _REMEMBERED = 10_000  # different crashes whose counts are kept
 
 _FILE = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
@@ -131,7 +133,8 @@ class CrashDecoder(LogDecoder):
         self, record: LogRecord, kind: str, type_name: str, message: str, stack: tuple[Frame, ...]
     ) -> ExceptionHit:
         process = self._process.get(record.source)
-        parts = [record.source, type_name, message, *(f"{f.function} {f.file} {f.line}" for f in stack)]
+        writer = writer_of(record.text[:_WRITER])
+        parts = [record.source, writer, type_name, message, *(f"{f.function} {f.file} {f.line}" for f in stack)]
         digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         if len(self._seen) > _REMEMBERED:
             self._seen.clear()
@@ -147,6 +150,8 @@ class CrashDecoder(LogDecoder):
             count=count,
             source=record.source,
             line=record.line + record.text.count("\n") if record.line is not None else None,
+            first_line=record.line,
+            writer=writer,
         )
 
 
