@@ -19,18 +19,16 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_writer
+from livedbg.logs.writers import writer_of
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
-__all__ = ["Form", "Said", "SaidDecoder", "found_in", "rank_of", "words_of"]
+__all__ = ["Form", "Said", "SaidDecoder", "found_in", "words_of"]
 
 _MOST: Final = 200  # messages of one log that are told
 _LONGEST: Final = 20_000  # characters that are searched
 _TEXT: Final = 600
 _WRITERS: Final = 256
-_RANK: Final = re.compile(
-    r"(?:rank|default)(\d{1,6})\b|\[\d{1,6},(\d{1,6})\]|^(\d{1,6})$|/(\d{1,6})\]|\brank=(\d{1,6})"
-)
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -108,12 +106,6 @@ def found_in(text: str, forms: Sequence[Form], begin: int = 0) -> Iterator[tuple
                     yield said, match.start(), match.end()
 
 
-def rank_of(record: LogRecord) -> str:
-    """`rank 3`, where the launcher's prefix of a record says it; else ""."""
-    match = _RANK.search(split_writer(record.text.partition("\n")[0])[0])
-    return f"rank {next(group for group in match.groups() if group)}" if match is not None else ""
-
-
 class SaidDecoder(LogDecoder):
     """Makes a diagnostic of each message of a table.
 
@@ -183,7 +175,9 @@ class SaidDecoder(LogDecoder):
 
     def _keep(self, said: Said, record: LogRecord, number: int, text: str, log: _Log) -> tuple[_Entry | None, bool]:
         """What is known of a message now, and whether it is new."""
-        name = hashlib.blake2b(f"{record.source}\n{said.code}\n{said.key}".encode(), digest_size=6).hexdigest()
+        writer = said.writer or writer_of(record.text.partition("\n")[0])
+        parts = (record.source, writer, said.code, said.key)
+        name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         known = log.told.get(name)
         if known is None and len(log.told) >= _MOST:
             return None, False
@@ -215,7 +209,7 @@ class SaidDecoder(LogDecoder):
             evidence=(proof,),
             at_wall_ns=record.wall_ns,
             cause=said.cause,
-            writer=said.writer or rank_of(record),
+            writer=writer,
         )
         entry = log.told[name] = _Entry(said, diagnostic)
         return entry, True
