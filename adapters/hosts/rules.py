@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.adapters.hosts.endings import Kind
+from livedbg.adapters.hosts.kinds import Kind
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import is_interrupt
@@ -31,6 +31,8 @@ _LAST_WORDS: Final = re.compile(
 )
 """Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+_INTERPRETERS: Final = re.compile(r"\((?:python|pt_main_thread|torchrun|ray::|julia|mpi)[^)]*\)")
+"""Names of processes that jobs of a GPU are, as the kernel writes them."""
 _SEEN_PIDS: Final = 20_000  # records that are searched for a pid
 
 
@@ -74,7 +76,7 @@ class HostEnded:
         )
         if why := _no_crash(kind, first, state, {other for other in found if _RANK[other] < _RANK[kind]}):
             return _note(finding, why)
-        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot):
+        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot) and not _a_shell_saw(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "Why is not said: somebody asked for it, or a part of the job had failed."
@@ -95,9 +97,9 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     if any(not process.exited for process in targets):
         return "The target lives."
     if kind is Kind.CAUSE:
-        hung = "TIME LIMIT" in first.sentence and any(state.tasks_in(TaskState.RUNNING))
+        hung = first.attributes.get("limit") == "yes" and any(state.tasks_in(TaskState.RUNNING))
         return "What was still running then is the question." if hung else ""
-    if kind is Kind.SUMMARY:
+    if kind in (Kind.WORKER, Kind.LOST, Kind.SUMMARY):
         return ""  # livedbg.analysis.causes says what it follows from
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
@@ -127,9 +129,27 @@ def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
     )
 
 
+def _a_shell_saw(first: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether another log ends with a shell's word that a process was killed, and it may be this one by its name."""
+    for said in snapshot.diagnostics.values():
+        if (
+            said.system != "hosts"
+            or not _is_of_a_shell(said)
+            or said.attributes["source"] == first.attributes["source"]
+        ):
+            continue
+        pid = said.attributes.get("pid", "")
+        if pid:
+            if pid == first.attributes.get("pid"):
+                return True
+        elif _INTERPRETERS.search(first.sentence) is not None and not _goes_on(said, snapshot):
+            return True
+    return False
+
+
 def _is_of_a_shell(first: Diagnostic) -> bool:
     """Whether a shell, which may go on, says that one of its children was killed."""
-    return "as a shell says" in first.sentence
+    return first.attributes.get("shell") == "yes"
 
 
 def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
