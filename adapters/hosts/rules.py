@@ -9,12 +9,13 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from livedbg.adapters.hosts.kinds import Kind
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.elsewhere import named_elsewhere
 from livedbg.analysis.rules.ends import is_interrupt
 from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
@@ -33,7 +34,6 @@ _LAST_WORDS: Final = re.compile(
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
 _INTERPRETERS: Final = re.compile(r"\((?:python|pt_main_thread|torchrun|ray::|julia|mpi)[^)]*\)")
 """Names of processes that jobs of a GPU are, as the kernel writes them."""
-_SEEN_PIDS: Final = 20_000  # records that are searched for a pid
 
 
 class HostEnded:
@@ -59,9 +59,11 @@ class HostEnded:
         for kind in Kind:
             if kind in found:
                 told = sorted(found[kind], key=_order)
-                yield self._finding(kind, told, state, set(found))
+                yield self._finding(kind, told, state, found)
 
-    def _finding(self, kind: Kind, told: Sequence[Diagnostic], state: RuleInput, found: set[Kind]) -> Finding:
+    def _finding(
+        self, kind: Kind, told: Sequence[Diagnostic], state: RuleInput, found: Mapping[Kind, Sequence[Diagnostic]]
+    ) -> Finding:
         snapshot = state.snapshot
         first = told[0]
         more = f" {many(len(told) - 1, 'more line')} of this kind." if len(told) > 1 else ""
@@ -76,7 +78,8 @@ class HostEnded:
         )
         if why := _no_crash(kind, first, state, {other for other in found if _RANK[other] < _RANK[kind]}):
             return _note(finding, why)
-        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot) and not _a_shell_saw(first, snapshot):
+        seen = _was_seen(first, found.get(Kind.KILLED, ()), snapshot)
+        if kind is Kind.CAUSE and not seen and _of_whom_is_not_known(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "Why is not said: somebody asked for it, or a part of the job had failed."
@@ -117,32 +120,20 @@ def _program_s_own(snapshot: Snapshot) -> bool:
 
 def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether a process is named that the logs beside this one never mention."""
-    pid = first.attributes.get("pid", "")
-    elsewhere = [source for source in snapshot.log_sources.values() if source.id != first.attributes.get("source")]
-    if not pid or not elsewhere:
-        return False
-    names = re.compile(rf"\b(?:pid|process|worker)\W{{0,3}}{pid}\b|[\[(]{pid}[\])]", re.IGNORECASE)
-    records = list(snapshot.recent_logs)[-_SEEN_PIDS:]
-    return not any(
-        record.source != first.attributes.get("source") and (str(record.pid) == pid or names.search(record.text))
-        for record in records
-    )
+    pid, log = first.attributes.get("pid", ""), first.attributes.get("source", "")
+    return bool(pid) and named_elsewhere(pid, log, snapshot) is False
 
 
-def _a_shell_saw(first: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether another log ends with a shell's word that a process was killed, and it may be this one by its name."""
-    for said in snapshot.diagnostics.values():
-        if (
-            said.system != "hosts"
-            or not _is_of_a_shell(said)
-            or said.attributes["source"] == first.attributes["source"]
-        ):
+def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
+    """Whether another log has the same end: of this process, or of one that it does not name, which this may be."""
+    for said in killed:
+        if said.attributes["source"] == first.attributes["source"]:
             continue
         pid = said.attributes.get("pid", "")
-        if pid:
-            if pid == first.attributes.get("pid"):
-                return True
-        elif _INTERPRETERS.search(first.sentence) is not None and not _goes_on(said, snapshot):
+        if pid and pid == first.attributes.get("pid"):
+            return True
+        goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
+        if not pid and not goes_on and _INTERPRETERS.search(first.sentence) is not None:
             return True
     return False
 
