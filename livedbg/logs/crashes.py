@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
-from livedbg.logs.shapes import split_prefix
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
@@ -188,29 +187,28 @@ def _crashes(text: str) -> Iterator[_Crash]:
     """The crashes that one record reports; of chained Python exceptions the last one."""
     if not _holds(text, _WORDS):
         return
-    lines = [split_prefix(line)[1] for line in text.split("\n")]
-    plain = "\n".join(lines)
+    lines = text.split("\n")
     if "Traceback (most recent call last)" in text:
         found = _python(lines)
         if found is not None:
             yield found
             return
-    report = sanitizer_report(lines) if _holds(plain, _SANITIZER_WORDS) else None
+    report = sanitizer_report(lines) if _holds(text, _SANITIZER_WORDS) else None
     if report is not None:
         yield report
         return
-    terminate = _TERMINATE.search(plain) if _holds(plain, _TERMINATE_WORDS) else None
+    terminate = _TERMINATE.search(text) if _holds(text, _TERMINATE_WORDS) else None
     if terminate is not None:
-        yield _terminate(plain, terminate)
+        yield _terminate(text, terminate)
         return
-    fault = _FAULT.search(plain) if "Fatal Python error: " in plain else None
+    fault = _FAULT.search(text) if "Fatal Python error: " in text else None
     if fault is not None:
         yield FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines)
         return
     for kind, pattern, words in _DEATHS:
-        match = pattern.search(plain) if _holds(plain, words) else None
+        match = pattern.search(text) if _holds(text, words) else None
         if match is not None:
-            yield _died(kind, match, plain)
+            yield _died(kind, match, text)
             return
 
 
