@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from livedbg.adapters.ascend.cann_reports.decoder import CannDecoder
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
@@ -62,10 +63,10 @@ class AscendAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of the runtime's log and of the compiler's errors."""
+        """The decoders of the runtime's log, of the compiler's errors, and of what CANN reports."""
         if self._decoder is None:
             self._decoder = AscendDecoder(self.model)
-        return (self._decoder, self._compile)
+        return (self._decoder, self._compile, CannDecoder())
 
     async def run(self, context: Context) -> None:
         """Watch the files, the silence, and the memory of running simulators."""
@@ -114,7 +115,7 @@ class AscendAdapter(Adapter):
         """
         until = time.monotonic() + _POLL_S
         while time.monotonic() < until and not logs_ended(context) and not self._compile.news:
-            await context.sleep(_SOON_S)
+            await context.sleep(_SOON_S if self.model.jobs or context.snapshot().log_sources else _POLL_S)
             with self.model.lock:
                 news = self.model.processes_seen(context.snapshot().processes)
             if news:

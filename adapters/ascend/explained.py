@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.adapters.ascend.cann_reports.report import CODE, is_npu
 from livedbg.model import ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
@@ -20,12 +21,18 @@ _RUN_ENDS: Final = frozenset(
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True if an exception only passes on that a run failed, and a diagnostic that still holds says why.
+    """True if an exception passes on what failed on an NPU, or that a run failed, and a diagnostic says what and why.
 
     Args:
         hit: an exception that a log shows.
         snapshot: the state.
     """
+    if is_npu(hit):
+        return any(
+            said.code == CODE and said.attributes.get("source") == hit.source
+            for said in snapshot.diagnostics.values()
+            if said.system == "ascend"
+        )
     return _RUN_FAILED.search(hit.message) is not None and any(
         diagnostic.system == "ascend"
         and diagnostic.code in _RUN_ENDS

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.decoder import CudaDecoder
+from livedbg.adapters.cuda.nccl_logs.decoder import NcclDecoder
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity, SourceHealth, SourceStatus
@@ -52,8 +53,8 @@ class CudaAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoder of CUDA's errors."""
-        return (self._decoder,)
+        """The decoders of CUDA's errors, and of NCCL's."""
+        return self._decoder, NcclDecoder()
 
     async def run(self, context: Context) -> None:
         """Read the kernel's log, where this box has an NVIDIA driver and we may."""

@@ -24,6 +24,8 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
         snapshot: the state.
     """
     return any(word in hit.message for word in _WORDS) and any(
-        diagnostic.system == "cuda" and diagnostic.attributes.get("process", "") == (hit.process or "")
+        diagnostic.system == "cuda"
+        and not diagnostic.code.startswith("nccl-")
+        and diagnostic.attributes.get("process", "") == (hit.process or "")
         for diagnostic in snapshot.diagnostics.values()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from livedbg.model import CauseClass
 from livedbg.session.systems import Framework, Guide, Lazy, LogPlaces, MarkerPair, Signs, System, TensorFiles
 
 __all__ = ["SYSTEM"]
@@ -31,9 +32,13 @@ SYSTEM: Final = System(
         "aoti": Lazy("livedbg.adapters.pytorch.aoti.adapter:ModelsAdapter"),
         "recorder-dumps": Lazy("livedbg.adapters.pytorch.recorder_dumps.adapter:RecorderDumpsAdapter"),
         "elastic-errors": Lazy("livedbg.adapters.pytorch.elastic.adapter:ElasticErrorsAdapter"),
+        "job-logs": Lazy("livedbg.adapters.pytorch.job_logs.adapter:JobLogsAdapter"),
         "compile-traces": Lazy("livedbg.adapters.pytorch.traces.adapter:CompileTracesAdapter"),
     },
-    judges_diagnostics=("dump-.*", "late-rank", "compile-.*", "worker-failed"),
+    judges_diagnostics=(
+        *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
+        *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
+    ),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.pytorch.recipes",
@@ -69,7 +74,16 @@ SYSTEM: Final = System(
     saves=Lazy("livedbg.adapters.pytorch.recorder_dumps.saved:save"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
-    explains=Lazy("livedbg.adapters.pytorch.traces.left_out:explains"),
+    explains=Lazy("livedbg.adapters.pytorch.explained:explains"),
+    causes=(
+        (r"\b(?:ChildFailedError|ProcessExitedException|ProcessRaisedException):", CauseClass.SUMMARY),
+        (r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed|exited)", CauseClass.PEER),
+        (
+            r"\bDist(?:Network|Store)Error:|[Ww]atchdog caught collective|[Tt]imed out (?:waiting|after)|Socket Timeout"
+            r"|ncclRemoteError|communicator was aborted|Watchdog caught|ran for \d+ milliseconds before timing out",
+            CauseClass.PEER,
+        ),
+    ),
     log_places=LogPlaces(("TORCH_LOGS_OUT",), Lazy("livedbg.adapters.pytorch.traces.places:paths")),
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(
@@ -86,5 +100,8 @@ SYSTEM: Final = System(
         "For debugging consider passing",
         "Compile with `TORCH_USE_CUDA_DSA`",
         "Set TORCH",
+        "`ptxas` stderr",
+        r"ptxas (?:/|fatal|error|info|warning)",
+        "Repro command: ",
     ),
 )

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from livedbg.repeats.by_device import follows_device
 from livedbg.repeats.outcome import RunEnd
 from livedbg.session.systems import systems
 from livedbg.text.shell import shell_word
@@ -24,6 +25,10 @@ __all__ = ["Comparison", "Group", "compare"]
 
 Judgement = Literal["well", "once", "same", "moves", "unknown"]
 _MOST_NAMED: Final = 3
+_OTHER_DEVICES: Final = (
+    "livedbg doctor, and the log of the kernel (dmesg): does the host report errors of the devices that fail?",
+    "the same with --gpus of one device that fails and one that does not, and more runs",
+)
 _LONGEST: Final = 90
 
 
@@ -73,6 +78,8 @@ def compare(ends: Sequence[RunEnd], *, buffered: bool = True) -> Comparison:
     hung = [end for end in counted if end.how == "hung"]
     sentences: list[str] = []
     crashes, hangs = _judged(crashed), _judged(hung)
+    if device := follows_device(counted):
+        sentences.append(device)
     if crashed:
         sentences.append(_sentence(crashed, crashes, len(counted), "crashed"))
     if hung:
@@ -92,7 +99,7 @@ def compare(ends: Sequence[RunEnd], *, buffered: bool = True) -> Comparison:
         hangs=hangs,
         groups=tuple(_groups(ends)),
         sentences=tuple(sentences),
-        next=tuple(_next(crashed, crashes, hung, buffered)),
+        next=(*(_OTHER_DEVICES if device else ()), *_next(crashed, crashes, hung, buffered)),
     )
 
 

@@ -165,7 +165,7 @@ FIELDS = {
     "pdsh": {"host": "node12", "writer": "node12"},
     "ray": {"host": "10.1.0.7", "pid": 302, "writer": "pid 302"},
     "vllm": {"rank": 3, "pid": 302, "writer": "rank 3"},
-    "vllm worker": {"rank": 3, "pid": 302},
+    "vllm worker": {"writer": "worker TP3", "pid": 302},
     "docker json around [rank3]:": {"rank": 3, "stream": "stderr", "writer": "rank 3"},
     "srun around torchrun": {"rank": 3},
 }

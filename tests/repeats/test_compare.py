@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from livedbg.model import ExceptionHit, Frame
 from livedbg.repeats.compare import compare
@@ -85,6 +86,47 @@ def test_hangs_are_judged_by_themselves() -> None:
     outcome = compare([*hung, crash(3, "launch b"), crash(4, "launch c")])
     assert (outcome.crashes, outcome.hangs) == ("moves", "same")
     assert len(outcome.sentences) == 2
+
+
+def on(devices: str, bad: str, how: str = "signal") -> list[RunEnd]:
+    """One run on each device in order; those of `bad` fail, each at another place."""
+    ends = []
+    for run, device in enumerate(devices, 1):
+        end = crash(run, f"launch {run}", how=how) if device in bad else well(run)
+        ends.append(structs.replace(end, device=device))
+    return ends
+
+
+def test_failures_that_follow_the_device_are_told_before_a_race() -> None:
+    outcome = compare(on("01230123", "123"))
+    assert outcome.sentences[0] == (
+        "Failures follow the device: device 0: 2 of 2 good; devices 1-3: 6 of 6 crashed. "
+        "With so few runs the chance of this is 1 in 7: run more."
+    )
+    assert "a race or memory corruption is likely" in outcome.sentences[1]
+    assert outcome.next[0].startswith("livedbg doctor")
+    more = compare(on("0123" * 5, "3", how="hung")).sentences
+    assert more[0] == "Failures follow the device: devices 0-2: 15 of 15 good; device 3: 5 of 5 hung."
+
+
+@pytest.mark.parametrize(
+    ("devices", "bad"),
+    [
+        ("0123", "123"),  # one run each shows nothing
+        ("01230123", "0123"),  # all failed
+        ("01230123", ""),  # none failed
+        ("00000000", "0"),  # one device
+    ],
+)
+def test_failures_that_do_not_follow_the_device(devices: str, bad: str) -> None:
+    assert not any("device" in sentence for sentence in compare(on(devices, bad)).sentences)
+
+
+def test_a_device_with_both_ends_is_no_culprit() -> None:
+    ends = on("01230123", "123")
+    mixed = [structs.replace(well(1), device="1"), *ends]
+    assert not any("device" in sentence for sentence in compare(mixed).sentences)
+    assert not any("device" in s for s in compare([structs.replace(end, device="") for end in ends]).sentences)
 
 
 def test_frames_by_which_a_program_dies_are_left_out() -> None:

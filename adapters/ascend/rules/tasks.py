@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.lines import OWN_LINES
+from livedbg.adapters.ascend.rules.cann_reports import CannReports
 from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
 from livedbg.adapters.ascend.rules.long_runs import long_run
@@ -134,6 +135,7 @@ def rules() -> Sequence[Rule]:
             "close a cycle that no edge declares. Always inferred.",
             flag_cycle,
         ),
+        CannReports(),
         AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", run_complete),
         AscendRule(
             "ascend-run-goes-on",

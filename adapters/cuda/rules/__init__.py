@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.cuda.rules import errors, gpus, launches
+from livedbg.adapters.cuda.rules import errors, gpus, launches, nccl
 from livedbg.analysis.rules.base import Rule
 
 __all__ = ["rules"]
@@ -12,4 +12,4 @@ __all__ = ["rules"]
 
 def rules() -> Sequence[Rule]:
     """The rules for CUDA, most specific first."""
-    return (*errors.rules(), *gpus.rules(), *launches.rules())
+    return (*errors.rules(), *gpus.rules(), *launches.rules(), *nccl.rules())

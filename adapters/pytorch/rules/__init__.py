@@ -12,10 +12,12 @@ from livedbg.adapters.pytorch.rules import (
     compiling,
     dumps,
     ended,
+    job_logs,
     late,
     progress,
     restarts,
     rpc,
+    timeouts,
 )
 from livedbg.analysis.rules.base import Rule
 
@@ -36,4 +38,6 @@ def rules() -> Sequence[Rule]:
         *compiling.rules(),
         *compile_logs.rules(),
         *aoti_rules(),
+        *timeouts.rules(),
+        *job_logs.rules(),
     )

@@ -145,11 +145,12 @@ def _of_launcher(prefix: str) -> Tag:
 
 
 _WORKER: Final = re.compile(
-    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?: [\w.:=-]{1,40}){0,4}?) )?pid=(?P<pid>\d{1,10})"
-    r"(?:, ip=(?P<ip>[\w.:-]{1,64}))?\) ?"
+    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?: [\w.:=-]{1,40}){0,4}?),? )?pid=(?P<pid>\d{1,10})"
+    r"(?P<rest>[^()\n]{0,100})\) ?"
 )
-_WORKER_RANK: Final = re.compile(r"\brank=(\d{1,6})\b|^ ?TP(\d{1,6})$")
-_NAMED_RANK: Final = re.compile(r"_(?:DP0_)?TP(\d{1,6})$")
+_RANK: Final = re.compile(r"\brank=(\d{1,6})\b")
+_PLACE: Final = re.compile(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?)+)$")
+_ADDRESS: Final = re.compile(r"\bip=([\w.:-]{1,64})")
 
 
 def _worker(line: str, clock: SourceClock) -> Opened | None:
@@ -163,12 +164,16 @@ def _worker(line: str, clock: SourceClock) -> Opened | None:
 def _of_worker(prefix: str) -> Tag:
     match = _WORKER.match(prefix)
     assert match is not None, "it matched before"
-    more = match["more"] or ""
-    rank = _WORKER_RANK.search(more) or _NAMED_RANK.search(match["name"] or "")
-    number = next((int(group) for group in rank.groups() if group), None) if rank is not None else None
-    words = f"worker {more.strip()}" if re.fullmatch(r"(?: [A-Z]{2}\d{1,4})+", more) else f"pid {match['pid']}"
-    writer = f"rank {number}" if "rank=" in more and number is not None else words
-    return Tag(writer, rank=number, pid=int(match["pid"]), host=match["ip"] or "")
+    rank, place = _RANK.search(prefix), _PLACE.search(f"{match['name'] or ''}{match['more'] or ''}")
+    number = None if rank is None else int(rank[1])
+    writer = f"worker {place[1].strip()}" if place is not None else f"pid {match['pid']}"
+    address = _ADDRESS.search(match["rest"])
+    return Tag(
+        writer if number is None else f"rank {number}",
+        rank=number,
+        pid=int(match["pid"]),
+        host=address[1] if address is not None else "",
+    )
 
 
 _SYSLOG: Final = re.compile(

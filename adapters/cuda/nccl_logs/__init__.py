@@ -1,0 +1,1 @@
+"""What NCCL itself logs of its failures: warnings, and the reports of its RAS subsystem."""

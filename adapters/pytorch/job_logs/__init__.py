@@ -1,0 +1,1 @@
+"""What the ranks of a job, their stores and torchrun log as it ends."""

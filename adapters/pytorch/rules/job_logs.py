@@ -1,0 +1,113 @@
+"""Ends of distributed jobs, as ranks, stores and torchrun log them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.adapters.pytorch.job_logs import elastic, nccl_errors, recorder_text, stores, watchdog
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import SaidRule, finding_of
+from livedbg.model import Diagnostic
+from livedbg.text.wording import spans
+
+__all__ = ["ElasticLogged", "RanksMissing", "rules"]
+
+_PROOFS: Final = 6
+
+_CRASHED: Final = VerdictState.CRASHED
+_JOB: Final[tuple[tuple[str, str, dict[str, VerdictState | None]], ...]] = (
+    (
+        "job-store",
+        "The store of a job could not be reached, its port was in use, or nobody set a key for which a rank waited, as "
+        "a log says. A crash of that rank; why the other one did not come is the question.",
+        {stores.STORE_TIMEOUT: _CRASHED, stores.UNREACHED: _CRASHED, stores.USED: _CRASHED},
+    ),
+    (
+        "job-peer-closed",
+        "A rank lost the connection to another one (gloo), or to the store of the job: the other end has ended, and is "
+        "the one to look at. A crash of that rank where gloo threw; a lost store alone is a warning.",
+        {stores.PEER: _CRASHED, stores.STORE_LOST: None},
+    ),
+    (
+        "nccl-error",
+        "PyTorch threw since NCCL failed, with NCCL's code and its last error; or its heartbeat monitor ended a "
+        "process whose watchdog was stuck.",
+        {nccl_errors.CODE: _CRASHED, watchdog.STUCK: _CRASHED},
+    ),
+    (
+        "recorder-analysis",
+        "The text of an analysis of flight recorder dumps names ranks that called a collective differently, or did not "
+        "join it.",
+        {recorder_text.APART: VerdictState.DIVERGED, recorder_text.ABSENT: VerdictState.STALLED},
+    ),
+)
+
+
+class RanksMissing:
+    """Ranks that others waited for in vain."""
+
+    name = "ranks-missing"
+    doc = (
+        "Logs say that ranks never came: to the store of the job, to the barrier at its start, to the rank that shares "
+        "NCCL's id, to `monitored_barrier`. Those that waited for the same rank are one finding. A crash of the ranks "
+        "that waited; what the missing rank did instead is the question."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for all that waited for the same."""
+        found: dict[str, list[Diagnostic]] = {}
+        for said in state.snapshot.diagnostics.values():
+            if said.system == "pytorch" and said.code == stores.MISSING:
+                rank = said.attributes.get("rank", "")
+                found.setdefault(said.sentence.replace(f"Rank {rank} ", "", 1) if rank else said.id, []).append(said)
+        for rest, told in found.items():
+            finding = finding_of(self.name, told[0], state, _CRASHED if _thrown(told[0]) else None)
+            ranks = sorted(int(one.attributes["rank"]) for one in told if one.attributes.get("rank"))
+            if len(ranks) > 1:
+                proofs = tuple(one.evidence[0] for one in told)[:_PROOFS]
+                again = finding.sentence.partition(rest)[2]
+                finding = replace(finding, sentence=f"Ranks {spans(ranks)} {rest}{again}", evidence=proofs)
+            yield finding
+
+
+class ElasticLogged:
+    """How torchrun says that its workers ended."""
+
+    name = "elastic-ended"
+    doc = (
+        "torchrun's log names the worker that failed first, with its exit code or signal, and the error that it left. "
+        "A crash, unless the log goes on (its workers were started again, and ran). That torchrun itself was ended "
+        "from outside is `unknown`: the log does not say by whom."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """The root cause; without one, the workers that it says failed."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
+        roots = [one for one in said if one.code == elastic.ROOT]
+        known = {one.attributes["pid"] for one in roots}
+        for one in roots:
+            yield finding_of(self.name, one, state, _CRASHED)
+        for one in said:
+            if one.code == elastic.FAILED and one.attributes["pid"] not in known:
+                yield finding_of(self.name, one, state, _CRASHED)
+            elif one.code == elastic.TOLD:
+                yield finding_of(self.name, one, state, VerdictState.UNKNOWN)
+            elif one.code == elastic.RESTARTS:
+                yield finding_of(self.name, one, state, None)
+
+
+def _thrown(said: Diagnostic) -> bool:
+    return said.attributes.get("warned") != "yes"
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (
+        *(SaidRule(name, doc, "pytorch", codes, _thrown) for name, doc, codes in _JOB),
+        RanksMissing(),
+        ElasticLogged(),
+    )

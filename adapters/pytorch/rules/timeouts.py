@@ -1,0 +1,205 @@
+"""Time-outs of collectives in logs, of all ranks together: who reported, who did not come.
+
+Invariants:
+    collective_timeouts.T1. A rank is named as late only by its own line, or since all others around it reported.
+    collective_timeouts.T2. Only a line that says that a process was ended for it makes it a crash; else it is a stall.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.adapters.pytorch.job_logs.watchdog import ENDS, STATUS, TIMEOUT
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import somebody_lives
+from livedbg.analysis.rules.survived import goes_on_after, unless_survived
+from livedbg.model import Diagnostic, Severity
+from livedbg.text.wording import spans
+
+__all__ = ["CollectiveTimeouts", "rules"]
+
+_PROOFS: Final = 6
+_OWN: Final = re.compile(r"ProcessGroupNCCL|NCCL|c10d|TCPStore|elastic|\bframe #")
+
+
+class CollectiveTimeouts:
+    """Collectives that timed out."""
+
+    name = "collective-timeout"
+    doc = (
+        "The watchdogs of ranks report that a collective timed out. The lines of all ranks are joined: who waited in "
+        "which collective of which group, who had enqueued less (it never called it), and who said nothing. A crash "
+        "where a line says that a process was ended for it, else a stall. Which rank is missing is inferred where its "
+        "own lines are not there."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for the earliest collective of each group that timed out."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
+        timeouts = [one for one in said if one.code == TIMEOUT]
+        if not timeouts:
+            return
+        heard = _heard(said)
+        ends = [one for one in said if one.code == ENDS]
+        for told in _groups(timeouts, heard):
+            yield self._unless_over(self._finding(told, heard, ends, state), state)
+
+    def _unless_over(self, finding: Finding, state: RuleInput) -> Finding:
+        """A note where the log of a rank goes on after it: the job was not stuck, or its error was handled."""
+        if finding.state is not VerdictState.STALLED:
+            return unless_survived(finding, state.snapshot, _OWN)
+        went_on = goes_on_after(finding.evidence, state.snapshot, _OWN)
+        if not went_on:
+            return finding
+        sentence = f"{finding.sentence.rstrip('.')}. It was over: {went_on}."
+        return replace(finding, state=None, severity=Severity.WARNING, sentence=sentence)
+
+    def _finding(
+        self,
+        told: Sequence[Diagnostic],
+        heard: Mapping[int, Sequence[Diagnostic]],
+        ends: Sequence[Diagnostic],
+        state: RuleInput,
+    ) -> Finding:
+        alive = somebody_lives(state.snapshot)
+        first = told[0]
+        ranks = set(map(_rank, told))
+        late, proofs = _late(told, heard)
+        silent = [] if late else _silent(told)
+        sentence = f"{_who(ranks)} timed out in {_what(told, heard)}"
+        if late:
+            sentence += "; " + ", ".join(f"rank {rank} last enqueued #{enqueued}" for rank, enqueued in late[:4])
+        elif silent:
+            sentence += f"; {_lower(_who(silent))} reported nothing"
+        elif _all_enqueued(told, heard) and len(ranks) > 1:
+            sentence += "; all of them had enqueued it: it hung in NCCL, or their calls differ"
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=f"{sentence}.",
+            evidence=(*(one.evidence[0] for one in told), *(one.evidence[0] for one in proofs))[:_PROOFS],
+            next=tuple(_steps([rank for rank, _ in late] or silent)),
+            inferred=bool(silent),
+            since_wall_ns=min((one.at_wall_ns for one in told if one.at_wall_ns), default=first.at_wall_ns),
+            state=None if alive else VerdictState.CRASHED if ends else VerdictState.STALLED,
+        )
+
+
+def _heard(said: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
+    found: dict[int, list[Diagnostic]] = defaultdict(list)
+    for one in said:
+        if one.code == STATUS:
+            found[_rank(one)].append(one)
+    return found
+
+
+def _group_of(said: Diagnostic, heard: Mapping[int, Sequence[Diagnostic]]) -> str:
+    """The group of a time-out: in its line, or in that of the same rank about the same work."""
+    if said.attributes.get("group"):
+        return said.attributes["group"]
+    of_rank = heard.get(_rank(said), ())
+    same = (one for one in of_rank if one.attributes.get("seq") == said.attributes.get("seq") != "")
+    return next((one.attributes["group"] for one in same if one.attributes.get("group")), "")
+
+
+def _groups(
+    timeouts: Iterable[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]
+) -> Iterator[Sequence[Diagnostic]]:
+    """The time-outs of each group, the earliest collective of each rank."""
+    found: dict[str, dict[str, Diagnostic]] = defaultdict(dict)
+    for said in timeouts:
+        of_group = found[_group_of(said, heard)]
+        rank = said.attributes["job rank"]
+        known = of_group.get(rank)
+        if known is None or _number(said) < _number(known):
+            of_group[rank] = said
+    if "" in found and len(found) > 1:  # some lines lack the group
+        nameless = found.pop("")
+        into = max(found.values(), key=len)
+        for rank, said in nameless.items():
+            if not any(rank in of_group for of_group in found.values()):
+                into[rank] = said
+    for of_group in found.values():
+        yield sorted(of_group.values(), key=_rank)
+
+
+def _number(said: Diagnostic) -> int:
+    return int(said.attributes.get("seq") or "0")
+
+
+def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]) -> str:
+    """`all_reduce #812 of group default_pg`; more where ranks are in different ones."""
+    group = _group_of(told[0], heard)
+    calls: dict[str, list[int]] = defaultdict(list)
+    for said in told:
+        number = said.attributes.get("seq")
+        calls[f"{said.attributes['op']}{f' #{number}' if number else ''}"].append(_rank(said))
+    of = f" of group {group}" if group else ""
+    if len(calls) == 1:
+        return f"{next(iter(calls))}{of}"
+    parts = [f"{call} ({_lower(_who(ranks))})" for call, ranks in list(calls.items())[:3]]
+    return f"different collectives{of}: {', '.join(parts)}"
+
+
+def _late(
+    told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]
+) -> tuple[list[tuple[int, int]], list[Diagnostic]]:
+    """Ranks that had enqueued less than the collective in which the others waited, with how far they came."""
+    wanted, group = max(map(_number, told)), _group_of(told[0], heard)
+    late, proofs = [], []
+    for rank, lines in sorted(heard.items()):
+        mine = [one for one in lines if group in ("", one.attributes.get("group", "")) and "enqueued" in one.attributes]
+        if mine and max(int(one.attributes["enqueued"]) for one in mine) < wanted:
+            late.append((rank, max(int(one.attributes["enqueued"]) for one in mine)))
+            proofs.append(mine[-1])
+    return late, proofs
+
+
+def _all_enqueued(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]) -> bool:
+    return all(
+        any(int(one.attributes.get("enqueued", "-1")) >= _number(said) for one in heard.get(_rank(said), ()))
+        for said in told
+    )
+
+
+def _rank(said: Diagnostic) -> int:
+    return int(said.attributes["job rank"] or "0")
+
+
+def _silent(told: Sequence[Diagnostic]) -> list[int]:
+    """Ranks between those that reported: they exist, and said nothing (T1). Not told where the lines number the ranks
+    of a smaller group."""
+    ranks = set(map(_rank, told))
+    if len(ranks) < 2 or any(one.attributes["rank"] != one.attributes["job rank"] for one in told):
+        return []
+    return sorted(set(range(max(ranks) + 1)) - ranks)
+
+
+def _who(ranks: Iterable[int]) -> str:
+    known = sorted(set(ranks))
+    return f"Rank {known[0]}" if len(known) == 1 else f"Ranks {spans(known)}"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _steps(ranks: Sequence[int]) -> Iterator[str]:
+    if ranks:
+        who = _lower(_who(ranks[:4]))
+        yield f"read the last lines of {who}{' and others' if len(ranks) > 4 else ''}: what it did instead"
+    else:
+        yield "compare the ranks' calls and sizes: TORCH_DISTRIBUTED_DEBUG=DETAIL names the first that differs"
+    yield "livedbg report --logs DIR   with the logs of all ranks, and the flight recorder's dumps"
+    yield "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   (set for the next run: each rank dumps its calls)"
+
+
+def rules() -> Sequence[Rule]:
+    """The rule of this module."""
+    return (CollectiveTimeouts(),)

@@ -1,0 +1,108 @@
+"""Judges messages of runtimes that decoders found by tables of forms (livedbg.logs.said)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.survived import goes_on_after, unless_survived
+from livedbg.model import Diagnostic
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["SaidRule", "finding_of", "somebody_lives", "steps_of", "thrown_at"]
+
+_SHOWN: Final = 10
+_PROOFS: Final = 6
+
+
+def somebody_lives(snapshot: Snapshot) -> bool:
+    """Whether a target is alive: then a line of a log is no end of it."""
+    return any(process.target and not process.exited for process in snapshot.processes.values())
+
+
+def steps_of(*said: Diagnostic) -> tuple[str, ...]:
+    """What to do, as messages advise."""
+    steps = (step for one in said for step in one.attributes.get("next", "").split("\n") if step)
+    return tuple(dict.fromkeys(steps))
+
+
+def thrown_at(said: Diagnostic, state: RuleInput) -> str:
+    """`, at step (train.py:14)`: the user's frame in the traceback of a message; "" without one."""
+    source, line = said.attributes.get("source"), said.attributes.get("until")
+    for hit in state.snapshot.exceptions.values():
+        if hit.source == source and str(hit.line) == line and hit.stack:
+            frame = state.code.frame_of(hit.stack)
+            return f", at {place_text(frame)}" if frame is not None else ""
+    return ""
+
+
+def finding_of(
+    rule: str,
+    said: Diagnostic,
+    state: RuleInput,
+    amounts_to: VerdictState | None,
+    own_lines: re.Pattern[str] | None = None,
+) -> Finding:
+    """The finding about one message; it decides nothing if a target lives, or if the log goes on after it."""
+    alive = somebody_lives(state.snapshot)
+    finding = Finding(
+        rule=rule,
+        severity=said.severity,
+        sentence=f"{said.sentence}{thrown_at(said, state)}.",
+        entities=said.entities,
+        evidence=said.evidence,
+        next=steps_of(said),
+        since_wall_ns=said.at_wall_ns,
+        state=None if alive else amounts_to,
+        decides=amounts_to is VerdictState.UNKNOWN and not alive,
+    )
+    if finding.state is VerdictState.UNKNOWN and goes_on_after(said.evidence, state.snapshot, own_lines):
+        return replace(finding, state=None, decides=False)
+    return unless_survived(finding, state.snapshot, own_lines)
+
+
+def _always(said: Diagnostic) -> bool:
+    return True
+
+
+class SaidRule(Struct, frozen=True):
+    """A rule for messages, each of which says by itself what it amounts to.
+
+    Attributes:
+        system: whose messages.
+        codes: of the messages, each with what it amounts to where nobody lives.
+        decides: whether one amounts to that at all; else it is a note.
+        own_lines: what the runtime also writes while it ends.
+    """
+
+    name: str
+    doc: str
+    system: str
+    codes: dict[str, VerdictState | None]
+    decides: Callable[[Diagnostic], bool] = _always
+    own_lines: re.Pattern[str] | None = None
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a message; those after the first ten of a code are one together."""
+        found: dict[str, list[Diagnostic]] = {}
+        for said in state.snapshot.diagnostics.values():
+            if said.system == self.system and said.code in self.codes:
+                found.setdefault(said.code, []).append(said)
+        for code, told in found.items():
+            for said in told[:_SHOWN]:
+                amounts_to = self.codes[code] if self.decides(said) else None
+                yield finding_of(self.name, said, state, amounts_to, self.own_lines)
+            if others := told[_SHOWN:]:
+                yield Finding(
+                    rule=self.name,
+                    severity=max((one.severity for one in others), key=lambda severity: severity.rank),
+                    sentence=f"{len(others):,} more messages of this kind ({code}).",
+                    evidence=tuple(proof for one in others for proof in one.evidence[:1])[:_PROOFS],
+                )

@@ -1,0 +1,227 @@
+"""What single messages of a runtime say, found by tables of forms: a decoder needs nothing but its table.
+
+Invariants:
+    said.S1. A message is reported once for each log and key, however often it comes; its first and its last line are
+        the evidence.
+    said.S2. A form that spans several records is found where they come near each other, from one writer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, Stamp
+
+__all__ = ["Form", "Said", "SaidDecoder", "found_in", "rank_of", "words_of"]
+
+_MOST: Final = 200  # messages of one log that are told
+_LONGEST: Final = 20_000  # characters that are searched
+_TEXT: Final = 400
+_WRITERS: Final = 256
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One message.
+
+    Attributes:
+        code: as in `Diagnostic.code`.
+        key: tells it from others of its code.
+        sentence: without its full stop.
+        severity: how bad it is.
+        writer: `rank 3` where the text itself says it, else "".
+        cause: as in `Diagnostic.cause`.
+        steps: what to do.
+        attributes: what the rules want to know.
+    """
+
+    code: str
+    sentence: str
+    key: str = ""
+    severity: Severity = Severity.ERROR
+    writer: str = ""
+    cause: CauseClass | None = None
+    steps: tuple[str, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Form(Struct, frozen=True):
+    """How one kind of message looks.
+
+    Attributes:
+        words: one of them is in every such message.
+        pattern: finds it.
+        make: reads it; None if it is none after all.
+    """
+
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+    make: Callable[[re.Match[str]], Said | None]
+
+
+class _Entry(Struct):
+    said: Said
+    diagnostic: Diagnostic
+    count: int = 1
+
+
+class _Log(Struct):
+    """What is known of one log."""
+
+    source: LogSource
+    before: dict[str, deque[LogRecord]] = field(default_factory=dict)
+    told: dict[str, _Entry] = field(default_factory=dict)
+
+
+def words_of(forms: Sequence[Form]) -> tuple[bytes, ...]:
+    """The triggers that a table of forms needs."""
+    return tuple(dict.fromkeys(word.encode() for form in forms for word in form.words))
+
+
+def found_in(text: str, forms: Sequence[Form], begin: int = 0) -> Iterator[tuple[Said, int]]:
+    """The messages of a text, each with where it starts.
+
+    Args:
+        text: lines, without the prefixes of writers.
+        forms: the table.
+        begin: what ends before is left out: it was read earlier.
+    """
+    for form in forms:
+        if not any(word in text for word in form.words):
+            continue
+        for match in form.pattern.finditer(text):
+            if match.end() > begin:
+                said = form.make(match)
+                if said is not None:
+                    yield said, match.start()
+
+
+def rank_of(record: LogRecord) -> str:
+    """`rank 3`, where what wraps a record says it; else ""."""
+    return f"rank {record.rank}" if record.rank is not None else ""
+
+
+class SaidDecoder(LogDecoder):
+    """Makes a diagnostic of each message of a table.
+
+    Class attributes:
+        forms: the table.
+        together: so many records can be one message.
+        near: so many lines are between the first and the last of them, at most.
+    """
+
+    forms: ClassVar[Sequence[Form]]
+    together: ClassVar[int] = 4
+    near: ClassVar[int] = 6
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+        self._changed: dict[str, _Entry] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._logs[source.id] = _Log(source)
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        log = self._logs.get(record.source)
+        if log is None:
+            return (), ()
+        parts = [*self._near(record, log), record]
+        texts = [one.text for one in parts]
+        begin = sum(len(text) + 1 for text in texts[:-1])
+        events: list[Event] = []
+        links: dict[str, None] = {}
+        for said, position in found_in("\n".join(texts)[: begin + _LONGEST], self.forms, begin):
+            judged = self.judge(said, record)
+            if judged is None:
+                continue
+            part, offset = _part(texts, position)
+            entry, new = self._keep(judged, parts[part], texts[part].count("\n", 0, offset), log)
+            if entry is None:
+                continue
+            links[entry.diagnostic.id] = None
+            if new:
+                events.append(DiagnosticSeen(diagnostic=entry.diagnostic, **stamp))
+            else:
+                self._changed[entry.diagnostic.id] = entry
+        return events, tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """Those that came again since the last time."""
+        changed, self._changed = self._changed, {}
+        return [DiagnosticSeen(diagnostic=entry.diagnostic, **stamp) for entry in changed.values()]
+
+    def judge(self, said: Said, record: LogRecord) -> Said | None:
+        """What a message amounts to in its record; None for nothing. For subclasses."""
+        return said
+
+    def _near(self, record: LogRecord, log: _Log) -> list[LogRecord]:
+        """The records before one that may belong to its message."""
+        if len(log.before) > _WRITERS:
+            log.before.clear()
+        before = log.before.setdefault(record.writer, deque(maxlen=self.together - 1))
+        parts = [one for one in before if _close(one, record, self.near)]
+        before.append(record)
+        return parts
+
+    def _keep(self, said: Said, record: LogRecord, number: int, log: _Log) -> tuple[_Entry | None, bool]:
+        """What is known of a message now, and whether it is new."""
+        name = hashlib.blake2b(f"{record.source}\n{said.code}\n{said.key}".encode(), digest_size=6).hexdigest()
+        known = log.told.get(name)
+        if known is None and len(log.told) >= _MOST:
+            return None, False
+        where = f"{log.source.name}:{record.line + number}" if record.line is not None else log.source.name
+        line = record.text.split("\n")[number].strip()[:_TEXT]
+        proof = Evidence(kind="log", source=where, text=line, at_wall_ns=record.wall_ns, log=record.source)
+        if known is not None:
+            first = known.diagnostic.evidence[0]
+            if proof != first:
+                known.count += 1
+                attributes = {**known.diagnostic.attributes, "count": str(known.count)}
+                known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
+            return known, False
+        process = log.source.process
+        until = str((record.line or 0) + record.text.count("\n"))
+        attributes = {
+            "order": str(record.line or 0),
+            "until": until,
+            "source": record.source,
+            "next": "\n".join(said.steps),
+        }
+        diagnostic = Diagnostic(
+            id=f"diagnostic:{self.name}/{name}",
+            system=self.name,
+            code=said.code,
+            severity=said.severity,
+            sentence=said.sentence,
+            entities=(process,) if process else (),
+            attributes={**attributes, **said.attributes},
+            evidence=(proof,),
+            at_wall_ns=record.wall_ns,
+            cause=said.cause,
+            writer=said.writer or rank_of(record),
+        )
+        entry = log.told[name] = _Entry(said, diagnostic)
+        return entry, True
+
+
+def _close(one: LogRecord, other: LogRecord, near: int) -> bool:
+    return one.line is not None and other.line is not None and 0 < other.line - one.line <= near + one.text.count("\n")
+
+
+def _part(texts: Sequence[str], position: int) -> tuple[int, int]:
+    """Which of the texts that were joined holds a position, and where in it."""
+    for number, text in enumerate(texts):
+        if position <= len(text):
+            return number, position
+        position -= len(text) + 1
+    return len(texts) - 1, 0

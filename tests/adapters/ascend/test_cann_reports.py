@@ -1,0 +1,260 @@
+"""What CANN, torch_npu, HCCL and MindSpore print of failures; and texts that look like it and are none.
+
+The texts in fixtures/cann have the formats of public ones; names, paths and numbers are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from livedbg.adapters.ascend.cann_reports.decoder import CannDecoder
+from livedbg.adapters.ascend.cann_reports.triggers import TRIGGERS
+from livedbg.adapters.ascend.decoder import AscendDecoder
+from livedbg.adapters.ascend.explained import explains
+from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.hosts.decoder import HostsDecoder
+from livedbg.adapters.logfiles.decoding import Decoding
+from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.crashes import CrashDecoder
+from livedbg.logs.lines import LineCutter
+from livedbg.logs.records import RecordAssembler
+from livedbg.model import LogSource
+from livedbg.model.events import LogSourceSeen, LogsSeen
+from livedbg.session.log_formats import known_log_formats
+from livedbg.session.rulebook import diagnose
+from tests.analysis.world import World
+
+TEXTS = Path(__file__).parents[2] / "fixtures" / "cann"
+
+SAID = [
+    (
+        "aicore-kernel",
+        "Kernel index_to_row_kernel_0 failed on vector core 49 of NPU 2: The DDR address of the MTE instruction is out "
+        "of range",
+        ("0x254 bytes into its code", "train_step (finetune.py:40)", "Stream 2, task 18", "507035"),
+    ),
+    ("l0c-conflict", "AI core 12 of chip 7: L0C read/write conflict", ("0x20000",)),
+    (
+        "plog-superkernel",
+        "Process 91002: kernel te_superkernel_911c4c52 failed on vector core 3 of NPU 0: Illegal instruction",
+        ("507035",),
+    ),
+    (
+        "notify-timeout-lost",
+        "Process 7277: AllReduce waited for another rank",
+        ("Device 1 of 10.9.8.7 lost its heartbeat", "Nov 28 11:56:34"),
+    ),
+    (
+        "notify-timeout-three-of-four",
+        "Rank 0: Broadcast waited for another rank",
+        ("2 other processes report the like (rank 1, rank 3)", "Rank 2 of that group has reported nothing"),
+    ),
+    ("socket-timeout", "Rank 1: HCCL could not connect to another rank", ("HCCL_CONNECT_TIMEOUT",)),
+    ("plog-port-taken", "Process 27172: HCCL can't listen on port 16666", ()),
+    ("plog-connect-timeout", "Process 27172: HCCL could not connect to rank 12 within 120 s", ()),
+    ("transport-init", "HCCL could not connect to rank 0", ()),
+    ("hccp-busy", "Rank 3: NPU 3 could not be started for the process", ("last training process is running",)),
+    ("set-device", "Rank 0: NPU 4 could not be started for the process", ("507033",)),
+    ("device-open-a5", "Process 276281: NPU 1 could not be started for the process", ("507033",)),
+    ("memory-titled", "NPU 0 is out of memory: 3.0 GiB were requested", ()),
+    (
+        "memory-training",
+        "NPU 5 is out of memory: 3.47 GiB were requested, 1.66 GiB of 60.97 GiB are free",
+        ("run (trainer.py:77)",),
+    ),
+    ("tiling", "operator aclnnEqScalar failed on NPU 0: Op Equal does not has any binary", ()),
+    (
+        "inner-error-operator",
+        "Process 555: operator aclnnIsNegInf failed on NPU 0",
+        ("merge_embeddings (runner.py:511)",),
+    ),
+    ("mindspore-getnext", "operator Default/GetNext-op18 failed on NPU 0", ("Stream 45, task 2", "507011")),
+    ("mindspore-notify", "AllReduce waited for rank 0 until", ("Device 0 of 10.90.55.95", "train_ms.py:140")),
+    ("suspect-remote", "a kernel failed on vector core 15", ("507057",)),
+    ("escaped", "NPU 0 could not be started for the process", ("Failed to verify the OPP",)),
+    ("masked", "ACL stream", ()),
+]
+
+
+def seen(*logs: str, world: World | None = None, names: Iterable[str] = ()) -> World:
+    """A world that has read logs."""
+    world = world or World()
+    decoding = Decoding((CrashDecoder(), AscendDecoder(AscendModel()), CannDecoder(), HostsDecoder()))
+    for number, text in enumerate(logs):
+        name = dict(enumerate(names)).get(number, f"{number}.log")
+        source = LogSource(id=f"log:box/{name}", name=name, path=f"/logs/{name}")
+        decoding.opened(source, world.stamp())
+        assembler, cutter = RecordAssembler(source.id, SourceClock(), known_log_formats()), LineCutter()
+        records = [*assembler.feed([*cutter.feed(text.encode()), *cutter.flush()]), *assembler.flush()]
+        fed = decoding.feed(records, world.stamp())
+        world.store.apply(LogsSeen(records=tuple(fed), **world.stamp()))
+        world.store.apply(LogSourceSeen(source=replace(source, lines=text.count("\n")), **world.stamp()))
+    decoding.flush(world.stamp())
+    world.store.apply_all(decoding.take())
+    return world
+
+
+def text(name: str) -> str:
+    return (TEXTS / f"{name}.log").read_text()
+
+
+def reports(world: World) -> list[Finding]:
+    return [one for one in diagnose(world.snapshot()).findings.values() if one.rule == "ascend-report"]
+
+
+def verdict(*logs: str) -> Verdict:
+    return diagnose(seen(*logs).snapshot()).verdict
+
+
+@pytest.mark.parametrize(("name", "begins", "also"), SAID[:-1])
+def test_each_form(name: str, begins: str, also: tuple[str, ...]) -> None:
+    world = seen(text(name))
+    found = reports(world)[0]
+    assert begins.lower() in found.sentence.lower()
+    for words in also:
+        assert words in found.sentence
+    judged = diagnose(world.snapshot()).verdict
+    assert judged.state is VerdictState.CRASHED
+    assert judged.sentence == found.sentence
+
+
+def test_a_code_that_masks_the_cause_says_so() -> None:
+    judged = verdict(text("masked"))
+    assert judged.state is VerdictState.CRASHED
+    assert "507018: the AICPU's task failed" in judged.sentence and "masks the cause" in judged.sentence
+    assert "update_step (agent.py:117)" in judged.sentence
+
+
+@pytest.mark.parametrize("name", ["no-handled-memory", "no-teardown-warning", "no-numbers", "no-documentation"])
+def test_texts_that_look_like_it_are_no_crash(name: str) -> None:
+    assert verdict(text(name)).state is not VerdictState.CRASHED
+
+
+def test_lines_with_numbers_like_codes_are_no_report() -> None:
+    assert reports(seen(text("no-numbers"))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR server: port 50701 is gone",
+        "ERROR copy failed: 10700 bytes of 20700",
+        "ERROR [Error]: cannot read property",
+        "ERROR user function error: division by zero",
+        "ERROR Possible Cause: the disk is full",
+    ],
+)
+def test_error_lines_of_others_are_not_taken_for_understood(line: str) -> None:
+    assert not any(word.decode() in line for word in TRIGGERS)
+
+
+@pytest.mark.invariant("cann_reports.R2")
+def test_R2_memory_that_ran_out_and_was_found_again_is_survived() -> None:
+    (found,) = reports(seen(text("no-handled-memory")))
+    assert found.state is not VerdictState.CRASHED
+    steps = "".join(f"INFO 04-01 10:{n // 60:02}:{n % 60:02} step {n}, loss 1.{n}\n" for n in range(600))
+    error = text("memory-training").partition("[ERROR]")[0]
+    (found,) = reports(seen(error + steps))
+    assert found.state is None and "handled or survived" in found.sentence
+
+
+@pytest.mark.invariant("cann_reports.R2")
+def test_R2_the_last_of_two_failures_far_apart_is_the_crash() -> None:
+    error = text("memory-training").partition("[ERROR]")[0]
+    steps = "".join(f"step {n} of 900, loss 1.{n}\n" for n in range(500))
+    world = seen(error + steps + text("l0c-conflict"))
+    fault, memory = reports(world)
+    assert fault.state is VerdictState.CRASHED and "L0C read/write conflict" in fault.sentence
+    assert memory.state is None and "handled or survived" in memory.sentence
+
+
+@pytest.mark.invariant("cann_reports.R1")
+def test_R1_two_processes_in_one_log_keep_their_fields_apart() -> None:
+    one = (
+        "EZ9999: [PID: {pid}] 2025-07-22-08:09:52.219.466 The error from device(chipId:{chip}, dieId:0), serial number "
+        "is 1, there is an exception of aivec error, core id is {core}, error code = 0x10, dump info: pc start: 0x10, "
+        "current: 0x20, vec error info: 0.\n"
+    )
+    world = seen(one.format(pid=11, chip=1, core=5) + one.format(pid=12, chip=2, core=6))
+    told = sorted(
+        (said.attributes["pid"], said.attributes["chip"], said.attributes["core"])
+        for said in world.snapshot().diagnostics.values()
+    )
+    assert told == [("11", "1", "5"), ("12", "2", "6")]
+
+
+@pytest.mark.invariant("cann_rule.C1")
+def test_C1_the_report_of_another_process_decides_nothing() -> None:
+    world = World()
+    world.process(1)
+    (found,) = reports(seen(text("aicore-kernel"), world=world))
+    assert found.state is None and "no process of the target" in found.sentence
+
+
+@pytest.mark.invariant("cann_rule.C1")
+def test_C1_while_the_target_lives_a_report_is_inconclusive() -> None:
+    world = World()
+    world.process(28849)
+    (found,) = reports(seen(text("aicore-kernel"), world=world))
+    assert found.state is VerdictState.UNKNOWN and "still lives" in found.sentence
+
+
+@pytest.mark.invariant("cann_rule.C2")
+def test_C2_a_warning_with_a_code_alone_is_unknown() -> None:
+    assert verdict(text("no-teardown-warning")).state is VerdictState.UNKNOWN
+
+
+@pytest.mark.invariant("cann_rule.C3")
+def test_C3_ranks_that_waited_follow_from_the_rank_that_failed() -> None:
+    fault = "".join(f"[rank2]: {line}\n" for line in text("aicore-kernel").splitlines())
+    world = seen(text("notify-timeout-three-of-four"), fault)
+    cause, waited = reports(world)
+    assert cause.sentence.startswith("Rank 2: kernel index_to_row_kernel_0 failed")
+    assert cause.state is VerdictState.CRASHED
+    assert waited.state is None and "2 more processes like it (rank 1, rank 3)" in waited.sentence
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "[rank3]: {}",
+        "[default3]:{}",
+        "(Worker_TP3 pid=7) {}",
+        "[1,3]<stderr>:{}",
+        "    {}",
+        "> {}",
+        "2026-01-02 03:04:05,678 - app - ERROR - {}",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        (said[0], said[1])
+        for said in SAID
+        if said[0] in ("tiling", "memory-training", "socket-timeout", "mindspore-notify")
+    ],
+)
+def test_in_any_wrapping(name: str, begins: str, wrap: str) -> None:
+    wrapped = "".join(wrap.format(line) + "\n" for line in text(name).splitlines())
+    judged = verdict(wrapped)
+    assert judged.state is VerdictState.CRASHED
+    assert begins.rpartition(": ")[2].lower() in judged.sentence.lower()
+
+
+def test_the_exception_that_passes_a_report_on_is_no_finding_of_its_own() -> None:
+    world = seen(text("aicore-kernel"))
+    (hit,) = world.snapshot().exceptions.values()
+    assert explains(hit, world.snapshot())
+    other = seen("Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    f()\nKeyError: 'x'\n")
+    (hit,) = other.snapshot().exceptions.values()
+    assert not explains(hit, other.snapshot())
+
+
+def test_every_form_has_a_trigger() -> None:
+    for name, _, _ in SAID:
+        assert any(word.decode() in text(name) for word in TRIGGERS), name
