@@ -146,7 +146,7 @@ def _of_launcher(prefix: str) -> Tag:
 
 _WORKER: Final = re.compile(
     r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?: [\w.:=-]{1,40}){0,4}?),? )?pid=(?P<pid>\d{1,10})"
-    r"(?P<rest>[^()\n]{0,100})\) ?"
+    r"(?P<rest>(?:,? ?[\w.]{1,30}=[\w.:@/-]{0,64}){0,4})\) ?"
 )
 _RANK: Final = re.compile(r"\brank=(\d{1,6})\b")
 _PLACE: Final = re.compile(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?)+)$")
