@@ -31,20 +31,38 @@ RECORD_LIMIT = 512 * 1024
 class _Pending:
     """A record whose end has not been seen."""
 
-    __slots__ = ("continuation", "first", "head", "header", "numbers", "size", "texts")
+    __slots__ = ("_continuation", "_details", "head", "header", "message", "numbers", "plain", "size", "texts")
 
-    def __init__(self, first: Plain, message: str, header: Header | None, head: str, details: ErrorDetails) -> None:
-        self.first = first
+    def __init__(self, plain: Plain, header: Header | None, details: ErrorDetails) -> None:
+        text = plain.text
+        self.plain = plain
         self.header = header
-        self.head = head
-        self.texts = [first.text]
-        self.numbers = [first.line.number]
-        self.size = len(first.text)
-        if header is None:
-            self.continuation = Continuation(message, PLAIN, False, details)
-        else:
-            severe = header.severity.rank >= Severity.WARNING.rank
-            self.continuation = Continuation(message, header.shape, severe, details, header.quoted)
+        self.head = text[: header.end] if header is not None and header.held else ""
+        self.texts = [text]
+        self.numbers = [plain.line.number]
+        self.size = len(text)
+        self.message = text if header is None else text[header.end :]
+        self._details = details
+        self._continuation: Continuation | None = None
+
+    @property
+    def continuation(self) -> Continuation:
+        """Which lines go on with it. Most records have one line, and need none."""
+        if self._continuation is None:
+            header = self.header
+            if header is None:
+                self._continuation = Continuation(self.message, PLAIN, False, self._details)
+            else:
+                severe = header.severity.rank >= Severity.WARNING.rank
+                self._continuation = Continuation(self.message, header.shape, severe, self._details, header.quoted)
+        return self._continuation
+
+    @property
+    def held_traceback(self) -> bool:
+        """Whether there is a traceback in it."""
+        if self._continuation is None and "(most recent call" not in self.message:
+            return False
+        return self.continuation.held_traceback
 
 
 class RecordAssembler:
@@ -108,9 +126,10 @@ class RecordAssembler:
         Returns:
             The records that are complete now, in the order of their first lines.
         """
+        take, add = self.door.take, self._add
         for line in lines:
-            for plain in self.door.take(line):
-                self._add(plain)
+            for plain in take(line):
+                add(plain)
         return self._take()
 
     def flush(self) -> list[LogRecord]:
@@ -151,48 +170,46 @@ class RecordAssembler:
         plains = self.door.alone(line)
         body = plains[-1].text
         text = body if len(plains) == 1 else "\n".join(plain.text for plain in plains)
-        return self._record(plains[-1], self._recogniser.header(body), text)
+        last = plains[-1]
+        return self._record(last, self._recogniser.header(body), text)
 
     def _add(self, plain: Plain) -> bool:
-        body, tag = plain.text, plain.tag
+        line, body, tag, _wall_ns, _once = plain
         self._newest = tag
         pending = self._pending.get(tag)
         header = self._recogniser.header(body) if body else None
-        if pending is not None and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
-            pending.texts.append(body)
-            if body and not body.isspace():
-                pending.numbers.append(plain.line.number)
-            pending.size += len(body) + 1
-            return False
         if pending is not None:
+            if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
+                pending.texts.append(body)
+                if body and not body.isspace():
+                    pending.numbers.append(line.number)
+                pending.size += len(body) + 1
+                return False
             self._close(pending)
             del self._pending[tag]
         if not body or body.isspace():
             return True
         if header is None:
             self._recogniser.plain()
-            self._pending[tag] = _Pending(plain, body, None, "", self._details)
-        else:
-            head = body[: header.end] if header.held else ""
-            self._pending[tag] = _Pending(plain, body[header.end :], header, head, self._details)
+        self._pending[tag] = _Pending(plain, header, self._details)
         return True
 
     def _close(self, pending: _Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
-        record = self._record(pending.first, pending.header, text, pending.continuation.held_traceback)
+        record = self._record(pending.plain, pending.header, text, pending.held_traceback)
         self._done.append(record)
         if self._ended is not None:
             self._ended(record, pending.numbers)
 
     def _record(self, plain: Plain, header: Header | None, text: str, held_traceback: bool = False) -> LogRecord:
-        line, tag = plain.line, plain.tag
+        line, _text, tag, wall_ns, _once = plain
         if header is None:
             record = LogRecord(
                 source=self._source,
                 text=text,
-                severity=guess_severity(plain.text),
-                wall_ns=plain.wall_ns,
+                severity=guess_severity(text),
+                wall_ns=wall_ns,
                 line=line.number,
                 offset=line.offset,
             )
@@ -204,7 +221,7 @@ class RecordAssembler:
                 source=self._source,
                 text=text,
                 severity=severity,
-                wall_ns=plain.wall_ns if header.wall_ns is None else header.wall_ns,
+                wall_ns=wall_ns if header.wall_ns is None else header.wall_ns,
                 mono_ns=header.mono_ns,
                 line=line.number,
                 offset=line.offset,

@@ -95,12 +95,15 @@ class FrontDoor:
         layers = self._of_first.get(first)
         if layers is None:
             layers = self._layers_of(first)
-        if not layers and not self._row and not self._guess_of_first[first] and "%|" not in text:
-            if not self._begun and text:
-                self._begun = True
-            if "Traceback (" not in text and "\n" not in text and not self._parts:
-                return (Plain(line, text, NO_TAG, None),)
-        return self._considered(self._unwrapped(line))
+        for layer in layers:
+            if layer.open(text, self._clock) is not None:
+                return self._considered(self._unwrapped(line))
+        if self._row or self._parts or self._guess_of_first[first] or "%|" in text or "\n" in text:
+            return self._considered(self._unwrapped(line))
+        self._begun = True
+        if "Traceback (" in text:
+            return self._considered(self._unwrapped(line))
+        return (Plain(line, text, NO_TAG, None),)
 
     def open(self, line: Line) -> list[Plain]:
         """The same without holding lines back: with the wrappings that are known by now."""
