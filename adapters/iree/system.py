@@ -40,5 +40,6 @@ SYSTEM: Final = System(
             after="repro",
         ),
     ),
+    checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )
