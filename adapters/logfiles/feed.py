@@ -27,6 +27,7 @@ from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
+from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Stamp
 
@@ -219,8 +220,15 @@ class SourceFeed:
         triggers = self._decoding.triggers
         if triggers is None:
             return False
+        if self._assembler.door.escaped:
+            triggers = with_escaped(triggers)
         self._skimmer = Skimmer(
-            self._assembler, triggers, self._cutter.offset, self._cutter.number, self._decoding.beats, alarms=ALARMS
+            self._assembler,
+            triggers,
+            self._cutter.offset,
+            self._cutter.number,
+            self._decoding.beats,
+            alarms=with_escaped(ALARMS) if self._assembler.door.escaped else ALARMS,
         )
         self.tail.seek(self._cutter.offset)
         self._skim_until = until

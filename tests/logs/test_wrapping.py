@@ -16,6 +16,7 @@ import pytest
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.model import LogRecord, Severity
 from livedbg.session.log_formats import known_log_formats
 
@@ -286,3 +287,12 @@ def test_indented_lines_after_a_text_that_was_pasted_as_code_stay_indented() -> 
     records = read(f"{pasted}and then\n{TRACEBACK}\n")
     assert [record.text for record in records[:20]] == [f"line {n}" for n in range(20)]
     assert records[-1].text == TRACEBACK
+
+
+def test_what_is_searched_for_is_found_in_the_strings_of_a_container() -> None:
+    words = (b'at <module> "x" & y', b"\nE1", "ü".encode())
+    found = with_escaped(words)
+    line = _docker('E1121 at <module> "x" & y ü', 1).encode()
+    assert set(words) <= set(found)
+    assert sum(word in line for word in found) >= 3
+    assert b'{"log":"E1' in found
