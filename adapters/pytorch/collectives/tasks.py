@@ -19,7 +19,7 @@ __all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_ta
 
 
 def collective_task(
-    one: Standing, prefix: str, looks: Mapping[int, Look], still: set[int], ended: Mapping[int, str]
+    one: Standing, prefix: str, looks: Mapping[int, Look], moved: Mapping[int, frozenset[int]], ended: Mapping[int, str]
 ) -> Task:
     """The task of a collective.
 
@@ -27,7 +27,7 @@ def collective_task(
         one: the collective.
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
-        still: the ranks that have not moved between the last two looks.
+        moved: the threads that went on between the last two looks, by rank.
         ended: those that have no process any more, each with the one that it had, or "".
     """
     first = one.first
@@ -38,7 +38,8 @@ def collective_task(
         "not in it": _numbers(one.absent),
         "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
         "ended": _numbers(rank for rank in one.unseen if rank in ended),
-        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "moved since": _numbers(rank for rank in one.absent if looks[rank].moved_in(one.group, moved[rank])),
+        "moves elsewhere": _numbers(rank for rank in one.absent if moved[rank]),
         "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
     }
     if one.differs:
@@ -112,7 +113,7 @@ def thread_of(rank: RankSeen, own: int, host: str) -> str:
 
 
 def exchange_task(
-    one: Exchange, prefix: str, looks: Mapping[int, Look], still: set[int], ended: Mapping[int, str]
+    one: Exchange, prefix: str, looks: Mapping[int, Look], moved: Mapping[int, frozenset[int]], ended: Mapping[int, str]
 ) -> Task:
     """The task of a call that no recorder has.
 
@@ -120,7 +121,7 @@ def exchange_task(
         one: the call.
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
-        still: the ranks that have not moved between the last two looks.
+        moved: the threads that went on between the last two looks, by rank.
         ended: those that have no process any more, each with the one that it had, or "".
     """
     group = one.description or one.group
@@ -136,7 +137,7 @@ def exchange_task(
         "not in it": _numbers(one.absent),
         "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
         "ended": _numbers(rank for rank in one.unseen if rank in ended),
-        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "moved since": _numbers(rank for rank in one.absent if moved[rank]),
         "ranks": str(one.total),
     }
     for rank in (*one.calls, *one.absent):

@@ -11,7 +11,17 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
 
-__all__ = ["Call", "calls_of", "late_ns", "lived_ns", "rank_list", "ranks_behind", "waiting_processes"]
+__all__ = [
+    "Call",
+    "calls_of",
+    "circle_of",
+    "late_ns",
+    "lived_ns",
+    "on_its_way",
+    "rank_list",
+    "ranks_behind",
+    "waiting_processes",
+]
 
 _PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
@@ -29,7 +39,9 @@ class Call(Struct, frozen=True, kw_only=True):
         absent: ranks that have not, though their recorder was read.
         unseen: ranks of which nothing is known.
         ended: ranks that have no process any more; of some it is known which one it was.
-        moving: those of `absent` that enqueued or completed something else between the last two looks.
+        moving: those of `absent` that enqueued or completed something else between the last two looks, by a thread that
+            may enter it.
+        elsewhere: those of which any thread did so.
         does: what the ranks do that are in it, where that is not the same, by rank.
         waiting: threads that wait in it, by the rank.
         age_ns: since the first rank enqueued it; of an exchange, for how long a thread has been in it without running.
@@ -48,6 +60,7 @@ class Call(Struct, frozen=True, kw_only=True):
     unseen: tuple[int, ...]
     ended: tuple[int, ...]
     moving: tuple[int, ...]
+    elsewhere: tuple[int, ...]
     does: dict[int, str]
     waiting: dict[int, str]
     age_ns: int
@@ -139,6 +152,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         unseen=_numbers(known.get("not seen", "")),
         ended=_numbers(known.get("ended", "")),
         moving=_numbers(known.get("moved since", "")),
+        elsewhere=_numbers(known.get("moves elsewhere", "")),
         does=does,
         waiting=waiting,
         age_ns=age_ns,
@@ -162,6 +176,14 @@ def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
     return state.snapshot.now().wall_ns - max(began) if began else 0
 
 
+def on_its_way(call: Call, rank: int, state: RuleInput) -> bool:
+    """Whether a rank that has not come may be on its way: a thread of it goes on that may enter this, or another one
+    does and the main thread has run lately."""
+    if rank in call.moving:
+        return True
+    return rank in call.elsewhere and late_ns((call.processes[rank],), state) < state.settings.thread_stall_ns
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split() if word.isdecimal())
 
@@ -173,6 +195,26 @@ def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
         for rank in call.waiting:
             found.setdefault(call.processes[rank], []).append(call)
     return found
+
+
+def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
+    """Processes that wait for each other, from one back to itself; [] where it is in no circle."""
+    before: dict[str, str] = {}
+    todo = [start]
+    while todo:
+        process = todo.pop(0)
+        for call in waits.get(process, ()):
+            for rank in call.absent:
+                other = call.processes.get(rank, "")
+                if other == start:
+                    path = [process]
+                    while path[-1] != start:
+                        path.append(before[path[-1]])
+                    return path[::-1]
+                if other in waits and other not in before:
+                    before[other] = process
+                    todo.append(other)
+    return []
 
 
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.rules.absent import absence_of, another_may, others_may
-from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list, ranks_behind, waiting_processes
+from livedbg.adapters.pytorch.rules.calls import (
+    Call,
+    calls_of,
+    circle_of,
+    on_its_way,
+    rank_list,
+    ranks_behind,
+    waiting_processes,
+)
 from livedbg.adapters.pytorch.rules.late import is_usual
 from livedbg.adapters.pytorch.rules.sentences import (
     backward_sentence,
@@ -113,7 +121,7 @@ class CollectiveMissing:
             since_wall_ns=call.task.since_wall_ns,
             state=stuck,
             roots=(absence.entity,),
-            decides=stuck is VerdictState.UNKNOWN and not absence.busy and rank not in call.moving,
+            decides=stuck is VerdictState.UNKNOWN and not absence.busy and not on_its_way(call, rank, state),
         )
 
     def _unseen(self, call: Call, state: RuleInput) -> Finding:
@@ -156,7 +164,7 @@ class CollectiveOrder:
         waits = waiting_processes(calls)
         told: set[str] = set()
         for process in waits:
-            circle = _circle(process, waits)
+            circle = circle_of(process, waits)
             if circle and told.isdisjoint(circle):
                 told |= set(circle)
                 yield self._finding([call for call in calls if any(call in waits[one] for one in circle)], state)
@@ -233,7 +241,9 @@ class CollectiveDiffers:
         elif backward:
             sentence = backward
         elif said:
-            parts = [f"{rank_list(ranks)}: {text}" for text, ranks in sorted(said.items(), key=lambda one: one[1])]
+            ordered = sorted(said.items(), key=lambda one: one[1])
+            lines = ["" if where else line_at(call, ranks, state) for _, ranks in ordered]
+            parts = [f"{rank_list(one[1])}: {one[0]}{at}" for one, at in zip(ordered, lines, strict=True)]
             sentence = f"{call.title} is not the same on all ranks{where}: {'; '.join(parts)}."
         else:
             verb = "waits" if len(call.waiting) == 1 else "wait"
@@ -257,26 +267,6 @@ class CollectiveDiffers:
             state=VerdictState.STALLED if differs else VerdictState.UNKNOWN,
             decides=not differs,
         )
-
-
-def _circle(start: str, waits: dict[str, list[Call]]) -> list[str]:
-    """Processes that wait for each other, from one back to itself; [] where it is in no circle."""
-    before: dict[str, str] = {}
-    todo = [start]
-    while todo:
-        process = todo.pop(0)
-        for call in waits.get(process, ()):
-            for rank in call.absent:
-                other = call.processes.get(rank, "")
-                if other == start:
-                    path = [process]
-                    while path[-1] != start:
-                        path.append(before[path[-1]])
-                    return path[::-1]
-                if other in waits and other not in before:
-                    before[other] = process
-                    todo.append(other)
-    return []
 
 
 def _recorder(call: Call, state: RuleInput) -> Evidence:

@@ -404,3 +404,20 @@ def test_ranks_that_sleep_for_long_are_asleep_and_those_that_nap_may_poll() -> N
 
     assert asleep("sleep 3600 s", naps=0)
     assert not asleep("sleep 0.1 s", naps=20)
+
+
+@pytest.mark.invariant("rules_collectives.R1")
+@pytest.mark.parametrize(("age_s", "decides"), [(11, True), (2, False)])
+def test_R1_a_helper_that_goes_on_beside_a_main_thread_in_one_wait_is_no_progress(age_s: int, decides: bool) -> None:
+    """Its main thread is in one sleep for the threshold, or wakes now and then: then it may be on its way."""
+    job = Job()
+    task = job.snapshot().tasks[CALL]
+    task = structs.replace(task, attributes={**task.attributes, "moves elsewhere": "2"})
+    job.store.apply(ev.TasksSeen(tasks=(task,), **job.stamp()))
+    job.thread(12, pid=12, waits_in="sleep 60 s", timed=True, switches=1)
+    job.now_ns += (11 - age_s) * SECOND
+    job.thread(12, pid=12, waits_in="sleep 60 s", timed=True, switches=1 if age_s == 11 else 2)
+    job.now_ns += age_s * SECOND
+    job.store.apply(ev.Tick(**job.stamp()))
+    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+    assert (one.state, one.decides) == (VerdictState.UNKNOWN, decides)
