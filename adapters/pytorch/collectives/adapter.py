@@ -29,6 +29,7 @@ from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
     collective_task,
+    entrants,
     exchange_edges,
     exchange_task,
     thread_of,
@@ -194,6 +195,7 @@ class CollectivesAdapter(Adapter):
             ended = self._ended.of(job, meeting_of(job[0], snapshot), snapshot)
             for one in join(looks, stands):
                 task = collective_task(one, prefix, by_rank, moved, ended)
+                task = structs.replace(task, attributes=task.attributes | entrants(one, job, context.request.host))
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = _said(job, self._before, snapshot, context.request.host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -15,7 +16,17 @@ from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of", "with_meeting"]
+__all__ = [
+    "collective_edges",
+    "collective_task",
+    "entrants",
+    "exchange_edges",
+    "exchange_task",
+    "thread_of",
+    "with_meeting",
+]
+
+_MOST_ENTRANTS: Final = 8
 
 
 def collective_task(
@@ -85,6 +96,18 @@ def _handled(ranks: Iterable[int], looks: Mapping[int, Look]) -> dict[str, str]:
 
 def _numbers(ranks: Iterable[int]) -> str:
     return " ".join(map(str, sorted(ranks)))
+
+
+def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[str, str]:
+    """The threads of ranks that have not entered a collective which have entered others of its group."""
+    found = {}
+    for rank in job:
+        if rank.look.rank in one.absent:
+            enter = {entry.thread for entry in rank.look.entries if entry.group == one.group}
+            pid = int(ids.parse(rank.look.process).short)
+            tids = sorted(rank.entrants[ident] for ident in enter if ident in rank.entrants)[:_MOST_ENTRANTS]
+            found[f"rank {rank.look.rank} enters by"] = " ".join(ids.thread(host, pid, tid) for tid in tids)
+    return {name: text for name, text in found.items() if text}
 
 
 def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:

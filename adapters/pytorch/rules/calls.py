@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.analysis.rules.base import RuleInput
@@ -15,6 +15,7 @@ __all__ = [
     "Call",
     "calls_of",
     "circle_of",
+    "held_up_in_another",
     "late_ns",
     "lived_ns",
     "on_its_way",
@@ -49,6 +50,7 @@ class Call(Struct, frozen=True, kw_only=True):
         tag: of a message.
         roots: from whom, or for whom, ranks that are in it expect it.
         handles: the signals that ranks of `absent` handle.
+        enters: threads of ranks of `absent` that have entered other collectives of its group, as far as they live.
     """
 
     task: Task
@@ -68,6 +70,11 @@ class Call(Struct, frozen=True, kw_only=True):
     tag: str = ""
     roots: dict[int, int] = {}
     handles: dict[int, str] = {}
+    enters: dict[int, tuple[str, ...]] = {}
+
+    def may_be_entered(self, rank: int, thread: str) -> bool:
+        """Whether a thread of a rank that has not come may be the one that enters it."""
+        return thread in self.enters.get(rank, (thread,))
 
     @property
     def title(self) -> str:
@@ -110,7 +117,7 @@ def _judged_here(task: Task) -> bool:
 
 
 def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
-    known = task.attributes
+    known, threads = task.attributes, state.snapshot.threads
     processes = {
         int(number): process
         for name, process in known.items()
@@ -119,6 +126,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
     does = {}
     roots = {}
     handles = {}
+    enters: dict[int, tuple[str, ...]] = {}
     for name, text in known.items():
         words = name.split()
         if len(words) == 3 and words[0] == "rank" and words[2] == "does" and words[1].isdecimal():
@@ -127,6 +135,9 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
             roots[int(words[3])] = int(text)
         elif len(words) == 4 and words[:3] == ["signals", "of", "rank"] and words[3].isdecimal():
             handles[int(words[3])] = text
+        elif len(words) == 4 and words[0] == "rank" and words[2:] == ["enters", "by"] and words[1].isdecimal():
+            alive = tuple(one for one in text.split() if one in threads and not threads[one].exited)
+            enters |= {int(words[1]): alive} if alive else {}
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
@@ -160,6 +171,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         tag=known.get("tag", ""),
         roots=roots,
         handles=handles,
+        enters=enters,
     )
 
 
@@ -198,23 +210,42 @@ def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
-    """Processes that wait for each other, from one back to itself; [] where it is in no circle."""
+    """Threads that wait for each other, from one back to itself; [] where it is in no circle.
+
+    Args:
+        start: one that waits.
+        waits: the calls in which threads wait, by the process.
+    """
     before: dict[str, str] = {}
     todo = [start]
     while todo:
-        process = todo.pop(0)
-        for call in waits.get(process, ()):
-            for rank in call.absent:
-                other = call.processes.get(rank, "")
+        thread = todo.pop(0)
+        for call in (call for calls in waits.values() for call in calls if thread in call.waiting.values()):
+            for other in _entering(call, waits):
                 if other == start:
-                    path = [process]
+                    path = [thread]
                     while path[-1] != start:
                         path.append(before[path[-1]])
                     return path[::-1]
-                if other in waits and other not in before:
-                    before[other] = process
+                if other not in before:
+                    before[other] = thread
                     todo.append(other)
     return []
+
+
+def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
+    """The threads of ranks that have not come to a call which may be to enter it, and wait in others."""
+    for rank in call.absent:
+        process = call.processes.get(rank, "")
+        for other in waits.get(process, ()):
+            for own, thread in other.waiting.items():
+                if other.processes[own] == process and call.may_be_entered(rank, thread):
+                    yield thread
+
+
+def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> bool:
+    """Whether the thread of a rank that may be to enter a call waits in another one."""
+    return any(True for _ in _entering(structs.replace(call, absent=(rank,)), waits))
 
 
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:

@@ -3,6 +3,8 @@
 Invariants:
     rules_collectives.R1. A rank that is missing is a stall only by its own wait (absent.absence_of), never by that of
         the others: they wait in a healthy job, too.
+    rules_collectives.R3. Ranks wait for each other only by the threads that enter what is waited for, where it is known
+        which do: another thread of such a rank may save a checkpoint meanwhile.
     rules_collectives.R2. A rank waits for a collective only if the stack of one of its threads is in it: one that was
         enqueued and is not waited for holds nobody up.
 """
@@ -17,6 +19,7 @@ from livedbg.adapters.pytorch.rules.calls import (
     Call,
     calls_of,
     circle_of,
+    held_up_in_another,
     on_its_way,
     rank_list,
     ranks_behind,
@@ -78,7 +81,7 @@ class CollectiveMissing:
         for call in calls:
             for rank in call.absent:
                 process = call.processes.get(rank, "")
-                if process and process not in told and process not in waits:
+                if process and process not in told and not held_up_in_another(call, rank, waits):
                     told.add(process)
                     yield self._missing(call, rank, calls, state)
         yield from (self._unseen(call, state) for call in calls if call.unseen and not call.absent)
@@ -163,11 +166,11 @@ class CollectiveOrder:
         calls = _old(state)
         waits = waiting_processes(calls)
         told: set[str] = set()
-        for process in waits:
-            circle = circle_of(process, waits)
+        for thread in dict.fromkeys(one for call in calls for one in call.waiting.values()):
+            circle = circle_of(thread, waits)
             if circle and told.isdisjoint(circle):
                 told |= set(circle)
-                yield self._finding([call for call in calls if any(call in waits[one] for one in circle)], state)
+                yield self._finding([call for call in calls if set(circle) & set(call.waiting.values())], state)
 
     def _finding(self, calls: Sequence[Call], state: RuleInput) -> Finding:
         first: dict[tuple[int, ...], Call] = {}

@@ -41,10 +41,8 @@ def test_one_batch_fewer(job: Job) -> None:
 def test_another_call(job: Job) -> None:
     said = hung(job("other_call"), "stalled", "is not the same on all ranks")
     line = line_of("dist.broadcast(torch.ones(8), 0, group=me.dp)")
-    assert (
-        f"ranks 0, 1: all_reduce [8] (torch_jobs.py:{STEP}); rank 2: broadcast [8] (torch_jobs.py:{line})."
-        in sentence(said)
-    )
+    words = f"ranks 0, 1: all_reduce [8] (torch_jobs.py:{STEP}); rank 2: broadcast [8] (torch_jobs.py:{line})."
+    assert words in sentence(said)
 
 
 def test_a_stopped_rank(job: Job) -> None:
