@@ -115,7 +115,7 @@ class AscendAdapter(Adapter):
         """
         until = time.monotonic() + _POLL_S
         while time.monotonic() < until and not logs_ended(context) and not self._compile.news:
-            await context.sleep(_SOON_S)
+            await context.sleep(_SOON_S if self.model.jobs or context.snapshot().log_sources else _POLL_S)
             with self.model.lock:
                 news = self.model.processes_seen(context.snapshot().processes)
             if news:

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import Command, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
 SYSTEM: Final = System(
     name="iree",
     title="IREE",
-    about="IREE in a process: its failed statuses as catch presets",
+    about="dispatches that run or wait, semaphores that nobody signals, failed statuses as catch presets",
     rank=20,
     signs=Signs(
         files=(r"/(?:lib)?iree\w*[.-]|_iree_|/iree/",),
         arguments=(r"(?:^|/)iree-",),
         modules=("(?:lib)?iree",),
     ),
+    adapters={"iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter")},
+    rules=Lazy("livedbg.adapters.iree.rules:rules"),
+    judges_tasks=True,
+    recipes="livedbg.adapters.iree.recipes",
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
     environment=("IREE_",),
+    commands=(
+        Command(
+            "diff-run",
+            Lazy("livedbg.adapters.iree.commands.diff_run:command"),
+            "Find the first dispatch of an IREE module that differs between two devices, flags or compilers.",
+            (
+                ("livedbg diff-run m.mlir --device local-task --device vulkan", "two devices"),
+                ("livedbg diff-run m.mlir --flags --iree-opt-level=O0 --flags --iree-opt-level=O3", "two flag sets"),
+                ("livedbg diff-run m.mlir --input @x.npy --runs 20", "is it deterministic?"),
+            ),
+            (0, 10, 11, 12, 2, 3),
+            "10 if a side does not end, 11 if it fails, 12 if a dispatch or a result differs.",
+            after="repro",
+        ),
+    ),
+    checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )

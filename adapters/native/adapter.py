@@ -31,6 +31,8 @@ _CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
 _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for
+_BRIEF: Final = Limit(cpu=0.002, wall=0.05, least_s=6.0, most_s=60.0)  # the same where all of it moves on by itself
+_BRIEF_NS: Final = 2_000_000_000  # a wait that is shorter is brief: its stack is old as soon as it is read
 _SILENT_S: Final = 5.0  # after which an unwinder that has given no stacks is named
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
@@ -44,10 +46,12 @@ class _Watched(Struct):
     Attributes:
         taken: thread -> since when it waited, and in what, when its stack was taken.
         next_s: when it may be captured again, on time.monotonic().
+        brief_s: the same for a capture of brief waits alone.
     """
 
     taken: dict[str, object] = field(default_factory=dict)
     next_s: float = 0.0
+    brief_s: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -133,14 +137,15 @@ class NativeAdapter(Adapter):
             watched = self._watched.setdefault(process.id, _Watched())
             if process.exited or now < watched.next_s or watched.lock.locked():
                 continue
-            due = []
+            due, lasting = [], False
             for thread in snapshot.threads_of(process.id):
                 activity = snapshot.activity.get(thread.id)
                 since = activity.waiting_since_mono_ns if activity is not None else None
                 wait = (since, thread.syscall, thread.waits_in)
                 if since is not None and watched.taken.get(thread.id) != wait:
                     due.append((thread, wait))
-            if not due:
+                    lasting = lasting or _lasts(thread.id, since, watched)
+            if not due or not (lasting or now >= watched.brief_s):
                 continue
             async with watched.lock:
                 assert self._pool is not None
@@ -159,8 +164,9 @@ class NativeAdapter(Adapter):
                 watched.taken.update({thread.id: wait for thread, wait in due if thread.id not in moving})
                 after_s = self._pool.cpu_s(process.pid)
                 cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
-                pause_s = _LIMIT.rest_s(Cost(cost_s, time.monotonic() - started))
-                watched.next_s = time.monotonic() + pause_s
+                cost = Cost(cost_s, time.monotonic() - started)
+                watched.next_s = time.monotonic() + _LIMIT.rest_s(cost)
+                watched.brief_s = time.monotonic() + _BRIEF.rest_s(cost)
 
     async def _take_reporting(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
         """`_take`, and a status where it takes long: a report of one sample must say why there are no stacks."""
@@ -258,6 +264,11 @@ class NativeAdapter(Adapter):
             remedy=error.remedy,
         )
         context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _lasts(thread: str, since_ns: int, watched: _Watched) -> bool:
+    """Whether a stack is worth its cost: the thread has waited for a while, or none of its stacks was ever taken."""
+    return thread not in watched.taken or time.monotonic_ns() - since_ns >= _BRIEF_NS
 
 
 async def _whatever_comes(work: asyncio.Future[Any]) -> None:

@@ -47,9 +47,9 @@ class Watch:
         self._spy = spy
         self._context = context
         self._statuses = statuses
-        self._memory_pace = ChangePace(share=0.002, burst_s=0.1)
-        self._stack_pace = ChangePace(share=0.0015, burst_s=0.25)
-        self._loop_pace = ChangePace(share=0.002, burst_s=0.2)
+        self._memory_pace = ChangePace(share=0.001, burst_s=0.1)
+        self._stack_pace = ChangePace(share=0.001, burst_s=0.1)
+        self._loop_pace = ChangePace(share=0.001, burst_s=0.1)
         self._loops = LoopWatch(process, context, statuses)
         self._spy_owner: int | None = None
         self._since: dict[EdgeKey, int] = {}

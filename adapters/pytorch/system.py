@@ -100,5 +100,8 @@ SYSTEM: Final = System(
         "For debugging consider passing",
         "Compile with `TORCH_USE_CUDA_DSA`",
         "Set TORCH",
+        "`ptxas` stderr",
+        r"ptxas (?:/|fatal|error|info|warning)",
+        "Repro command: ",
     ),
 )

@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.css.query import NoMatches
+from textual.events import Event, InputEvent
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
@@ -168,6 +169,12 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         return self.view.timeline
 
     # state
+
+    async def on_event(self, event: Event) -> None:
+        """While somebody uses the app, it is drawn more often."""
+        if isinstance(event, InputEvent):
+            self.feed.used()
+        await super().on_event(event)
 
     def _wake(self) -> None:
         self.post_message(_Woken())

@@ -3,7 +3,8 @@
 Invariants:
     feed.B1. The session's thread never waits for the screen (view.V2): updates that nobody takes replace each other.
     feed.B2. No update that is the last one for a while is lost: the newest is always shown in the end.
-    feed.B3. A new verdict is shown at once, other news after one interval; numbers that moved come with the clock.
+    feed.B3. A new verdict is shown at once, other news after one interval; what a working process changes all the time
+        comes with the clock, and like other news for a moment after somebody has pressed a key.
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ __all__ = ["Feed", "is_news"]
 _AT_ONCE_S: Final = 0.02
 """Least time from a paint to that of another verdict."""
 
-_SHARED: Final = attrgetter(
-    "stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses", "intrusions"
-)
+_USED_S: Final = 3.0
+"""How long after a key what moves is shown as soon as other news: stacks that were asked for come then."""
+
+_SHARED: Final = attrgetter("tasks", "diagnostics", "exceptions", "statuses", "intrusions")
 """What two snapshots share as long as nothing of it changed (snapshot.S1)."""
+
+_MOVING: Final = attrgetter("stacks", "resources", "edges")
+"""The same, of what a working process changes all the time."""
 
 
 def is_news(before: Update, after: Update) -> bool:
-    """Whether more has changed than what a working process changes all the time: CPU used, states of threads."""
+    """Whether more has changed than what a working process changes all the time: CPU used, states of threads, their
+    stacks and what they wait for."""
     then, now = before.snapshot, after.snapshot
     return (
         bool(after.notice)
@@ -39,8 +45,12 @@ def is_news(before: Update, after: Update) -> bool:
         or len(before.diagnosis.findings) != len(after.diagnosis.findings)
         or _living(then) != _living(now)
         or len(then.threads) != len(now.threads)
-        or any(a is not b for a, b in zip(_SHARED(then), _SHARED(now), strict=True))
+        or _differ(_SHARED(then), _SHARED(now))
     )
+
+
+def _differ(then: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return any(a is not b for a, b in zip(then, now, strict=True))
 
 
 def _living(snapshot: Snapshot) -> list[tuple[str, bool]]:
@@ -72,6 +82,7 @@ class Feed:
         self._shown = NOTHING_YET
         self._wait_s: float | None = None
         self._last = 0.0
+        self._used = -_USED_S
         self._error: BaseException | None = None
         self._end: Callable[[], None] | None = None
 
@@ -85,6 +96,10 @@ class Feed:
         end, self._end = self._end, None
         if end is not None:
             end()
+
+    def used(self) -> None:
+        """Somebody has pressed a key, or the mouse."""
+        self._used = time.monotonic()
 
     @property
     def error(self) -> BaseException | None:
@@ -133,4 +148,9 @@ class Feed:
         if is_verdict(self._shown, update):
             return min(_AT_ONCE_S, self._interval_s)
         always = self._replay or not self._interval_s
-        return self._interval_s if always or is_news(self._shown, update) else None
+        if always or is_news(self._shown, update):
+            return self._interval_s
+        moved = time.monotonic() - self._used < _USED_S and _differ(
+            _MOVING(self._shown.snapshot), _MOVING(update.snapshot)
+        )
+        return self._interval_s if moved else None

@@ -27,6 +27,7 @@ from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, ended_in
 from livedbg.session.last_hang import LastHang
+from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
@@ -44,6 +45,9 @@ EventSink = Callable[[Sequence[Event]], None]
 _HIGH_WATER: Final = 50_000  # events waiting to be folded above which `drain` makes sources wait
 _BATCH: Final = 5_000  # events folded between two turns of the loop
 _PUBLISH_S: Final = 0.1  # shortest time between two updates
+_PUBLISH_MOST_S: Final = 1.0  # longest time between two, where their cost asks for it
+_SHARE: Final = 0.004  # of a core that updates may take then, once the adapters have settled
+_BURST_S: Final = 0.05  # CPU time of updates that may come at once: of a change after a quiet time
 _TICK_S: Final = 1.0
 _CLOSE_S: Final = 10.0  # how long adapters may take to detach
 
@@ -277,6 +281,7 @@ class Session:
         """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time."""
         published = 0.0
         gap = _PUBLISH_S
+        credit = CpuCredit(_SHARE, _BURST_S)
         while True:
             with contextlib.suppress(TimeoutError):  # not wait_for: it can swallow a cancellation (cpython #86296)
                 async with asyncio.timeout(_TICK_S):
@@ -294,11 +299,15 @@ class Session:
             if wait > 0:
                 await asyncio.sleep(wait)
                 self._fold(_BATCH)
-            started = time.monotonic()
+            started, used = time.monotonic(), time.thread_time()
             settled = not self._unsettled and not self._queue
             self._update()
+            credit.passed(started - published)
             published = time.monotonic()
             gap = max(_PUBLISH_S, published - started)
+            if self.settled.is_set():
+                credit.spend(time.thread_time() - used)
+                gap = max(gap, min(credit.wait_s(), _PUBLISH_MOST_S))
             if self._queue:
                 self._wake.set()
             elif settled:

@@ -39,9 +39,7 @@ def of_rank(rank: int, text: str) -> str:
 
 
 KEY = traceback("KeyError: 'input_ids'")
-CLOSED = traceback(
-    "RuntimeError: [../gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:41532", 12, "step"
-)
+CLOSED = traceback("ConnectionResetError: [Errno 104] Connection reset by peer", 12, "step")
 SUMMED = traceback("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", 8, "main")
 KILLED = "Jan  1 {} box kernel: Out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:9437184kB\n"
 
@@ -57,7 +55,7 @@ def test_the_first_rank_and_why_then_who_followed(tmp_path: Path) -> None:
     said = found.verdict.sentence
     assert said.startswith("Rank 3 crashed in collate (train.py:31): KeyError: 'input_ids'.")
     assert "inferred from the kind of error" in said
-    assert "Ranks 0-2 followed: RuntimeError: [../gloo/transport/tcp/pair.cc:553] Connection closed by peer" in said
+    assert "Ranks 0-2 followed: ConnectionResetError: [Errno 104] Connection reset by peer" in said
     assert of(found, "ChildFailedError").sentence.endswith("It follows from: rank 3: KeyError: 'input_ids'.")
     assert [finding.state for finding in found.findings.values()].count(VerdictState.CRASHED) == 1
     [chief] = [finding for finding in found.findings.values() if finding.state is VerdictState.CRASHED]
@@ -99,14 +97,14 @@ def test_what_a_host_logs_some_seconds_later_is_the_cause(tmp_path: Path) -> Non
     logs = {"job.log": at("10:00:00", CLOSED), "kern.log": KILLED.format("10:00:09"), "w.log": "worker pid 4711\n"}
     found = look(tmp_path, logs)
     assert found.verdict.sentence.startswith("The kernel killed process 4711")
-    assert of(found, "Connection closed by peer").state is None
+    assert of(found, "Connection reset by peer").state is None
 
 
 @pytest.mark.invariant("causes.C3")
 def test_C3_what_a_host_logs_long_after_it_is_no_cause(tmp_path: Path) -> None:
     logs = {"job.log": at("10:00:00", CLOSED), "kern.log": KILLED.format("10:42:09"), "w.log": "worker pid 4711\n"}
     found = look(tmp_path, logs)
-    assert "Connection closed by peer" in found.verdict.sentence.partition(". ")[0]
+    assert "Connection reset by peer" in found.verdict.sentence.partition(". ")[0]
     assert "It came after: " in of(found, "The kernel killed process 4711").sentence
 
 
@@ -120,7 +118,7 @@ def test_C2_an_error_that_is_alone_stays_a_crash(text: str, tmp_path: Path) -> N
 def test_C2_what_was_handled_is_the_cause_of_nothing(tmp_path: Path) -> None:
     steps = "".join(f"step {n} loss 0.{n} lr 0.001\n" for n in range(8))
     found = look(tmp_path, {"run.log": KEY + steps + CLOSED})
-    assert "Connection closed by peer" in found.verdict.sentence.partition(". ")[0]
+    assert "Connection reset by peer" in found.verdict.sentence.partition(". ")[0]
     assert "follows" not in found.verdict.sentence
 
 
@@ -142,3 +140,31 @@ def test_who_followed_is_grouped_by_what_was_reported() -> None:
     following = [("rank 0", "Closed 10.0.0.1"), ("rank 1", "Closed 10.0.0.2"), ("worker TP3", "Timed out"), ("", "Sum")]
     assert followers_said("rank 7", following) == "Ranks 0-1 followed: Closed 10.0.0.1. Worker TP3 followed: Timed out."
     assert followers_said("rank 0", [("rank 0", "again"), ("", "x")]) == ""
+
+
+XID = (
+    "Jan  1 10:00:05 box kernel: NVRM: Xid (PCI:0000:09:00): 31, pid=9188, name=browser, channel 0x2a, intr 0. "
+    "MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_PROP_0 faulted @ 0x0_00100000. "
+    "Fault is of type FAULT_PDE ACCESS_TYPE_WRITE\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "state", "said"),
+    [
+        ("step 1 loss 0.1\nTraining finished\n", VerdictState.UNKNOWN, "The run beside it completed."),
+        ("step 1 loss 0.1\n", VerdictState.UNKNOWN, "The other logs do not name that process, and report no error."),
+        ("worker pid=9188 started\nstep 1 loss 0.1\n", VerdictState.CRASHED, ""),
+        (KEY, VerdictState.CRASHED, ""),
+    ],
+)
+def test_a_gpu_s_fault_of_another_program(log: str, state: VerdictState, said: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"kern.log": XID, "run.log": log})
+    assert found.verdict.state is state
+    assert said in of(found, "Xid 31").sentence
+
+
+def test_a_collector_that_stores_the_errors_of_others_has_not_failed(tmp_path: Path) -> None:
+    stored = 'ts=2026-06-21T10:06:12.001Z caller=forward.go:77 level=info msg="stored" line="{}"\n'
+    log = "".join(map(stored.format, ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", "KeyError: 1")))
+    assert look(tmp_path, {"run.log": log}).findings == {}

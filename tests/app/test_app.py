@@ -13,8 +13,8 @@ from textual.widget import Widget
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.app.feed import Feed
 from livedbg.app.overlays import SheetScreen
-from livedbg.model import LogRecord
-from livedbg.model.events import LogsSeen, Tick
+from livedbg.model import Frame, LogRecord, Stack
+from livedbg.model.events import LogsSeen, StacksSeen, Tick
 from livedbg.model.intents import Refresh, WantStacks
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
@@ -431,4 +431,28 @@ def test_B3_a_verdict_is_shown_at_once_and_numbers_with_the_clock() -> None:
     due = feed.due()
     assert due is not None and due <= 0.02 and len(woken) == 2
     assert feed.take() is view.latest()
+    end()
+
+
+@pytest.mark.invariant("feed.B3")
+def test_B3_what_moves_all_the_time_comes_with_the_clock_until_a_key_is_pressed() -> None:
+    view = idle()
+    woken: list[float | None] = []
+    feed = Feed(view, lambda: woken.append(feed.due()), 5000.0)
+    end = view.subscribe(feed._take)
+    view.start()
+    assert feed.take() is not None
+    woken.clear()
+
+    def moved(number: int) -> None:
+        thread = next(iter(view.latest().snapshot.threads))
+        stack = Stack(thread=thread, frames=(Frame(function=f"step_{number}"),), taken_mono_ns=number, source="x")
+        view.feed([StacksSeen(stacks=(stack,), **stamp(100 + number))])
+
+    moved(1)
+    assert feed.due() is None and not woken
+    feed.used()
+    moved(2)
+    due = feed.due()
+    assert due is not None and due <= 5000.0 and len(woken) == 1
     end()

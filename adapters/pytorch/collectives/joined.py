@@ -20,7 +20,8 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
-from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
+from livedbg.adapters.pytorch.collectives.recorder import Ring
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 
 __all__ = ["Look", "Standing", "join", "standing"]
 

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.joined import Look
-from livedbg.adapters.pytorch.collectives.recorder import Entry
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.text.quantities import duration
 

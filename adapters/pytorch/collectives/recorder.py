@@ -9,8 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import contextlib
-import re
 import struct
 from typing import Final
 
@@ -18,57 +16,19 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.layouts import RECORDERS, RecorderLayout, layout_of, version_in
 from livedbg.adapters.pytorch.collectives.recorder_code import recorder_in_code
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry, EntryReader
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
-from livedbg.text.sanitize import clean_line
 
-__all__ = ["Entry", "LayoutUnknown", "Recorder", "Ring", "find_recorders"]
+__all__ = ["LayoutUnknown", "Recorder", "Ring", "find_recorders"]
 
 _MOST_ENTRIES: Final = 1 << 16
-_MOST_TEXT: Final = 256
-_MOST_DIMS: Final = 64
-_INLINE: Final = 16  # bytes of a std::string that need no memory of their own, with the NUL
-_EARLIEST_NS: Final = 1_500_000_000 * 10**9  # 2017: no entry is older than this class
-_NAME: Final = re.compile(r"[\w:.<> -]{1,128}")
-_TEXT: Final = re.compile(r"[\x20-\x7e]*")
 _SURE: Final = 4  # entries that are looked at before a ring is believed
 
 
 class LayoutUnknown(Exception):
     """A recorder that can't be read; the text says why, for users."""
-
-
-class Entry(Struct, frozen=True, kw_only=True):
-    """One operation that a rank has enqueued.
-
-    Attributes:
-        record: its number in the recorder.
-        group: the group's name, the same on all ranks; "" of one that has none, such as that of RPC.
-        description: what its author called the group, or "".
-        sequence: of a collective: its number in the group, from 1; of a point-to-point operation: that of these.
-        name: without the backend: `all_reduce`.
-        backend: `gloo`, `nccl`.
-        created_wall_ns: when it was enqueued.
-        timeout_ms: after how long it fails; 0: not known.
-        is_p2p: a point-to-point operation.
-        shapes: of its input and output tensors, in this order; () where they can't be read.
-        thread: of the process that enqueued it, as pthread_self(3) has it.
-        done: it has completed.
-    """
-
-    record: int
-    group: str
-    description: str
-    sequence: int
-    name: str
-    backend: str
-    created_wall_ns: int
-    timeout_ms: int
-    is_p2p: bool
-    shapes: tuple[tuple[int, ...], ...]
-    thread: int
-    done: bool
 
 
 class Ring(Struct, frozen=True, kw_only=True):
@@ -99,6 +59,7 @@ class Recorder:
         self._pointer = pointer
         self._layout = layout
         self._done: dict[int, Entry] = {}
+        self._reader = EntryReader(pid, layout.entry)
 
     def read(self) -> Ring | None:
         """The ring now; None where nothing was ever recorded.
@@ -137,86 +98,13 @@ class Recorder:
             entry = self._done.get(record)
             if entry is None:
                 tried += 1
-                entry = self._entry(data[at : at + size], record, address + at)
+                entry = self._reader.read(data[at : at + size], record, address + at)
             if entry is not None and record not in found:
                 found[record] = entry
             elif not found and tried >= _SURE:
                 return ()  # C1
         self._done = {record: entry for record, entry in found.items() if entry.done}
         return tuple(found[record] for record in sorted(found))
-
-    def _entry(self, data: bytes, record: int, address: int) -> Entry | None:
-        layout = self._layout.entry
-
-        def word(at: int) -> int:
-            value: int = struct.unpack_from("<Q", data, at)[0]
-            return value
-
-        created, timeout = struct.unpack_from("<q", data, layout.created)[0], word(layout.timeout)
-        if created < _EARLIEST_NS or data[layout.is_p2p] > 1 or data[layout.retired] > 1:
-            return None
-        group, described, name = (
-            self._text(data, at, address) for at in (layout.group, layout.description, layout.name)
-        )
-        if group is None or described is None or name is None or _NAME.fullmatch(name) is None:
-            return None
-        backend, colon, operation = name.partition(":")
-        is_p2p = bool(data[layout.is_p2p])
-        return Entry(
-            record=record,
-            group=clean_line(group),
-            description=clean_line(described),
-            sequence=word(layout.p2p_sequence if is_p2p else layout.sequence),
-            name=clean_line(operation if colon else name),
-            backend=clean_line(backend if colon else ""),
-            created_wall_ns=created,
-            timeout_ms=timeout if timeout < 1 << 50 else 0,
-            is_p2p=is_p2p,
-            shapes=self._shapes(data, address),
-            thread=word(layout.thread),
-            done=bool(data[layout.retired]),
-        )
-
-    def _shapes(self, data: bytes, address: int) -> tuple[tuple[int, ...], ...]:
-        """The sizes of its tensors; () where they can't be read."""
-        layout = self._layout.entry
-        dims = (*self._numbers(data, layout.inputs, address), *self._numbers(data, layout.outputs, address))
-        sizes = self._numbers(data, layout.sizes, address)
-        if any(not 0 <= dim <= _MOST_DIMS for dim in dims) or sum(dims) != len(sizes):
-            return ()
-        shapes, at = [], 0
-        for dim in dims:
-            shapes.append(tuple(sizes[at : at + dim]))
-            at += dim
-        return tuple(shapes)
-
-    def _numbers(self, data: bytes, at: int, address: int) -> tuple[int, ...]:
-        """A c10::SmallVector<int64_t, N>: pointer, length and capacity (uint32), and room for N of them."""
-        pointer, count = struct.unpack_from("<QI", data, at)
-        if not 0 < count <= _MOST_DIMS:
-            return ()
-        inside = pointer - address
-        with contextlib.suppress(OSError, OverflowError, struct.error):
-            if 0 <= inside < len(data):
-                return struct.unpack_from(f"<{count}q", data, inside)
-            return struct.unpack(f"<{count}q", memory.read(self._pid, pointer, 8 * count))
-        return ()
-
-    def _text(self, data: bytes, at: int, address: int) -> str | None:
-        """A std::string of libstdc++: pointer, length, and 16 bytes for a short one; None where it makes no sense.
-
-        One that was longer before keeps its memory, however short it is now.
-        """
-        pointer, size = struct.unpack_from("<2Q", data, at)
-        if size > _MOST_TEXT:
-            return None
-        try:
-            inside = pointer == address + at + 16 and size < _INLINE
-            raw = data[at + 16 : at + 16 + size] if inside else memory.read(self._pid, pointer, size)
-            text = raw.decode("ascii")
-        except (OSError, OverflowError, UnicodeDecodeError):
-            return None
-        return text if _TEXT.fullmatch(text) else None
 
     def _word(self, address: int) -> int:
         return int.from_bytes(memory.read(self._pid, address, 8), "little")

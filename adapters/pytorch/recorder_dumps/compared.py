@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join
-from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
+from livedbg.adapters.pytorch.collectives.recorder import Ring
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import Dump
 from livedbg.adapters.pytorch.rules.calls import rank_list, ranks_behind
 

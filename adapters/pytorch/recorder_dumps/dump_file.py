@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from livedbg.adapters.pytorch.collectives.recorder import Entry
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.recorder_dumps.plain_pickle import NotPlain, load_plain
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready

@@ -10,7 +10,7 @@ import msgspec
 
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.ranks import RankReader
-from livedbg.adapters.pytorch.collectives.recorder import Entry
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.private_files import write_private
 

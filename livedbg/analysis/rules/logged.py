@@ -7,6 +7,7 @@ from typing import Final
 
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.user_code import UserCode
+from livedbg.logs.crashes import FAILED_TESTS
 from livedbg.logs.sanitizers import place_of
 from livedbg.model import Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
@@ -45,6 +46,8 @@ def _message(message: str) -> str:
 
 def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     """`Rank 3 crashed in collate (train.py:31)`; `Crashed` where neither is known."""
+    if kind == FAILED_TESTS:
+        return "The test run failed"
     frame = code.frame_of(hit.stack) if kind in _PLACED else None
     where = f" in {place_text(frame)}" if frame is not None and frame.file else ""
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"

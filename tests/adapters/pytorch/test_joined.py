@@ -7,7 +7,8 @@ from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.newest import reached
-from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
+from livedbg.adapters.pytorch.collectives.recorder import Ring
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 
 
 def entry(record: int, sequence: int, name: str = "all_reduce", *, group: str = "1", done: bool = False) -> Entry:

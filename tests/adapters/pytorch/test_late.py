@@ -6,7 +6,8 @@ import pytest
 
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.late import LATE, late_diagnostic, latecomers
-from livedbg.adapters.pytorch.collectives.recorder import Entry, Ring
+from livedbg.adapters.pytorch.collectives.recorder import Ring
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Diagnostic, Severity, ThreadState
