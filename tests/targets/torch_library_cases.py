@@ -74,7 +74,7 @@ def loader_killed(me: Rank) -> None:
     try:
         for _ in batches:
             me.step(me.dp)
-    except RuntimeError:
+    except (RuntimeError, OSError, EOFError):  # also where a batch that it had made is fetched from it
         take_row(queue.Queue())
 
 

@@ -434,8 +434,8 @@ def test_R1_a_helper_that_goes_on_beside_a_main_thread_in_one_wait_is_no_progres
 def test_R3_ranks_wait_for_each_other_by_the_threads_that_enter_what_is_waited_for(
     known: tuple[str, ...], stuck: bool
 ) -> None:
-    """Rank 2 waits for the others in another group, by its main thread. It enters dp by thread 99, which computes, by none
-    that is known, by its main one, or by one that has ended."""
+    """Rank 2 waits for the others in another group, by its main thread. It enters dp by thread 99, which computes, by
+    none that is known, by its main one, or by one that has ended."""
     job = Job()
     job.thread(12, pid=12, waits_in="pthread_cond_wait", timed=True)
     job.thread(99, pid=12, state=ThreadState.RUNNING)
