@@ -213,6 +213,20 @@ def wrong_root(me: Rank) -> None:
     dist.barrier()
 
 
+def root_of_four(me: Rank) -> None:
+    """Rank 2 of four expects a broadcast from another one than all others do."""
+    dist.broadcast(torch.ones(1 << 22), 1 if me.rank == 2 else 0, group=me.dp)
+    dist.barrier()
+
+
+def third_of_four(me: Rank) -> None:
+    """Rank 2 of four gets no second batch."""
+    for _ in range(2):
+        if me.rank == 2 and _:
+            fetch_batch(queue.Queue())
+        me.step(me.dp)
+
+
 def monitored(me: Rank) -> None:
     if me.last:
         fetch_batch(queue.Queue())
@@ -403,7 +417,7 @@ CASES: dict[str, Callable[[Rank], None]] = {
     for case in (
         missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished, unused_branch,
         computes, healthy, straggles, between_epochs,
-        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
+        mutual, wrong_root, root_of_four, third_of_four, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
         compiles, starts, sharded, pool_task, system_v, forked_lock, relay, *torch_library_cases.CASES,
         *torch_further_cases.CASES,
     )
