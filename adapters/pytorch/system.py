@@ -33,9 +33,12 @@ SYSTEM: Final = System(
         "elastic-errors": Lazy("livedbg.adapters.pytorch.elastic.adapter:ElasticErrorsAdapter"),
         "job-logs": Lazy("livedbg.adapters.pytorch.job_logs.adapter:JobLogsAdapter"),
         "compile-traces": Lazy("livedbg.adapters.pytorch.traces.adapter:CompileTracesAdapter"),
+        "nccl-ras": Lazy("livedbg.adapters.pytorch.ras.adapter:NcclRasAdapter"),
+        "settings": Lazy("livedbg.adapters.pytorch.settings.adapter:SettingsAdapter"),
     },
+    services={"nccl-ras": "ranks that are behind or missing, by NCCL's RAS service (NCCL 2.27.3 and newer)"},
     judges_diagnostics=(
-        *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
+        *("dump-.*", "late-rank", "ras-.*", "setting", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
         *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
     ),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),

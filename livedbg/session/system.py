@@ -244,6 +244,7 @@ class System(Struct, frozen=True, kw_only=True):
         text_exceptions: C++ exception classes whose first member is a `std::string` with the message.
         launch_functions: the functions that launch its kernels, for `livedbg launches`.
         environment: how the names of its environment variables begin; they are shown with a process.
+        services: what `--ask` can query, by name, each with a phrase that says what it tells; an adapter does it.
         watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
         stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
             named), whose stacks would explain what was found.
@@ -292,6 +293,7 @@ class System(Struct, frozen=True, kw_only=True):
     text_exceptions: tuple[str, ...] = ()
     launch_functions: Lazy[LaunchFunctions] | None = None
     environment: tuple[str, ...] = ()
+    services: Mapping[str, str] = field(default_factory=dict)
     watchdogs: tuple[str, ...] = ()
     stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
     label_code: Lazy[Labeller] | None = None
