@@ -65,6 +65,8 @@ class HostsDecoder(LogDecoder):
             where = f"{log.source.name}:{record.line}" if record.line is not None else log.source.name
             text = record.text.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
+            if ending.late:
+                attributes["late"] = "yes"
             yield Diagnostic(
                 id=f"diagnostic:hosts/{name}",
                 system="hosts",
@@ -74,6 +76,8 @@ class HostsDecoder(LogDecoder):
                 attributes={**attributes, "next": "\n".join(ending.steps)},
                 evidence=(Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source),),
                 at_wall_ns=record.wall_ns,
+                cause=ending.kind.cause,
+                writer=ending.writer,
             )
 
 

@@ -21,6 +21,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.model import CauseClass
+from livedbg.text.wording import sentence_case
+
 __all__ = ["TRIGGERS", "Ending", "Kind", "endings", "signal_name"]
 
 _LONGEST: Final = 4_000  # characters of a record that are read
@@ -35,6 +38,20 @@ class Kind(StrEnum):
     SUMMARY = "summary"  # a launcher's account of who ended first, and how
     CANCELLED = "cancelled"  # asked to end, and it isn't said why: somebody's wish, or since a part of it failed
 
+    @property
+    def cause(self) -> CauseClass:
+        """The same in the classes of all systems."""
+        return _CLASSES[self]
+
+
+_CLASSES: Final = {
+    Kind.CAUSE: CauseClass.HOST,
+    Kind.ABORTED: CauseClass.PROCESS,
+    Kind.KILLED: CauseClass.PROCESS,
+    Kind.SUMMARY: CauseClass.SUMMARY,
+    Kind.CANCELLED: CauseClass.SUMMARY,
+}
+
 
 class Ending(Struct, frozen=True):
     """One of them.
@@ -44,6 +61,8 @@ class Ending(Struct, frozen=True):
         sentence: without its full stop.
         pid: the process that it names; 0 for none.
         steps: what to do.
+        writer: whose end it is, as `Diagnostic.writer`.
+        late: it is written when all is over.
     """
 
     kind: Kind
@@ -51,6 +70,8 @@ class Ending(Struct, frozen=True):
     sentence: str
     pid: int = 0
     steps: tuple[str, ...] = ()
+    writer: str = ""
+    late: bool = True
 
 
 _LESS: Final = "give the job more memory, or let it use less (smaller batches, fewer DataLoader workers, less cached)"
@@ -127,7 +148,8 @@ def _oom(match: re.Match[str]) -> Ending:
     had = f", which had {int(match['kb']) / 1024**2:,.1f} GiB" if match["kb"] else ""
     why = "it reached the memory limit of its cgroup" if match["group"] != "O" else "the host had no memory left"
     who = f"process {match['pid']} ({match['name']}){had}"
-    return Ending(Kind.CAUSE, match["pid"], f"The kernel killed {who}: {why}", int(match["pid"]), (_LESS, _WHO_ELSE))
+    said = f"The kernel killed {who}: {why}"
+    return Ending(Kind.CAUSE, match["pid"], said, int(match["pid"]), (_LESS, _WHO_ELSE), late=False)
 
 
 _WHY: Final = {
@@ -183,12 +205,14 @@ def _node(match: re.Match[str]) -> Ending:
 
 def _by_signal(who: str, number: int, key: str, pid: int = 0) -> Ending:
     """A process that a launcher saw end by a signal."""
+    writer = key if key.startswith("rank ") else ""
     if number == signal.SIGKILL:
         said = f"{who} was killed by signal 9 (SIGKILL){_BY_WHOM}"
-        return Ending(Kind.KILLED, key, said, pid, (_BY_KERNEL,))
+        return Ending(Kind.KILLED, key, said, pid, (_BY_KERNEL,), writer)
     if number in _ASKED:
-        return Ending(Kind.CANCELLED, key, f"{who} was asked to end ({signal_name(number)})", pid)
-    return Ending(Kind.SUMMARY, key, f"{who} ended by signal {number} ({signal_name(number)})", pid, (_FIRST,))
+        return Ending(Kind.CANCELLED, key, f"{who} was asked to end ({signal_name(number)})", pid, (), writer)
+    said = f"{who} ended by signal {number} ({signal_name(number)})"
+    return Ending(Kind.SUMMARY, key, said, pid, (_FIRST,), writer)
 
 
 def _noticed(match: re.Match[str]) -> Ending:
@@ -198,21 +222,22 @@ def _noticed(match: re.Match[str]) -> Ending:
 
 def _first_to(match: re.Match[str]) -> Ending:
     said = f"Rank {match['rank']} ended first, with exit code {match['code']}"
-    return Ending(Kind.SUMMARY, f"rank {match['rank']}", said, 0, (_FIRST,))
+    return Ending(Kind.SUMMARY, f"rank {match['rank']}", said, 0, (_FIRST,), f"rank {match['rank']}")
 
 
 def _aborted(match: re.Match[str]) -> Ending:
     call = f"MPI_Abort({match['comm'].strip()}, {match['code']})"
     said = f"Rank {match['rank']} called {call}: the program ended the job itself"
-    return Ending(Kind.ABORTED, f"rank {match['rank']}", said, 0, (_FIRST,))
+    return Ending(Kind.ABORTED, f"rank {match['rank']}", said, 0, (_FIRST,), f"rank {match['rank']}")
 
 
 def _bad(match: re.Match[str]) -> Ending:
-    who = f"Rank {match['rank']}" if match["rank"] else f"Process {match['pid']}"
-    who += f" on {match['node']}"
+    key = f"rank {match['rank']}" if match["rank"] else f"process {match['pid']}"
+    who = f"{sentence_case(key)} on {match['node']}"
     if match["signal"]:
-        return _by_signal(who, int(match["signal"]), who, int(match["pid"]))
-    return Ending(Kind.SUMMARY, who, f"{who} ended with exit code {match['code']}", int(match["pid"]), (_FIRST,))
+        return _by_signal(who, int(match["signal"]), key, int(match["pid"]))
+    said = f"{who} ended with exit code {match['code']}"
+    return Ending(Kind.SUMMARY, key, said, int(match["pid"]), (_FIRST,), key if match["rank"] else "")
 
 
 def _collective(match: re.Match[str]) -> Ending:
@@ -220,7 +245,7 @@ def _collective(match: re.Match[str]) -> Ending:
     if match["signal"]:
         return _by_signal(who, int(match["signal"]), f"rank {match['rank']}")
     said = f"{who} ended first, with exit code {match['code']}"
-    return Ending(Kind.SUMMARY, f"rank {match['rank']}", said, 0, (_FIRST,))
+    return Ending(Kind.SUMMARY, f"rank {match['rank']}", said, 0, (_FIRST,), f"rank {match['rank']}")
 
 
 def _container(match: re.Match[str]) -> Ending | None:

@@ -97,6 +97,8 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     if kind is Kind.CAUSE:
         hung = "TIME LIMIT" in first.sentence and any(state.tasks_in(TaskState.RUNNING))
         return "What was still running then is the question." if hung else ""
+    if kind is Kind.SUMMARY:
+        return ""  # livedbg.analysis.causes says what it follows from
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
     return ""

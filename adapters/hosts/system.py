@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from livedbg.model import CauseClass
 from livedbg.session.systems import Lazy, System
 
 __all__ = ["SYSTEM"]
@@ -16,4 +17,8 @@ SYSTEM: Final = System(
     adapters={"hosts": Lazy("livedbg.adapters.hosts.adapter:HostsAdapter")},
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
     judges_diagnostics=(".*",),
+    causes=(
+        (r"\b(?:RayActor|ActorDied|ActorUnavailable|WorkerCrashed|NodeDied|OwnerDied)Error:", CauseClass.SUMMARY),
+        (r"\b(?:TerminatedWorkerError|KilledWorker):", CauseClass.PEER),
+    ),
 )

@@ -14,14 +14,18 @@ from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines
+from livedbg.logs.writers import writer_of
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
-from livedbg.model.events import Event, Stamp, StatusSeen
+from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
 
 _ERROR_SHOWN: Final = 200
 """Characters of an error line that nobody understands."""
+
+_WRITER: Final = 200
+"""Characters that hold a launcher's prefix."""
 
 
 class Decoding:
@@ -131,7 +135,7 @@ class Decoding:
             self._failed(decoder, error, stamp)
             return ()
         self.fed = True
-        self._events.extend(events)
+        self._events.extend(_with_writer(event, record) for event in events)
         return links
 
     def _failed(self, decoder: LogDecoder, error: Exception, stamp: Stamp) -> None:
@@ -145,3 +149,13 @@ class Decoding:
             remedy="please report this bug; the other decoders continue",
         )
         self._events.append(StatusSeen(status=status, **stamp))
+
+
+def _with_writer(event: Event, record: LogRecord) -> Event:
+    """A diagnostic of a record is of the one who wrote that, if it does not say so itself."""
+    if isinstance(event, DiagnosticSeen) and not event.diagnostic.writer:
+        writer = writer_of(record.text[:_WRITER])
+        if writer:
+            said = msgspec.structs.replace(event.diagnostic, writer=writer)
+            return msgspec.structs.replace(event, diagnostic=said)
+    return event

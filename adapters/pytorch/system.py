@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from livedbg.model import CauseClass
 from livedbg.session.systems import Framework, Guide, Lazy, LogPlaces, MarkerPair, Signs, System, TensorFiles
 
 __all__ = ["SYSTEM"]
@@ -77,6 +78,15 @@ SYSTEM: Final = System(
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
     explains=Lazy("livedbg.adapters.pytorch.explained:explains"),
+    causes=(
+        (r"\b(?:ChildFailedError|ProcessExitedException|ProcessRaisedException):", CauseClass.SUMMARY),
+        (r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed|exited)", CauseClass.PEER),
+        (
+            r"\bDist(?:Network|Store)Error:|[Ww]atchdog caught collective|[Tt]imed out (?:waiting|after)|Socket Timeout"
+            r"|ncclRemoteError|communicator was aborted|Watchdog caught|ran for \d+ milliseconds before timing out",
+            CauseClass.PEER,
+        ),
+    ),
     log_places=LogPlaces(("TORCH_LOGS_OUT",), Lazy("livedbg.adapters.pytorch.traces.places:paths")),
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(
@@ -93,5 +103,8 @@ SYSTEM: Final = System(
         "For debugging consider passing",
         "Compile with `TORCH_USE_CUDA_DSA`",
         "Set TORCH",
+        "`ptxas` stderr",
+        r"ptxas (?:/|fatal|error|info|warning)",
+        "Repro command: ",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from livedbg.analysis.causes import by_cause
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGraph
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
@@ -49,6 +50,6 @@ class Diagnostician:
         self._tasks.update(snapshot)
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
         found: list[Finding] = [finding for rule in self._rules for finding in rule.apply(state)]
-        findings = ranked(found, state)
+        findings = ranked(by_cause(found, state), state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision, self._code)

@@ -33,7 +33,7 @@ from livedbg.analysis.rules.odd_one_out import OddOneOut
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.rules.words import many, name_of
-from livedbg.model import TaskState, Thread
+from livedbg.model import CauseClass, TaskState, Thread
 from livedbg.text.wording import sentence_case
 
 __all__ = ["INCONCLUSIVE", "exit_code", "is_blind", "ranked", "verdict_of"]
@@ -57,15 +57,16 @@ _ROOTS_SHOWN: Final = 20
 
 
 def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
-    """Findings in order of importance: by what they amount to, severity, and what waits behind.
+    """Findings in order of importance: by what they amount to, class of cause, severity, and what waits behind.
 
     One that is inconclusive and decides comes before those that call another part of the job running or ended.
     """
 
-    def weight(finding: Finding) -> tuple[float, int, int]:
+    def weight(finding: Finding) -> tuple[float, int, int, int]:
         amounts_to = _RANK[VerdictState.RUNNING] - 0.5 if finding.decides else _RANK.get(finding.state, len(_ORDER))
         behind = max((state.graph.behind(entity) for entity in finding.entities[:8]), default=0)
-        return (amounts_to, -finding.severity.rank, -behind)
+        cause = (finding.cause or CauseClass.PROCESS) if finding.state is VerdictState.CRASHED else CauseClass.PROCESS
+        return (amounts_to, cause.rank, -finding.severity.rank, -behind)
 
     return sorted(findings, key=weight)
 

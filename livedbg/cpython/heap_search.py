@@ -1,6 +1,6 @@
 """Finding the objects of some types in the memory of another process, by the pointers to these types.
 
-Only pages that are there are read (`/proc/PID/pagemap`): a page that was never used would be mapped by reading it.
+Only pages that are there are read (livedbg.linux.used_memory).
 
 Invariants:
     heap_search.S1. At most MOST_SEARCHED bytes are read by one search.
@@ -9,15 +9,13 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Set
-from itertools import groupby
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.maps import Mapping, parse_maps
-from livedbg.linux.procfs import living_task
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.used_memory import is_heap, used_pieces
 
 __all__ = ["MOST_SEARCHED", "HeapSearch"]
 
@@ -25,10 +23,7 @@ MOST_SEARCHED: Final = 256 << 20
 """Bytes that one search reads."""
 
 _MOST_MAPPED: Final = 64 << 30  # bytes whose pages are looked for
-_CHUNK: Final = 4 << 20
 _PIECE: Final = 64 << 10
-_PAGE: Final = 4096
-_THERE: Final = 3 << 62  # present, or swapped (Documentation/admin-guide/mm/pagemap.rst)
 _REST: Final = 100
 
 
@@ -59,11 +54,11 @@ class HeapSearch:
     def _search(self, types: Set[int]) -> tuple[list[int], bool]:
         found: list[int] = []
         left, mapped = MOST_SEARCHED, _MOST_MAPPED
-        for mapping in filter(_is_heap, parse_maps(self._pid)):
+        for mapping in filter(is_heap, parse_maps(self._pid)):
             mapped -= mapping.end - mapping.start
             if mapped < 0:
                 return found, True
-            for start, size in self._used(mapping):
+            for start, size in used_pieces(self._pid, mapping, _PIECE):
                 if size > left:
                     return found, True
                 left -= size
@@ -81,38 +76,3 @@ class HeapSearch:
         words = memoryview(data).cast("Q")[1::2]
         if not types.isdisjoint(words):
             yield from (start + 16 * place for place, word in enumerate(words) if word in types)
-
-    def _used(self, mapping: Mapping) -> Iterator[tuple[int, int]]:
-        """The memory of a mapping that is there, in pieces."""
-        try:
-            pages = os.open(f"/proc/{living_task(self._pid)}/pagemap", os.O_RDONLY)
-        except OSError:
-            yield from _pieces(mapping.start, mapping.end)
-            return
-        try:
-            for start in range(mapping.start, mapping.end, _CHUNK):
-                size = min(_CHUNK, mapping.end - start)
-                for first, end in _runs(os.pread(pages, size // _PAGE * 8, start // _PAGE * 8)):
-                    yield from _pieces(start + first * _PAGE, start + end * _PAGE)
-        finally:
-            os.close(pages)
-
-
-def _is_heap(mapping: Mapping) -> bool:
-    named = mapping.path and mapping.path != "[heap]" and not mapping.path.startswith("[anon")
-    return mapping.permissions == "rw-p" and not mapping.inode and not named
-
-
-def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
-    return ((at, min(_PIECE, end - at)) for at in range(start, end, _PIECE))
-
-
-def _runs(entries: bytes) -> Iterator[tuple[int, int]]:
-    """The first page of each run of pages that are there, and the one behind it."""
-    if not entries.strip(b"\0"):
-        return
-    at = 0
-    for there, run in groupby(bool(entry & _THERE) for entry in memoryview(entries).cast("Q")):
-        first, at = at, at + sum(1 for _ in run)
-        if there:
-            yield first, at

@@ -10,29 +10,33 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.native_frames import native_frames
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.shapes import split_prefix
+from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
+from livedbg.logs.writers import writer_of
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
-__all__ = ["FAULT", "TESTS", "CrashDecoder"]
+__all__ = ["FAILED_TESTS", "FAULT", "TESTS", "CrashDecoder"]
 
 FAULT: Final = "fatal-python-error"
 """What ended a process as Python's faulthandler tells it."""
 
+FAILED_TESTS: Final = "failed-tests"
+"""A test run in which tests failed."""
+
 _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
+_WRITER = 200  # characters that hold a launcher's prefix
 _REMEMBERED = 10_000  # different crashes whose counts are kept
 
-_FILE = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
-_RAISED = re.compile(r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\):")
 _TERMINATE = re.compile(
     r"(?:terminate called after throwing an instance of '(?P<gnu>.+?)'$"
     r"|terminate called (?P<none>without an active exception|recursively)"
@@ -54,14 +58,6 @@ _GLIBC = re.compile(
     re.MULTILINE,
 )
 _ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
-_NATIVE_FRAME = re.compile(
-    r"^\s*(?:frame )?#(\d{1,18}):? +(?:0x([0-9a-f]{1,16}) in )?(.+?)(?: \+ 0x[0-9a-f]+)?"
-    r"(?: \(0x([0-9a-f]{1,16}) in ([^)]+)\)"
-    r"| (?:at|from) ([^\s:]+)(?::(\d{1,18}))?(?::\d{1,18})?)?$",
-    re.MULTILINE,
-)
-
-
 _TEST_WORDS: Final = tuple(
     f" {word} in ".encode()
     for word in ("passed", "failed", "skipped", "error", "errors", "warning", "warnings", "deselected", "xfailed")
@@ -71,6 +67,8 @@ TESTS: Final = re.compile(
 )
 """The last line of pytest (_pytest/terminal.py): the exceptions before it were those of tests."""
 
+_TESTS_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b")
+
 
 class CrashDecoder(LogDecoder):
     """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
@@ -78,6 +76,7 @@ class CrashDecoder(LogDecoder):
     name = "crashes"
     triggers: ClassVar[tuple[bytes, ...]] = (
         b"Traceback (most recent call",
+        b"ray::",
         b"terminate called",
         b"uncaught exception of type ",
         b"Fatal Python error",
@@ -95,6 +94,7 @@ class CrashDecoder(LogDecoder):
         b"detected ***",
         b"' failed.",
         *_TEST_WORDS,
+        b"FAILED ",
         *(word.encode() for word in _SANITIZER_WORDS),
     )
 
@@ -102,6 +102,7 @@ class CrashDecoder(LogDecoder):
         self._process: dict[str, str | None] = {}
         self._seen: dict[str, int] = {}
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
+        self._failed: dict[str, str] = {}  # by log, the first test that failed
 
     def opened(self, source: LogSource) -> None:
         """Remember which process writes it."""
@@ -110,16 +111,23 @@ class CrashDecoder(LogDecoder):
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """See LogDecoder."""
         events: list[Event] = []
-        for kind, type_name, message, stack in _crashes(record.text):
-            if kind == "traceback" and record.severity.rank < Severity.ERROR.rank:
+        for crash in _crashes(record.text):
+            if crash.kind == "traceback" and record.severity.rank < Severity.ERROR.rank:
                 continue  # somebody logged it as harmless
-            hit = self._hit(record, kind, type_name, message, stack)
+            hit = self._hit(record, crash)
             events.append(ExceptionSeen(hit=hit, **stamp))
             self._remember(hit)
-        if not events and " in " in record.text and TESTS.search(record.text):
+        if record.text.startswith("FAILED "):
+            self._failed.setdefault(record.source, record.text[len("FAILED ") :].partition("\n")[0])
+        summary = TESTS.search(record.text) if not events and " in " in record.text else None
+        if summary is not None:
             known = self._hits.pop(record.source, {}).values()
             went_on = (replace(hit, survived="the test run went on after it") for hit in known)
             events += [ExceptionSeen(hit=hit, **stamp) for hit in went_on]
+            first = self._failed.pop(record.source, "")
+            if _TESTS_FAILED.search(summary[0]) is not None:
+                crash = _Crash(FAILED_TESTS, summary[0].strip("= "), first, ())
+                events.append(ExceptionSeen(hit=self._hit(record, crash), **stamp))
         return events, ()
 
     def _remember(self, hit: ExceptionHit) -> None:
@@ -127,26 +135,30 @@ class CrashDecoder(LogDecoder):
         if len(known) < _REMEMBERED:
             known[hit.id] = hit
 
-    def _hit(
-        self, record: LogRecord, kind: str, type_name: str, message: str, stack: tuple[Frame, ...]
-    ) -> ExceptionHit:
+    def _hit(self, record: LogRecord, crash: _Crash) -> ExceptionHit:
         process = self._process.get(record.source)
-        parts = [record.source, type_name, message, *(f"{f.function} {f.file} {f.line}" for f in stack)]
+        writer = writer_of(record.text[:_WRITER])
+        places = (f"{frame.function} {frame.file} {frame.line}" for frame in crash.stack)
+        parts = [record.source, writer, crash.type, crash.message, *places]
         digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         if len(self._seen) > _REMEMBERED:
             self._seen.clear()
         count = self._seen[digest] = self._seen.get(digest, 0) + 1
         return ExceptionHit(
             id=f"exception:log/{digest}",
-            type=type_name,
-            message=message[:_MESSAGE_LIMIT],
+            type=crash.type,
+            message=crash.message[:_MESSAGE_LIMIT],
             process=process,
-            stack=stack,
+            stack=crash.stack,
             at_wall_ns=record.wall_ns,
-            catchpoint=f"log: {kind}",
+            catchpoint=f"log: {crash.kind}",
             count=count,
             source=record.source,
             line=record.line + record.text.count("\n") if record.line is not None else None,
+            first_line=record.line,
+            raised_line=record.line + crash.raised if record.line is not None and crash.raised is not None else None,
+            related=crash.related,
+            writer=writer,
         )
 
 
@@ -168,7 +180,7 @@ _DEATHS: Final = (
 
 
 _WORDS: Final = (
-    *("Traceback (most recent call last)", "Fatal Python error: ", *_TERMINATE_WORDS, *_SANITIZER_WORDS),
+    *("Traceback (most recent call last)", "ray::", "Fatal Python error: ", *_TERMINATE_WORDS, *_SANITIZER_WORDS),
     *(word for _kind, _pattern, words in _DEATHS for word in words),
 )
 
@@ -180,24 +192,31 @@ def _holds(text: str, words: Sequence[str]) -> bool:
     return False
 
 
-_Crash = tuple[str, str, str, tuple[Frame, ...]]
-"""Kind, type, message, stack."""
+class _Crash(NamedTuple):
+    """One of them."""
+
+    kind: str
+    type: str
+    message: str
+    stack: tuple[Frame, ...]
+    raised: int | None = None  # index of the line that names it
+    related: str = ""
 
 
 def _crashes(text: str) -> Iterator[_Crash]:
-    """The crashes that one record reports; of chained Python exceptions the last one."""
+    """The crashes that one record reports; of chained Python exceptions the one that counts (tracebacks.T1, T2)."""
     if not _holds(text, _WORDS):
         return
     lines = [split_prefix(line)[1] for line in text.split("\n")]
     plain = "\n".join(lines)
-    if "Traceback (most recent call last)" in text:
-        found = _python(lines)
-        if found is not None:
-            yield found
+    if "Traceback (most recent call last)" in text or "ray::" in text:
+        raised = innermost_raised(lines)
+        if raised is not None:
+            yield _Crash("traceback", raised.type, raised.message, raised.stack, raised.index, raised.related)
             return
     report = sanitizer_report(lines) if _holds(plain, _SANITIZER_WORDS) else None
     if report is not None:
-        yield report
+        yield _Crash(*report)
         return
     terminate = _TERMINATE.search(plain) if _holds(plain, _TERMINATE_WORDS) else None
     if terminate is not None:
@@ -205,7 +224,7 @@ def _crashes(text: str) -> Iterator[_Crash]:
         return
     fault = _FAULT.search(plain) if "Fatal Python error: " in plain else None
     if fault is not None:
-        yield FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines)
+        yield _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
         return
     for kind, pattern, words in _DEATHS:
         match = pattern.search(plain) if _holds(plain, words) else None
@@ -216,11 +235,11 @@ def _crashes(text: str) -> Iterator[_Crash]:
 
 def _died(kind: str, match: re.Match[str], text: str) -> _Crash:
     if kind == "assert":
-        return kind, "assert", f"{match[1]}: {match[2]}: {match[3]}", _native_frames(text)
+        return _Crash(kind, "assert", f"{match[1]}: {match[2]}: {match[3]}", native_frames(text))
     if kind == "glibc-abort":
-        return kind, "SIGABRT", match[1].strip(), _native_frames(text)
+        return _Crash(kind, "SIGABRT", match[1].strip(), native_frames(text))
     word = next(group for group in match.groups() if group)
-    return kind, _SIGNALS[word], word, _native_frames(text)
+    return _Crash(kind, _SIGNALS[word], word, native_frames(text))
 
 
 _SIGNALS: Final = {
@@ -235,47 +254,10 @@ _SIGNALS: Final = {
 
 def _terminate(text: str, match: re.Match[str]) -> _Crash:
     if match["none"]:
-        return "terminate", "std::terminate", f"terminate called {match['none']}", _native_frames(text)
+        return _Crash("terminate", "std::terminate", f"terminate called {match['none']}", native_frames(text))
     what = _WHAT.search(text, match.end())
     message = what[1] if what is not None else match["llvm_what"] or ""
-    return "terminate", match["gnu"] or match["llvm"], message.strip(), _native_frames(text)
-
-
-def _python(lines: list[str]) -> _Crash | None:
-    """The exception of the last traceback of a record."""
-    begin = max((n for n, line in enumerate(lines) if _TRACEBACK.search(line)), default=None)
-    if begin is None:
-        return None
-    cut = lines[begin].index("Traceback")  # some glog-like lines have the header on every line
-    repeated = lines[begin][:cut] if cut and not lines[begin][:cut].isspace() else ""
-    frames: list[Frame] = []
-    end = len(lines)
-    for number in range(begin + 1, len(lines)):
-        line = lines[number].removeprefix(repeated)
-        match = _FILE.match(line)
-        if match is not None:
-            frames.append(_python_frame(match[1], match[2], match[3]))
-        elif line[:1] not in " \t|+" and line:
-            end = number
-            break
-    if end == len(lines):
-        return ("traceback", "unknown", "the traceback is cut off", _innermost(frames)) if frames else None
-    body = [line.removeprefix(repeated) for line in lines[end:]]
-    match = _RAISED.match(body[0])
-    if match is None:
-        return "traceback", "unknown", body[0], _innermost(frames)
-    more = [line for line in body[1:] if not _NATIVE_FRAME.match(line)]
-    message = "\n".join([match[2] or "", *more]).strip()
-    return "traceback", match[1], message, (*_innermost(frames), *_native_frames("\n".join(body[1:])))[:_FRAME_LIMIT]
-
-
-def _innermost(frames: list[Frame]) -> tuple[Frame, ...]:
-    """Frames of a traceback (outermost first) in the order of the model."""
-    return tuple(reversed(frames[-_FRAME_LIMIT:]))
-
-
-def _python_frame(file: str, line: str, function: str) -> Frame:
-    return Frame(function=function or "<module>", file=file, line=int(line), language="python")
+    return _Crash("terminate", match["gnu"] or match["llvm"], message.strip(), native_frames(text))
 
 
 def _crashed_thread(lines: list[str]) -> tuple[Frame, ...]:
@@ -283,28 +265,9 @@ def _crashed_thread(lines: list[str]) -> tuple[Frame, ...]:
     current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), None)
     frames: list[Frame] = []
     for line in lines if current is None else lines[current + 1 :]:
-        match = _FILE.match(line)
+        match = FILE.match(line)
         if match is not None:
-            frames.append(_python_frame(match[1], match[2], match[3]))
+            frames.append(python_frame(match[1], match[2], match[3]))
         elif frames or current is not None:
             break
     return tuple(frames[:_FRAME_LIMIT])
-
-
-def _native_frames(text: str) -> tuple[Frame, ...]:
-    """The C++ frames of a listing (`#0  0x… in f () at a.cpp:3`, `frame #1: f + 0x1c (0x… in lib.so)`)."""
-    frames: list[Frame] = []
-    for match in _NATIVE_FRAME.finditer(text):
-        address = match[2] or match[4]
-        frames.append(
-            Frame(
-                function=match[3],
-                file=match[6],
-                line=int(match[7]) if match[7] else None,
-                module=match[5].rpartition("/")[2] if match[5] else None,
-                address=int(address, 16) if address else None,
-            )
-        )
-        if len(frames) == _FRAME_LIMIT:
-            break
-    return tuple(frames)

@@ -13,12 +13,17 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from livedbg.logs.traceback_forms import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
+
 __all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
 
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
 
 _TRACEBACK = re.compile(r"\s*(?:[+|] *)*(?:Exception Group )?Traceback \(most recent call (?:last|first)\):")
+_EMBEDDED = re.compile(  # what stands between an exception and the traceback that it quotes
+    r"Original Traceback \(most recent call last\):|-- Process \d+ terminated with the following error:|\"\"\"$"
+)
 _FAULT = re.compile(r"Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
 _FAULT_LINE = re.compile(
     r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
@@ -88,6 +93,9 @@ class _State(Enum):
     QUOTE = auto()  # inside a quoted message
     REPORT = auto()  # a sanitizer's report
     UNQUOTED = auto()  # a header whose quoted message comes in the next line
+    BOX = auto()  # inside the box of a traceback
+    BOXED = auto()  # after it, before its exception line
+    NOTEBOOK = auto()  # inside a notebook's traceback
 
 
 class Continuation:
@@ -102,20 +110,16 @@ class Continuation:
     """
 
     __slots__ = (
-        "_announced",
-        "_details",
-        "_indented",
-        "_ruled",
-        "_state",
-        "_traceback_follows",
-        "held_traceback",
-        "lines",
+        *("_announced", "_details", "_indented", "_open", "_raises", "_ruled", "_state", "_traceback_follows"),
+        *("held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
         self._details = details
         self._announced = False  # what goes on with the error says that more comes in the next line
         self._state = _State.SINGLE
+        self._open = False  # the last line ends with a colon: what it announces follows
+        self._raises = ""  # the type that a notebook's traceback ends with
         self._traceback_follows = severe and shape in _PYTHON_SHAPES
         self._ruled = message.startswith(_RULE)
         self._indented = shape == "plain" and message[:1].isspace()
@@ -147,10 +151,20 @@ class Continuation:
         if "Sanitizer: " in line and _REPORT.match(line) is not None:
             self._state = _State.REPORT
             return True
+        if "ray::" in line and RAY_BEGIN.match(line) is not None:
+            self._state = _State.FRAMES
+            self.held_traceback = True
+            return True
         if "(most recent call" not in line and "Fatal Python error" not in line and not line.startswith("Timeout ("):
             return False
         if _TRACEBACK.search(line) is not None:
             self._state = _State.FRAMES
+            self.held_traceback = True
+            return True
+        notebook = NOTEBOOK_BEGIN.match(line)
+        if notebook is not None or BOX_BEGIN.match(line) is not None:
+            self._state = _State.BOX if notebook is None else _State.NOTEBOOK
+            self._raises = notebook[1] if notebook is not None else ""
             self.held_traceback = True
             return True
         if "Fatal Python error: " in line or _FAULT.match(line) is not None:  # also behind a progress bar
@@ -164,8 +178,10 @@ class Continuation:
             return self._first_more(line)
         if state is _State.FRAMES:
             if line[:1] not in " \t|+" and line:
-                self._state = _State.RAISED
+                self._raised(line)
             return True
+        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK):
+            return self._other_form(line, state)
         if state in (_State.RAISED, _State.GAP, _State.LINKED):
             return self._after_exception(line, state)
         if state is _State.FAULT:
@@ -182,6 +198,24 @@ class Continuation:
         if line.rstrip().endswith('"'):
             self._state = _State.SINGLE
         return self.lines < 200
+
+    def _raised(self, line: str) -> None:
+        """The line that names the exception; what it quotes may follow."""
+        self._state = _State.RAISED
+        self._open = ": " in line and line.rstrip().endswith(":") and not line.rstrip().endswith("Error:")
+        if "ray::" in line or "(most recent call" in line:
+            self._enter(line)
+
+    def _other_form(self, line: str, state: _State) -> bool:
+        """Inside a traceback in a box, or a notebook's."""
+        if state is _State.BOX:
+            if BOX_LINE.match(line) is None:
+                self._raised(line)
+            elif BOX_END.match(line) is not None:
+                self._state = _State.BOXED
+        elif line and (state is _State.BOXED or line.partition(":")[0].rpartition(".")[2] == self._raises):
+            self._raised(line)
+        return True
 
     def _single(self, line: str) -> bool:
         self._state = _State.SINGLE
@@ -214,14 +248,24 @@ class Continuation:
         return continues
 
     def _after_exception(self, line: str, state: _State) -> bool:
+        announced, self._open = self._open, False
         if not line:
+            self._open = announced
             if state is _State.RAISED:
                 self._state = _State.GAP
             return state is not _State.GAP
+        if _EMBEDDED.match(line) is not None:
+            self._state = _State.FRAMES if line.startswith("Original") else _State.LINKED
+            self._state = _State.RAISED if line == '"""' else self._state
+            return True
         if _LINK.match(line) is not None:
             self._state = _State.LINKED
             return True
-        if state is _State.LINKED and _TRACEBACK.match(line) is not None:
-            self._state = _State.FRAMES
+        linked = state is _State.LINKED or (announced and state is _State.RAISED)
+        if linked and (_TRACEBACK.match(line) is not None or BOX_BEGIN.match(line) is not None):
+            return self._enter(line)
+        if announced:
+            self._open = line.rstrip().endswith(":")
+            self._state = _State.RAISED
             return True
         return self._continues(line) or (line[:1] in " \t" and state is _State.RAISED)

@@ -162,6 +162,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         line: number of the last line of that record.
         first_line: number of its first line.
         raised_line: number of the line that names the exception.
+        related: what came of it, or what was handled when it came: `it led to RuntimeError: outer`.
         survived: what shows that its program went on after it, or "".
         cause: how near to the cause of an end it is; None: as its type and message say.
         writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
@@ -184,6 +185,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: int | None = None
     first_line: int | None = None
     raised_line: int | None = None
+    related: str = ""
     survived: str = ""
     cause: CauseClass | None = None
     writer: str = ""

@@ -26,6 +26,7 @@ def judged() -> Judged:
         tasks=frozenset(system.name for system in systems() if system.judges_tasks),
         diagnostics={system.name: system.judges_diagnostics for system in systems()},
         explains=tuple(explains for _, explains in declared(lambda system: system.explains)),
+        causes=tuple(cause for system in systems() for cause in system.causes),
     )
 
 

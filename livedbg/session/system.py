@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from livedbg.graphs.readers import GraphReader
     from livedbg.linux.capabilities import Capability
     from livedbg.logs.shapes import Shape
-    from livedbg.model import ExceptionHit
+    from livedbg.model import CauseClass, ExceptionHit
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.probes.call_text import Describe
@@ -229,6 +229,8 @@ class System(Struct, frozen=True, kw_only=True):
             rule `error-reported` leaves them alone; regular expressions for the whole code.
         explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
             exception, so that the generic rules don't report it again.
+        causes: exceptions that only follow from another error, or are of a device or the hardware: regular expressions
+            for `Type: message`, each with its class.
         shapes: shapes of its logs.
         continuations: how a log's line begins that goes on with the error above it: regular expressions that begin with
             a literal character.
@@ -279,6 +281,7 @@ class System(Struct, frozen=True, kw_only=True):
     judges_tasks: bool = False
     judges_diagnostics: tuple[str, ...] = ()
     explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
+    causes: tuple[tuple[str, CauseClass], ...] = ()
     shapes: Lazy[Sequence[Shape]] | None = None
     continuations: tuple[str, ...] = ()
     log_places: LogPlaces | None = None

@@ -159,7 +159,7 @@ STACK = (Frame(function="free", module="libasan.so"), Frame(function="update", f
             "A sanitizer reported, without ending the program: app::Error, in update at model.cpp:12: boom.",
             None,
         ),
-        ("traceback", 1, "Crashed: app::Error: boom.", VerdictState.CRASHED),
+        ("traceback", 1, "Crashed in update (model.cpp:12): app::Error: boom.", VerdictState.CRASHED),
     ],
 )
 def test_a_sanitizer_s_report_says_where(

@@ -50,14 +50,6 @@ def test_an_uncaught_python_exception() -> None:
     assert hit.catchpoint == "log: traceback"
 
 
-def test_of_chained_exceptions_the_last_one() -> None:
-    code = "try:\n  1/0\nexcept ZeroDivisionError as e:\n  raise RuntimeError('outer') from e"
-    (hit,) = hits(stderr_of(code))
-    assert (hit.type, hit.message) == ("RuntimeError", "outer")
-    (hit,) = hits(stderr_of(code.replace(" from e", "")))
-    assert (hit.type, hit.message) == ("RuntimeError", "outer")
-
-
 def test_an_exception_without_message_and_one_in_a_package() -> None:
     assert [hit.type for hit in hits(stderr_of("raise KeyboardInterrupt"))] == ["KeyboardInterrupt"]
     (hit,) = hits(stderr_of("import json\njson.loads('{')"))

@@ -17,7 +17,7 @@ from livedbg.adapters.cuda.sizes import bytes_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
-from livedbg.model import Diagnostic, Severity
+from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.text.shell import shell_word
 
 __all__ = ["found_by_sanitizer", "out_of_memory", "returned", "waits", "xid"]
@@ -237,7 +237,14 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before
         inferred=kind == "program",
         since_wall_ns=error.at_wall_ns,
         state=VerdictState.CRASHED if serious else None,
+        cause=CauseClass.DEVICE if in_program and _elsewhere_first(error, before) else None,
     )
+
+
+def _elsewhere_first(error: Diagnostic, before: Sequence[Diagnostic]) -> bool:
+    """Whether a program's fault on another GPU stands before it: then it did not make that fault."""
+    gpu = error.attributes.get("gpu")
+    return any(one.attributes.get("kind") == "program" and one.attributes.get("gpu") != gpu for one in before)
 
 
 def _cause(error: Diagnostic, before: Sequence[Diagnostic]) -> Diagnostic | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -22,12 +22,19 @@ from msgspec import Struct
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
-from livedbg.model import Diagnostic, ExceptionHit, Task, TaskState
+from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Judged", "Rule", "RuleInput", "Settings"]
 
 _SECOND_NS = 1_000_000_000
+_MESSAGE: Final = 2_000  # characters of an exception's message that are read for its class
+_CAUSES: Final = (
+    (r"\b(?:Connection(?:Reset|Aborted|Refused)|BrokenPipe|BrokenProcessPool|EOF)Error:", CauseClass.PEER),
+    (r"BrokenProcessPool|Connection (?:reset|closed|refused|aborted)\b|Broken pipe", CauseClass.PEER),
+    (r"\bCalledProcessError:", CauseClass.SUMMARY),
+)
+"""Exceptions of any Python program."""
 
 Worked = TypeVar("Worked")
 
@@ -70,11 +77,14 @@ class Judged(Struct, frozen=True):
             judge; each has to match a whole code.
         explains: functions that take a logged exception and the state, and say whether a system's own rules report
             its cause.
+        causes: regular expressions of exceptions (`Type: message`), and how near to the cause of an end each is; the
+            first one that matches counts.
     """
 
     tasks: frozenset[str] = frozenset()
     diagnostics: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     explains: tuple[Callable[[ExceptionHit, Snapshot], bool], ...] = ()
+    causes: tuple[tuple[str, CauseClass], ...] = ()
 
     def judges(self, diagnostic: Diagnostic) -> bool:
         """True if the rules of its own system judge a diagnostic."""
@@ -84,6 +94,12 @@ class Judged(Struct, frozen=True):
     def explained(self, hit: ExceptionHit, snapshot: Snapshot) -> bool:
         """True if the rules of some system report the cause of an exception."""
         return any(explains(hit, snapshot) for explains in self.explains)
+
+    def cause_of(self, hit: ExceptionHit) -> CauseClass:
+        """How near to the cause of an end an exception is."""
+        text = f"{hit.type}: {hit.message[:_MESSAGE]}"
+        known = (*self.causes, *_CAUSES)
+        return hit.cause or next((cause for words, cause in known if re.search(words, text)), CauseClass.PROCESS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from typing import Final
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import ended_on_request, heads, how_ended, is_crash, is_interrupt
+from livedbg.analysis.rules.logged import crashed_where, exception_text, log_evidence
 from livedbg.analysis.rules.places import at, waiting
 from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.crashes import FAULT
-from livedbg.logs.sanitizers import ENDED, WARNED, place_of
+from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
@@ -172,12 +173,9 @@ class Crash:
         went_well = bool(about) and all(process.exited and process.exit_status == 0 for process in about)
         went_on = survived(hit, snapshot) if not (alive or went_well) else ""
         fatal = kind != WARNED and not (alive or went_well or went_on or ended_on_request(snapshot))
-        first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
-        place = place_of(hit.stack) if kind in (ENDED, WARNED, FAULT) else ""
-        what_it_was = f"{hit.type}, in {place}" if place else hit.type
-        text = f"{what_it_was}: {first_line}" if first_line else what_it_was
-        what = "Crashed" if fatal else "An exception was logged"
+        text = exception_text(hit, kind in (ENDED, WARNED, FAULT))
+        what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         others = alive and not _may_be_own(kind, snapshot.processes.values())
         if others:
             end = "an exception" if kind == "traceback" else "the end"
@@ -194,12 +192,14 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
-            sentence=f"{what}: {text}{again}.",
+            sentence=f"{what}: {text}{again}.{f' {sentence_case(hit.related)}.' if hit.related else ''}",
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
-            evidence=(Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),),
+            evidence=(log_evidence(hit, text, snapshot),),
             next=tuple(steps),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
+            cause=state.judged.cause_of(hit),
+            writer=hit.writer,
         )
 
     def _ended(self, process: Process, status: int, crashed: bool, state: RuleInput) -> Finding:

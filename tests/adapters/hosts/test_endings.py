@@ -203,7 +203,7 @@ def test_H2_what_a_launcher_sums_up_follows_from_the_program_s_own_error() -> No
     world = seen(TRACEBACK + MPIRUN)
     assert "KeyError" in diagnose(world.snapshot()).verdict.sentence
     (summary,) = ended(world)
-    assert summary.state is None and summary.sentence.endswith("It follows from what was said before it.")
+    assert summary.state is None and summary.sentence.endswith("It follows from: KeyError: 'x'.")
 
 
 @pytest.mark.invariant("host_rules.H2")

@@ -1,0 +1,1 @@
+"""IREE in a living process, read from its memory without a stop."""

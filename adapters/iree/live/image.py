@@ -1,0 +1,101 @@
+"""One copy of the memory of a process in which a runtime keeps its objects: private anonymous memory that is there.
+
+Invariants:
+    iree_image.I1. At most MOST bytes are copied; `cut` says that there were more.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from livedbg.linux import memory
+from livedbg.linux.maps import Mapping
+from livedbg.linux.used_memory import is_heap, used_pieces
+
+__all__ = ["MOST", "Image", "Words"]
+
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
+
+MOST: Final = 256 << 20
+"""Bytes that are copied."""
+
+_PIECE: Final = 1 << 20
+
+
+class Image:
+    """A copy.
+
+    Args:
+        pid: the process.
+        mappings: its mappings.
+
+    Raises:
+        OSError: the process is gone, or may not be read.
+    """
+
+    def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
+        self._pid = pid
+        self.pieces: list[tuple[int, Words]] = []
+        self.cut = False
+        left = MOST
+        for mapping in filter(is_heap, mappings):
+            for start, size in used_pieces(pid, mapping, _PIECE):
+                if size > left:
+                    self.cut = True
+                    return
+                left -= size
+                self._copy(start, size)
+
+    def _copy(self, start: int, size: int) -> None:
+        try:
+            data = memory.read(self._pid, start, size)
+        except (ProcessLookupError, PermissionError):
+            raise
+        except OSError:
+            return  # unmapped meanwhile
+        last_at, last = self.pieces[-1] if self.pieces else (0, np.empty(0, np.uint64))
+        words: Words = np.frombuffer(data, np.uint64)
+        if last_at + last.nbytes == start:
+            self.pieces[-1] = (last_at, np.concatenate((last, words)))
+        else:
+            self.pieces.append((start, words))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(words.nbytes for _, words in self.pieces)
+
+    def places(self, values: Collection[int]) -> list[tuple[int, int]]:
+        """Where some values are: address and value, in rising order of address."""
+        wanted = np.array(sorted(values), np.uint64)
+        found: list[tuple[int, int]] = []
+        for start, words in self.pieces if len(wanted) else ():
+            (near,) = np.nonzero((words >= wanted[0]) & (words <= wanted[-1]))
+            (hits,) = np.nonzero(np.isin(words[near], wanted))
+            found += [(start + 8 * int(place), int(words[place])) for place in near[hits]]
+        return found
+
+    def bytes_at(self, address: int, size: int) -> bytes | None:
+        """Bytes of the copy, or of the process where the copy doesn't have them; None where nobody has."""
+        index = bisect_right(self.pieces, address, key=lambda piece: piece[0]) - 1
+        if index >= 0:
+            start, words = self.pieces[index]
+            if address + size <= start + words.nbytes:
+                data = words.view(np.uint8)[address - start : address - start + size]
+                return data.tobytes()
+        try:
+            return memory.read(self._pid, address, size)
+        except (ProcessLookupError, PermissionError):
+            raise
+        except (OSError, OverflowError):
+            return None
+
+    def unpack(self, form: struct.Struct, address: int) -> tuple[int, ...] | None:
+        """The fields of a structure; None where it can't be read."""
+        data = self.bytes_at(address, form.size) if 0 < address < 1 << 63 else None
+        return None if data is None else form.unpack(data)

@@ -1,0 +1,208 @@
+"""The dispatches that a process has loaded: executable libraries of the llvm-cpu backend, read from its memory.
+
+The runtime's own loader puts such a library, an ELF image, into anonymous memory: no file names it. Its only symbol is
+`iree_hal_executable_library_query`, whose code loads the address of the library's table (runtime/src/iree/hal/local/
+executable_library.h). The table has the address, the name and the source line of each dispatch.
+
+Invariants:
+    iree_libraries.L1. A table of an unknown version is not read: its library is given without dispatches.
+    iree_libraries.L2. Each library is read once; a later look reads only the first bytes of each candidate.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.linux import memory
+from livedbg.linux.maps import Mapping
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["Dispatch", "Libraries", "Library"]
+
+_QUERY: Final = b"iree_hal_executable_library_query"
+_VERSIONS: Final = frozenset({6})  # IREE_HAL_EXECUTABLE_LIBRARY_VERSION_0_6
+_PROGRAM: Final = struct.Struct("<IIQQQQQQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_HASH, _STRINGS, _SYMBOLS = 4, 5, 6  # DT_HASH, DT_STRTAB, DT_SYMTAB
+_MOST_SYMBOLS: Final = 64
+_MOST_DISPATCHES: Final = 1 << 16
+_MOST_SEGMENTS: Final = 32
+_LONGEST: Final = 512
+_CODE: Final = 64  # bytes of the query function
+_PAGE: Final = 4096
+
+
+class Dispatch(Struct, frozen=True):
+    """One exported function of a library.
+
+    Attributes:
+        address: where its code begins.
+        ordinal: its number in the library.
+        source: `FILE:LINE`, or "" where the library has none.
+    """
+
+    address: int
+    ordinal: int
+    name: str
+    source: str = ""
+
+
+class Library(Struct, frozen=True):
+    """One executable library in a process's memory.
+
+    Attributes:
+        start: where it begins.
+        end: the first address behind it.
+        version: of its table.
+        dispatches: by address; none where the version is unknown (L1).
+    """
+
+    start: int
+    end: int
+    name: str = ""
+    version: int = 0
+    dispatches: tuple[Dispatch, ...] = ()
+
+    def at(self, address: int) -> Dispatch | None:
+        """The dispatch whose code an address is in."""
+        if not self.start <= address < self.end:
+            return None
+        index = bisect_right(self.dispatches, address, key=lambda one: one.address) - 1
+        return self.dispatches[index] if index >= 0 else None
+
+
+class Libraries:
+    """The executable libraries of one process.
+
+    Args:
+        pid: the process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._known: dict[tuple[int, int], Library | None] = {}
+        self.found: tuple[Library, ...] = ()
+
+    def look(self, mappings: Sequence[Mapping]) -> tuple[Library, ...]:
+        """Those that are loaded now.
+
+        Raises:
+            OSError: the process is gone, or may not be read.
+        """
+        places = [mapping for mapping in mappings if _may_begin(mapping)]
+        heads = memory.read_many(self._pid, [(mapping.start, 64) for mapping in places])
+        known: dict[tuple[int, int], Library | None] = {}
+        for mapping, head in zip(places, heads, strict=True):
+            if head is None or head[:4] != b"\x7fELF" or head[16:18] != b"\x03\0":
+                continue
+            key = (mapping.start, mapping.inode)
+            known[key] = self._known[key] if key in self._known else self._read(mapping.start, head)
+        self._known = known
+        self.found = tuple(library for library in known.values() if library is not None)
+        return self.found
+
+    def at(self, address: int) -> Dispatch | None:
+        """The dispatch whose code an address is in."""
+        return next((one for library in self.found if (one := library.at(address)) is not None), None)
+
+    def _read(self, start: int, head: bytes) -> Library | None:
+        try:
+            return _library(self._pid, start, head)
+        except (ProcessLookupError, PermissionError):
+            raise
+        except (OSError, struct.error, ValueError):
+            return None  # no such library, or half loaded
+
+
+def _may_begin(mapping: Mapping) -> bool:
+    """Anonymous memory, or the file of the system's loader (loaders/system_library_loader.c)."""
+    anonymous = not mapping.path and not mapping.inode and mapping.permissions.startswith("r-")
+    return anonymous or (mapping.offset == 0 and "iree_dylib" in mapping.path)
+
+
+def _library(pid: int, start: int, head: bytes) -> Library | None:
+    table_at, count = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<H", head, 56)[0]
+    if not 0 < count <= _MOST_SEGMENTS:
+        return None
+    segments = list(_PROGRAM.iter_unpack(memory.read(pid, start + table_at, count * _PROGRAM.size)))
+    end = start + max((one[3] + one[6] for one in segments if one[0] == _PT_LOAD), default=0)
+    dynamic = next((one for one in segments if one[0] == _PT_DYNAMIC), None)
+    if dynamic is None:
+        return None
+    query = _query(pid, start, memory.read(pid, start + dynamic[3], dynamic[6] // 16 * 16))
+    if query is None:
+        return None
+    table = _table(pid, memory.read(pid, query, min(_CODE, _PAGE - query % _PAGE)), query)
+    if table is None:
+        return Library(start, end)
+    (header,) = struct.unpack("<Q", memory.read(pid, table, 8))
+    version, _, name_at = struct.unpack("<IIQ", memory.read(pid, header, 16))
+    name = _text(pid, name_at)
+    dispatches = tuple(sorted(_dispatches(pid, table), key=lambda one: one.address)) if version in _VERSIONS else ()
+    return Library(start, end, name, version, dispatches)
+
+
+def _query(pid: int, start: int, dynamic: bytes) -> int | None:
+    """Where the query function is."""
+    fields = dict(struct.iter_unpack("<qQ", dynamic))
+    if _STRINGS not in fields or _SYMBOLS not in fields:
+        return None
+    strings, symbols = (_placed(start, fields[tag]) for tag in (_STRINGS, _SYMBOLS))
+    count = _MOST_SYMBOLS
+    if _HASH in fields:
+        (count,) = struct.unpack("<I", memory.read(pid, _placed(start, fields[_HASH]) + 4, 4))
+    entries = memory.read(pid, symbols, min(count, _MOST_SYMBOLS) * _SYMBOL.size)
+    for name, _, _, section, value, _ in _SYMBOL.iter_unpack(entries):
+        if section and name and memory.read_text(pid, strings + name, len(_QUERY) + 1) == _QUERY:
+            return start + int(value)
+    return None
+
+
+def _placed(start: int, value: int) -> int:
+    """The system's loader relocates these addresses, the runtime's own does not."""
+    return value if value >= start else start + value
+
+
+def _table(pid: int, code: bytes, at: int) -> int | None:
+    """The library's table: what the query function loads the address of (`lea`, relative to the next instruction), and
+    whose first word points to a header that begins with a version."""
+    for place in range(len(code) - 7):
+        if code[place] & 0xFB == 0x48 and code[place + 1] == 0x8D and code[place + 2] & 0xC7 == 5:
+            table: int = at + place + 7 + struct.unpack_from("<i", code, place + 3)[0]
+            try:
+                (header,) = struct.unpack("<Q", memory.read(pid, table, 8))
+                (version,) = struct.unpack("<I", memory.read(pid, header, 4))
+            except OSError:
+                continue
+            if 0 < version < 64:
+                return table
+    return None
+
+
+def _dispatches(pid: int, table: int) -> Iterator[Dispatch]:
+    """The export table: a count, and columns (iree_hal_executable_export_table_v0_t)."""
+    count, _, *columns = struct.unpack("<II9Q", memory.read(pid, table + 24, 80))
+    if not 0 < count <= _MOST_DISPATCHES:
+        return
+    pointers, _, _, _, names, _, _, sources, _ = columns
+    addresses = struct.unpack(f"<{count}Q", memory.read(pid, pointers, 8 * count))
+    texts = struct.unpack(f"<{count}Q", memory.read(pid, names, 8 * count)) if names else (0,) * count
+    places = list(struct.iter_unpack("<IIQ", memory.read(pid, sources, 16 * count))) if sources else []
+    for ordinal, (address, text) in enumerate(zip(addresses, texts, strict=True)):
+        name = _text(pid, text) or f"dispatch {ordinal}"
+        source = ""
+        if places:
+            line, _, path = places[ordinal]
+            file = _text(pid, path)
+            source = f"{file}:{line}" if file else ""
+        yield Dispatch(address, ordinal, name, source)
+
+
+def _text(pid: int, at: int) -> str:
+    return clean_line(memory.read_text(pid, at, _LONGEST).decode("utf-8", "replace")) if at else ""

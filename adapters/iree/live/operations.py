@@ -1,0 +1,189 @@
+"""Queue operations that are alive in memory: what each waits for and what it will signal.
+
+An operation of the local drivers (`iree_hal_task_queue_op_t`, runtime/src/iree/hal/drivers/local_task/task_queue.h) and
+a submission of the Vulkan driver hold a list of the semaphores that they signal: `iree_hal_semaphore_list_t`, a count
+and two arrays. They are found from the semaphores: arrays that hold one, then the lists that point to these arrays.
+
+Invariants:
+    iree_operations.P1. An operation is told only while somebody waits for a semaphore that it signals, or while it is
+        in the list of one that it waits for: memory that was freed holds others.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct, structs
+
+from livedbg.adapters.iree.live.image import Image
+from livedbg.adapters.iree.live.semaphores import Semaphore
+
+__all__ = ["Driver", "Operation", "Point", "find_operations"]
+
+_LIST: Final = struct.Struct("<3Q")  # count, semaphores, values
+_TASK: Final = struct.Struct("<i68xQ")  # type at 8, scope at 80 - 8
+_COUNT_AND_QUEUE: Final = struct.Struct("<i4xQ8xQ")  # waits left at 136, queue 144, command buffer 160
+_WAIT_ENTRY: Final = struct.Struct("<2Q")  # behind the list node: operation, semaphore
+_KIND: Final = struct.Struct("<i")
+_MOST_POINTS: Final = 64
+_SLOTS: Final = 8  # of an array that are looked at before the one that was found
+_TASK_LIST, _TASK_WAITS = 80, 136  # iree_hal_task_queue_op_t
+_VULKAN_NEAR: Final = 4096  # a submission and the list nodes of its waits are one block
+_NODE: Final = 48
+
+
+class Driver(StrEnum):
+    """Whose operation it is."""
+
+    LOCAL = "local"
+    VULKAN = "vulkan"
+
+
+_LOCAL_KINDS: Final = (
+    "execute", "barrier", "host call", "alloca", "dealloca", "read", "write", "fill", "copy", "update", "dispatch",
+)  # fmt: skip
+_VULKAN_KINDS: Final = (
+    "barrier", "host call", "fill", "update", "copy", "execute", "dispatch", "alloca", "dealloca", "sparse bind",
+)  # fmt: skip
+
+
+class Point(Struct, frozen=True):
+    """A value of a semaphore."""
+
+    semaphore: int
+    value: int
+
+
+class Operation(Struct, frozen=True):
+    """One.
+
+    Attributes:
+        kind: `execute` (a command buffer), `alloca`, …
+        signals: what it signals when it is done.
+        waits: what it waits for, without what is reached.
+        left: how many waits are left, as it counts them; None where it doesn't.
+        command_buffer: address of what it executes, else 0.
+    """
+
+    address: int
+    driver: Driver
+    kind: str
+    signals: tuple[Point, ...]
+    waits: tuple[Point, ...] = ()
+    left: int | None = None
+    command_buffer: int = 0
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it waits for a semaphore."""
+        return bool(self.waits) or (self.left or 0) > 0
+
+
+def find_operations(image: Image, semaphores: Mapping[int, Semaphore], driver: Driver) -> dict[int, Operation]:
+    """Those that have not signalled all that they are to signal, by address.
+
+    Args:
+        image: the memory.
+        semaphores: by address.
+        driver: of the process's device.
+    """
+    arrays = {place - 8 * back for place, _ in image.places(semaphores) for back in range(_SLOTS)}
+    found: dict[int, Operation] = {}
+    for place, _ in image.places(arrays):
+        signals = _points(image, place - 8, semaphores)
+        if signals and any(semaphores[one.semaphore].value < one.value for one in signals):
+            read = _local if driver is Driver.LOCAL else _vulkan
+            operation = read(image, place - 8, signals, semaphores)
+            if operation is not None:
+                found[operation.address] = operation
+    if driver is Driver.VULKAN:  # a list of waits lies before the list of signals
+        found = {at: one for at, one in found.items() if at + _LIST.size not in found}
+    else:
+        found = _with_waits(image, found, semaphores)
+    return {at: one for at, one in found.items() if _alive(one, found, semaphores)}
+
+
+def _points(image: Image, at: int, semaphores: Mapping[int, Semaphore]) -> tuple[Point, ...] | None:
+    """What a list of semaphores holds; None where there is no such list."""
+    fields = image.unpack(_LIST, at)
+    if fields is None or fields[0] > _MOST_POINTS:
+        return None
+    count, places, values = fields
+    if not count:
+        return ()
+    both = image.bytes_at(places, 8 * count), image.bytes_at(values, 8 * count)
+    if both[0] is None or both[1] is None:
+        return None
+    ours, least = (struct.unpack(f"<{count}Q", data) for data in both if data is not None)
+    if not all(one in semaphores for one in ours):
+        return None
+    return tuple(Point(one, value) for one, value in zip(ours, least, strict=True))
+
+
+def _local(image: Image, at: int, signals: tuple[Point, ...], _semaphores: Mapping[int, Semaphore]) -> Operation | None:
+    address = at - _TASK_LIST
+    head = image.unpack(_TASK, address + 8)
+    state = image.unpack(_COUNT_AND_QUEUE, address + _TASK_WAITS)
+    if head is None or state is None or not head[1]:
+        return None
+    (kind, _), (left, queue, buffer) = head, state
+    if not 0 <= kind < len(_LOCAL_KINDS) or not 0 <= left < _MOST_POINTS or not queue:
+        return None
+    name = _LOCAL_KINDS[kind]
+    return Operation(address, Driver.LOCAL, name, signals, left=left, command_buffer=buffer if not kind else 0)
+
+
+def _with_waits(
+    image: Image, operations: dict[int, Operation], semaphores: Mapping[int, Semaphore]
+) -> dict[int, Operation]:
+    """The list nodes of a semaphore's waiters say which operations wait for it."""
+    waits: dict[int, list[Point]] = {}
+    for semaphore in semaphores.values():
+        for waiter in semaphore.waiters:
+            entry = image.unpack(_WAIT_ENTRY, waiter.address + _NODE)
+            if entry is not None and entry[1] == semaphore.address and semaphore.value < waiter.minimum:
+                waits.setdefault(entry[0], []).append(Point(semaphore.address, waiter.minimum))
+    return {at: structs.replace(one, waits=tuple(waits.get(at, ()))) for at, one in operations.items()}
+
+
+def _vulkan(image: Image, at: int, signals: tuple[Point, ...], semaphores: Mapping[int, Semaphore]) -> Operation | None:
+    """A submission: its waits, its signals, and its kind, one behind the other."""
+    waits = _points(image, at - _LIST.size, semaphores)
+    kind = image.unpack(_KIND, at + _LIST.size)
+    if waits is None or kind is None or not 0 <= kind[0] < len(_VULKAN_KINDS):
+        return None
+    pending = tuple(one for one in waits if semaphores[one.semaphore].value < one.value)
+    return Operation(at - _LIST.size, Driver.VULKAN, _VULKAN_KINDS[kind[0]], signals, pending)
+
+
+def _alive(one: Operation, all_of_them: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]) -> bool:
+    """Whether somebody still knows of it (P1)."""
+    if one.waits and all(_listed(one, point, semaphores) for point in one.waits):
+        return True
+    return any(_wanted(point, one, all_of_them, semaphores) for point in one.signals)
+
+
+def _listed(one: Operation, point: Point, semaphores: Mapping[int, Semaphore]) -> bool:
+    waiters = semaphores[point.semaphore].waiters
+    near = one.driver is Driver.LOCAL
+    return any(
+        waiter.minimum == point.value and (near or 0 < one.address - waiter.address < _VULKAN_NEAR)
+        for waiter in waiters
+    )
+
+
+def _wanted(
+    point: Point, one: Operation, operations: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]
+) -> bool:
+    """Somebody waits for a value that it signals."""
+    semaphore = semaphores[point.semaphore]
+    if any(semaphore.value < waiter.minimum <= point.value for waiter in semaphore.waiters):
+        return True
+    return any(point in other.waits for other in _others(one, operations))
+
+
+def _others(one: Operation, operations: Mapping[int, Operation]) -> Iterator[Operation]:
+    return (other for at, other in operations.items() if at != one.address)

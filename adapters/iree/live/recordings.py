@@ -1,0 +1,200 @@
+"""What a command buffer of the local-task driver holds, and how far its workers have come.
+
+A recording (runtime/src/iree/hal/drivers/local_task/block_isa.h) is a chain of blocks: commands, one behind the other,
+in regions that barriers separate. Workers take workgroups ("tiles") of the active region's commands; the processor's
+context says which block and which region that is, and how many tiles are left.
+
+Invariants:
+    iree_recordings.G1. A command is told only if it agrees with the library: its function is the dispatch with its
+        ordinal.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from livedbg.adapters.iree.live.image import Image
+from livedbg.adapters.iree.live.libraries import Dispatch, Library
+
+__all__ = ["Command", "Progress", "Recording", "read_progress", "read_recordings"]
+
+_BLOCK: Final = struct.Struct("<Q8H")  # next, used, regions, most dispatches, bindings, fixups, dispatches, size, end
+_DISPATCH: Final = struct.Struct("<4BBBHQQHHI3I3I2I")
+_RECORDING: Final = struct.Struct("<QQ3H")  # block pool, first block, blocks, most dispatches, most bindings
+_CONTEXT: Final = struct.Struct("<4QQQHHI")  # recording, table, its length, states, size, stride, count, next, workers
+_POINTERS: Final = struct.Struct("<3Q")  # error, current block, current state: a cache line
+_COUNTERS: Final = struct.Struct("<Q56xQ")  # active region, tiles left: a cache line each
+_WORD: Final = struct.Struct("<Q")
+_LINE: Final = 64
+_POINTERS_AT: Final = 3 * _LINE
+_DONE_AT: Final = _LINE
+_DISPATCH_CODE, _BARRIER, _BRANCH, _RETURN = 0, 4, 5, 6
+_MOST_BLOCKS: Final = 256
+_MOST_COMMANDS: Final = 4096
+_BUFFER: Final = 4096  # bytes of a command buffer in which its recording is looked for
+_KINDS: Final = {1: "fill", 2: "copy", 3: "update"}
+
+
+class Command(Struct, frozen=True):
+    """One command of a recording.
+
+    Attributes:
+        index: its number in the command buffer, as profiles count; -1 where it has none.
+        region: number of its region, over all blocks: those of one region may run at once.
+        dispatch: what it runs; None for a fill, copy or update.
+        kind: `dispatch`, `fill`, `copy`, `update`.
+        slot: of its counter of tiles, in its region.
+        tiles: how many workgroups it has; 0 where that isn't known.
+    """
+
+    region: int
+    kind: str
+    index: int = -1
+    dispatch: Dispatch | None = None
+    slot: int = 0
+    tiles: int = 0
+
+
+class Progress(Struct, frozen=True):
+    """How far the workers are.
+
+    Attributes:
+        region: the active one.
+        epoch: rises with each region that is begun.
+        left: tiles of it that have not been finished.
+        taken: by the slot of a command of the active region, tiles that workers have taken so far.
+        workers: how many share the work.
+        done: the whole recording is.
+    """
+
+    region: int
+    epoch: int
+    left: int
+    taken: tuple[int, ...]
+    workers: int
+    done: bool
+
+
+class Recording(Struct, frozen=True):
+    """One command buffer's commands in order.
+
+    Attributes:
+        context: address of what its workers count in; 0 where none is seen.
+        blocks: by the address of each block the number of its first region.
+        progress: None where one worker alone runs it (it counts nothing), or none has begun.
+    """
+
+    commands: tuple[Command, ...]
+    context: int = 0
+    blocks: dict[int, int] = field(default_factory=dict)
+    progress: Progress | None = None
+
+
+def read_recordings(image: Image, buffers: Sequence[int], libraries: Sequence[Library]) -> dict[int, Recording]:
+    """The recordings of some command buffers, by the buffer's address; without those that can't be read."""
+    dispatches = {one.address: one for library in libraries for one in library.dispatches}
+    places = {buffer: at for buffer in buffers if (at := _recording_at(image, buffer, dispatches)) is not None}
+    contexts = _contexts(image, set(places.values()))
+    found = {}
+    for buffer, at in places.items():
+        blocks, commands = _commands(image, at, dispatches)
+        context = contexts.get(at, 0)
+        found[buffer] = Recording(commands, context, blocks, _progress(image, context, blocks))
+    return found
+
+
+def read_progress(image: Image, recordings: Mapping[int, Recording]) -> dict[int, Recording]:
+    """The same recordings, with how far they are now."""
+    return {
+        buffer: structs.replace(one, progress=_progress(image, one.context, one.blocks))
+        for buffer, one in recordings.items()
+    }
+
+
+def _recording_at(image: Image, buffer: int, dispatches: Mapping[int, Dispatch]) -> int | None:
+    """Where in a command buffer its recording is: two pointers, the second to a block that begins with a barrier."""
+    data = image.bytes_at(buffer, _BUFFER) or b""
+    for place in range(0, len(data) - _RECORDING.size, 8):
+        _, block, count, most, _ = _RECORDING.unpack_from(data, place)
+        if 0 < count <= _MOST_BLOCKS and block > _BUFFER:
+            head = image.unpack(_BLOCK, block)
+            if head is not None and head[3] <= most and _commands(image, buffer + place, dispatches)[1]:
+                return buffer + place
+    return None
+
+
+def _commands(image: Image, at: int, dispatches: Mapping[int, Dispatch]) -> tuple[dict[int, int], tuple[Command, ...]]:
+    """By the address of each block the number of its first region, and all commands."""
+    fields = image.unpack(_RECORDING, at)
+    blocks: dict[int, int] = {}
+    commands: list[Command] = []
+    block, region = fields[1] if fields else 0, 0
+    while block and block not in blocks and len(blocks) < _MOST_BLOCKS:
+        head = image.unpack(_BLOCK, block)
+        if head is None or not 0 < head[1] <= head[7]:
+            break
+        blocks[block] = region
+        data = image.bytes_at(block + _BLOCK.size, head[1])
+        commands += _in_block(data or b"", region, dispatches)
+        region, block = region + head[2], head[0]
+    return blocks, tuple(commands)
+
+
+def _in_block(data: bytes, region: int, dispatches: Mapping[int, Dispatch]) -> Iterator[Command]:
+    at, region = 0, region - 1
+    for _ in range(_MOST_COMMANDS):
+        if at + 4 > len(data):
+            return
+        code, _, size, slot = data[at : at + 4]
+        if code == _BARRIER:
+            region += 1
+        elif code in _KINDS:
+            yield Command(region, _KINDS[code], slot=slot)
+        elif code == _DISPATCH_CODE and at + _DISPATCH.size <= len(data):
+            fields = _DISPATCH.unpack_from(data, at)
+            function, ordinal, index, indirect = fields[8], fields[9], fields[11], fields[1] & 1
+            dispatch = dispatches.get(function)
+            if dispatch is None or dispatch.ordinal != ordinal:
+                return  # G1
+            x, y, z = fields[15:18]
+            yield Command(region, "dispatch", index, dispatch, slot, 0 if indirect else x * y * z)
+        else:
+            return  # a branch to the next block, or the end
+        if not size:
+            return
+        at += 8 * size
+
+
+def _contexts(image: Image, recordings: set[int]) -> dict[int, int]:
+    """By the address of a recording, the context of the processor that runs it."""
+    found: dict[int, int] = {}
+    for place, recording in image.places(recordings):
+        fields = image.unpack(_CONTEXT, place)
+        if fields is not None and place % _LINE == 0 and 0 < fields[8] <= 4096 and 0 < fields[6] <= _MOST_BLOCKS:
+            found[recording] = place
+    return found
+
+
+def _progress(image: Image, context: int, blocks: Mapping[int, int]) -> Progress | None:
+    if not context:
+        return None
+    fields, pointers = image.unpack(_CONTEXT, context), image.unpack(_POINTERS, context + _POINTERS_AT)
+    done = image.unpack(_WORD, context + _DONE_AT)
+    if fields is None or pointers is None or done is None:
+        return None
+    _, block, state = pointers
+    workers = fields[8]
+    counters = image.unpack(_COUNTERS, state)
+    head = image.unpack(_BLOCK, block)
+    if workers < 2 or block not in blocks or counters is None or head is None:
+        return None
+    active, left = counters
+    epoch = active >> 32
+    slots = [image.unpack(_WORD, state + (2 + slot) * _LINE) for slot in range(min(head[3], 256))]
+    taken = tuple(one[0] & 0xFFFFFFFF if one is not None and one[0] >> 32 == epoch else 0 for one in slots)
+    region = blocks[block] + (active & 0xFFFFFFFF)
+    return Progress(region, epoch, left & 0xFFFFFFFF, taken, workers, bool(done[0] & 0xFFFFFFFF))

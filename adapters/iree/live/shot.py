@@ -1,0 +1,164 @@
+"""One look at the runtime in a process: what is queued, what runs, and who waits.
+
+Invariants:
+    iree_shot.T1. A look that finds all as the last one did copies no memory: it reads again what it found then.
+    iree_shot.T2. Semaphores and queues are read only of versions whose layout is known.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from livedbg.adapters.iree.live.image import Image
+from livedbg.adapters.iree.live.libraries import Libraries, Library
+from livedbg.adapters.iree.live.operations import Driver, Operation, Point, find_operations
+from livedbg.adapters.iree.live.recordings import Recording, read_progress, read_recordings
+from livedbg.adapters.iree.live.runtime_files import Runtime, runtime_in
+from livedbg.adapters.iree.live.semaphores import Semaphore, find_semaphores
+from livedbg.adapters.iree.live.waits import Waits, waits_of
+from livedbg.linux import memory
+from livedbg.linux.maps import Mapping, find_mapping, parse_maps
+from livedbg.linux.procfs import thread_ids
+
+__all__ = ["HostWait", "Reader", "Shot"]
+
+_KNOWN: Final = re.compile(r"3\.13\.")
+_VULKAN: Final = re.compile(r"/libvulkan(?:\.so|_)")
+_STATE: Final = struct.Struct("<QQ16xQQ")  # value, untainted, failure, waiters: from 40 on
+_STATE_AT: Final = 40
+
+
+class HostWait(Struct, frozen=True):
+    """A thread of the process that waits for a point."""
+
+    tid: int
+    point: Point
+
+
+class Shot(Struct, frozen=True):
+    """What a look found.
+
+    Attributes:
+        known: the layout of the runtime is known (T2).
+        driver: of its device.
+        host: threads that wait.
+        cut: there was more memory than is searched.
+    """
+
+    runtime: Runtime
+    libraries: tuple[Library, ...] = ()
+    known: bool = False
+    driver: Driver = Driver.LOCAL
+    semaphores: dict[int, Semaphore] = field(default_factory=dict)
+    operations: dict[int, Operation] = field(default_factory=dict)
+    recordings: dict[int, Recording] = field(default_factory=dict)
+    host: tuple[HostWait, ...] = ()
+    waits: Waits = field(default_factory=Waits)
+    cut: bool = False
+
+
+class Reader:
+    """Looks at one process again and again.
+
+    Args:
+        pid: it.
+
+    Attributes:
+        libraries: dispatches by address, as of the last look.
+        copied: bytes of memory that were copied so far.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.libraries = Libraries(pid)
+        self._last: Shot | None = None
+        self._state: tuple[bytes | None, ...] = ()
+        self.copied = 0
+
+    def look(self) -> Shot | None:
+        """One look; None where no runtime is loaded.
+
+        Raises:
+            OSError: the process is gone, or may not be read.
+        """
+        mappings = parse_maps(self._pid)
+        runtime = runtime_in(self._pid, mappings)
+        if runtime is None:
+            self._last = None
+            return None
+        libraries = self.libraries.look(mappings)
+        if not _KNOWN.match(runtime.version):
+            return Shot(runtime, libraries)
+        last = self._last
+        if last is not None and last.libraries == libraries and self._read_state(last) == self._state:
+            return self._again(last)
+        self._last = self._whole(runtime, libraries, mappings)
+        self._state = self._read_state(self._last)
+        return self._last
+
+    def _whole(self, runtime: Runtime, libraries: tuple[Library, ...], mappings: list[Mapping]) -> Shot:
+        image = Image(self._pid, mappings)
+        self.copied += image.size
+        driver = Driver.VULKAN if any(_VULKAN.search(one.path) for one in mappings) else Driver.LOCAL
+        semaphores = find_semaphores(image, runtime)
+        operations = find_operations(image, semaphores, driver)
+        buffers = sorted({one.command_buffer for one in operations.values() if one.command_buffer})
+        host = self._host_waits(semaphores, mappings)
+        return Shot(
+            runtime,
+            libraries,
+            known=True,
+            driver=driver,
+            semaphores=semaphores,
+            operations=operations,
+            recordings=read_recordings(image, buffers, libraries),
+            host=host,
+            waits=waits_of(operations, frozenset(one.point for one in host)),
+            cut=image.cut,
+        )
+
+    def _again(self, last: Shot) -> Shot:
+        """The same, with how far the recordings are now."""
+        recordings = read_progress(Image(self._pid, ()), last.recordings)
+        self._last = structs.replace(last, recordings=recordings)
+        return self._last
+
+    def _read_state(self, shot: Shot) -> tuple[bytes | None, ...]:
+        """The semaphores' values and lists, and the operations' counts."""
+        wanted = [(at + _STATE_AT, _STATE.size) for at in shot.semaphores]
+        wanted += [(at + 80, 80) for at, one in shot.operations.items()]
+        return tuple(memory.read_many(self._pid, wanted))
+
+    def _host_waits(self, semaphores: dict[int, Semaphore], mappings: list[Mapping]) -> tuple[HostWait, ...]:
+        """Waiters whose list node is on the stack of a thread."""
+        nodes = [
+            (waiter, one.address) for one in semaphores.values() for waiter in one.waiters if one.value < waiter.minimum
+        ]
+        if not nodes:
+            return ()
+        found = []
+        for tid in thread_ids(self._pid):
+            top = _stack_pointer(self._pid, tid)
+            stack = find_mapping(mappings, top) if top else None
+            if stack is None:
+                continue
+            found += [
+                HostWait(tid, Point(address, waiter.minimum))
+                for waiter, address in nodes
+                if top <= waiter.address < stack.end
+            ]
+        return tuple(found)
+
+
+def _stack_pointer(pid: int, tid: int) -> int:
+    """Of a thread that waits in a system call; 0 of others."""
+    try:
+        words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text("ascii").split()
+    except OSError:
+        return 0
+    return int(words[-2], 16) if len(words) > 3 else 0

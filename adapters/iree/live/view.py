@@ -1,0 +1,310 @@
+"""What the looks at one process say, as tasks, semaphores and edges of the stream.
+
+Invariants:
+    iree_view.W1. An operation is put on the stream only if two looks in a row found it with the same signals: a program
+        that gets on shows next to nothing.
+    iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from livedbg.adapters.iree.live.naming import Names
+from livedbg.adapters.iree.live.operations import Driver, Operation, Point
+from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
+from livedbg.adapters.iree.live.running import OnStack
+from livedbg.adapters.iree.live.shot import Shot
+from livedbg.model import OUTSIDE, Edge, EdgeKind, Process, Resource, Task, TaskState, ids
+
+__all__ = ["WORKGROUPS", "Shown", "View"]
+
+WORKGROUPS: Final = "workgroups"
+"""Name of the counter of finished workgroups, of an operation."""
+
+_MOST_COMMANDS: Final = 500
+_DEVICES: Final = {Driver.LOCAL: "local-task", Driver.VULKAN: "vulkan"}
+
+
+class Shown(NamedTuple):
+    """What stands now."""
+
+    tasks: dict[str, Task]
+    resources: dict[str, Resource]
+    edges: tuple[Edge, ...]
+    counters: dict[tuple[str, str], tuple[int, int]]
+
+
+class _Seen(Struct):
+    """An operation as the looks found it.
+
+    Attributes:
+        since_ns: CLOCK_MONOTONIC of the first look.
+        looks: how many.
+        mark: how far its recording was.
+        mark_since_ns: since when it is no further.
+    """
+
+    signals: tuple[Point, ...]
+    since_ns: int
+    looks: int = 1
+    mark: tuple[int, int] = (0, 0)
+    mark_since_ns: int = 0
+
+
+class View:
+    """The looks at one process.
+
+    Args:
+        host: its host.
+        process: it.
+        prefix: of its tasks' names, where several processes have tasks.
+    """
+
+    def __init__(self, host: str, process: Process, prefix: str = "") -> None:
+        self._host = host
+        self._process = process
+        self._names = Names(prefix)
+        self._seen: dict[int, _Seen] = {}
+        self._alone: dict[tuple[str, str], tuple[int, int]] = {}
+        self._shot: Shot | None = None
+
+    def take(self, shot: Shot, mono_ns: int) -> None:
+        """One more look."""
+        seen: dict[int, _Seen] = {}
+        for address, one in shot.operations.items():
+            before = self._seen.get(address)
+            entry = seen[address] = _Seen(one.signals, mono_ns, mark_since_ns=mono_ns)
+            mark = _mark(shot.recordings.get(one.command_buffer))
+            if before is not None and before.signals == one.signals:
+                entry.since_ns, entry.looks = before.since_ns, before.looks + 1
+                entry.mark_since_ns = before.mark_since_ns if before.mark == mark else mono_ns
+            entry.mark = mark
+        self._seen, self._shot = seen, shot
+
+    @property
+    def stands(self) -> bool:
+        """Whether something is queued."""
+        return bool(self._seen)
+
+    def shown(self, running: list[OnStack], outsiders: tuple[str, ...]) -> Shown:
+        """What to put on the stream.
+
+        Args:
+            running: which threads run which dispatch.
+            outsiders: threads that may signal a semaphore, in a user's words.
+        """
+        tasks: dict[str, Task] = {}
+        edges: list[Edge] = []
+        points: set[Point] = set()
+        shot = self._shot
+        standing = {at: one for at, one in shot.operations.items() if self._seen[at].looks > 1} if shot else {}
+        for one in standing.values():
+            self._operation(one, running, tasks, edges)
+            points.update(one.waits)
+        edges += self._loose(running, tasks)
+        if shot is not None:
+            for wait in shot.host:
+                if self._ends_in(wait.point, standing, shot):
+                    points.add(wait.point)
+                    thread = ids.thread(self._host, self._process.pid, wait.tid)
+                    edges.append(self._wait(thread, wait.point))
+            for point in points & shot.waits.producers.keys():
+                producer = standing.get(shot.waits.producers[point])
+                if producer is not None:
+                    text = f"its signal list: value {point.value} or more"
+                    edges.append(
+                        Edge(kind=EdgeKind.HOLDS, source=self._task(producer), target=self._sem(point), evidence=text)
+                    )
+        resources = {one.id: one for one in self._resources(points, outsiders)}
+        return Shown(tasks, resources, tuple(edges), dict(self._counted(standing)))
+
+    def _counted(self, standing: Mapping[int, Operation]) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
+        """How many workgroups of each command buffer are finished, of how many."""
+        for one in standing.values():
+            recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
+            done = _finished(recording) if recording is not None and not one.blocked else None
+            if done is not None:
+                yield (self._task(one), WORKGROUPS), done
+
+    def _ends_in(self, point: Point, standing: Mapping[int, Operation], shot: Shot) -> bool:
+        """Whether a thread's wait is for an operation that stands, or for nobody."""
+        return point in shot.waits.missing or shot.waits.producers.get(point) in standing
+
+    def _task(self, one: Operation) -> str:
+        return self._names.task(one.kind, (one.address, one.signals))
+
+    def _sem(self, point: Point) -> str:
+        return self._names.semaphore(self._host, self._process.pid, point)
+
+    def _wait(self, source: str, point: Point) -> Edge:
+        assert self._shot is not None
+        value = self._shot.semaphores[point.semaphore].value
+        text = f"in the semaphore's list of waits: value {point.value}, it is at {value}"
+        return Edge(kind=EdgeKind.WAITS_FOR, source=source, target=self._sem(point), evidence=text)
+
+    def _operation(self, one: Operation, running: list[OnStack], tasks: dict[str, Task], edges: list[Edge]) -> None:
+        assert self._shot is not None
+        seen, name = self._seen[one.address], self._task(one)
+        recording = self._shot.recordings.get(one.command_buffer)
+        device = _DEVICES[one.driver]
+        tasks[name] = Task(
+            id=name,
+            system="iree",
+            name=name.rpartition("/")[2],
+            kernel=None,
+            state=TaskState.SUBMITTED if one.blocked else TaskState.RUNNING,
+            since_mono_ns=seen.since_ns,
+            where=(device,),
+            owner=self._process.id,
+            attributes={"operation": one.kind, "device": device},
+        )
+        edges += [self._wait(name, point) for point in one.waits]
+        if recording is not None:
+            self._commands(one, recording, running, tasks, edges)
+
+    def _commands(
+        self,
+        one: Operation,
+        recording: Recording,
+        running: list[OnStack],
+        tasks: dict[str, Task],
+        edges: list[Edge],
+    ) -> None:
+        """The dispatches of a command buffer that are not done."""
+        operation, seen = self._task(one), self._seen[one.address]
+        progress = None if one.blocked else recording.progress
+        active = _active(recording, progress, running) if not one.blocked else []
+        first = min((command.region for command in active), default=0)
+        busy = [self._command(one, command) for command in active]
+        for number, command in enumerate(recording.commands):
+            waits = command not in active
+            if command.dispatch is None or (waits and command.region < first) or number >= _MOST_COMMANDS:
+                continue
+            if waits and not one.blocked and not active:
+                continue  # what of it is done is not known
+            name = self._command(one, command)
+            state = TaskState.SUBMITTED if waits else _state(command, progress)
+            threads = tuple(on.thread for on in running if on.dispatch == command.dispatch and not waits)
+            tasks[name] = Task(
+                id=name,
+                system="iree",
+                name=name.rpartition("/")[2],
+                kernel=command.dispatch.name,
+                state=state,
+                since_mono_ns=seen.since_ns if waits else seen.mark_since_ns,
+                where=(_DEVICES[one.driver], *threads),
+                owner=self._process.id,
+                attributes={
+                    **_attributes(command, progress, _DEVICES[one.driver], waits, len(active)),
+                    "operation": operation,
+                },
+            )
+            edges += [Edge(kind=EdgeKind.RUNS_ON, source=name, target=thread) for thread in threads]
+            if waits and busy:
+                text = f"a barrier of the command buffer: region {command.region} begins when region {first} is done"
+                edges += [Edge(kind=EdgeKind.DEPENDS_ON, source=name, target=other, evidence=text) for other in busy]
+            elif waits:
+                text = "the command buffer has not begun"
+                edges.append(Edge(kind=EdgeKind.DEPENDS_ON, source=name, target=operation, evidence=text))
+            else:
+                text = "the command buffer ends when its dispatches have"
+                edges.append(Edge(kind=EdgeKind.WAITS_FOR, source=operation, target=name, evidence=text))
+
+    def _command(self, one: Operation, command: Command) -> str:
+        assert command.dispatch is not None
+        return self._names.task(command.dispatch.name, (one.address, one.signals, command.index))
+
+    def _loose(self, running: list[OnStack], tasks: dict[str, Task]) -> Iterator[Edge]:
+        """Dispatches on stacks that no operation in memory explains: local-sync, or a runtime of another version."""
+        shown = {task.kernel for task in tasks.values() if task.state is TaskState.RUNNING}
+        known: dict[tuple[str, str], tuple[int, int]] = {}
+        for on in running:
+            if on.dispatch.name in shown:
+                continue
+            key = (on.thread, on.dispatch.name)
+            first, last = self._alone.get(key, (on.taken_mono_ns, on.taken_mono_ns))
+            known[key] = (first, max(last, on.taken_mono_ns))
+            if on.taken_mono_ns <= first:
+                continue  # one stack (W1)
+            name = self._names.task(on.dispatch.name, on.thread)
+            tasks[name] = Task(
+                id=name,
+                system="iree",
+                name=name.rpartition("/")[2],
+                kernel=on.dispatch.name,
+                state=TaskState.RUNNING,
+                since_mono_ns=first,
+                where=(on.thread,),
+                owner=self._process.id,
+                attributes={"dispatch": on.dispatch.name, "source": on.dispatch.source, "by": "stacks"},
+            )
+            yield Edge(kind=EdgeKind.RUNS_ON, source=name, target=on.thread)
+        self._alone = known
+
+    def _resources(self, points: set[Point], outsiders: tuple[str, ...]) -> Iterator[Resource]:
+        shot = self._shot
+        if shot is None:
+            return
+        numbers = {at: number for number, at in enumerate(sorted({point.semaphore for point in points}), 1)}
+        for point in points:
+            value = shot.semaphores[point.semaphore].value
+            attributes = {"value": str(value), "wanted": str(point.value), "process": self._process.id}
+            if point in shot.waits.missing:
+                attributes["missing"] = "yes"
+                if point in shot.waits.later:
+                    attributes["later"] = str(shot.waits.later[point])
+            if outsiders:
+                attributes[OUTSIDE] = f"{', '.join(outsiders[:3])} could signal it"
+            yield Resource(
+                id=self._sem(point),
+                kind="sem",
+                name=f"semaphore {numbers[point.semaphore]} at value {point.value}",
+                state=f"at {value}",
+                attributes=attributes,
+            )
+
+
+def _mark(recording: Recording | None) -> tuple[int, int]:
+    progress = recording.progress if recording is not None else None
+    return (progress.epoch, progress.left) if progress is not None else (0, 0)
+
+
+def _finished(recording: Recording) -> tuple[int, int] | None:
+    """Workgroups that are finished, and all; None where these aren't known."""
+    progress, commands = recording.progress, [one for one in recording.commands if one.dispatch is not None]
+    if progress is None or not all(one.tiles for one in commands) or len(commands) < len(recording.commands):
+        return None
+    reached = sum(one.tiles for one in commands if one.region <= progress.region)
+    return reached - progress.left, sum(one.tiles for one in commands)
+
+
+def _active(recording: Recording, progress: Progress | None, running: list[OnStack]) -> list[Command]:
+    """The commands that may run now."""
+    dispatches = [command for command in recording.commands if command.dispatch is not None]
+    if progress is not None:
+        return [command for command in dispatches if command.region == progress.region]
+    on = {one.dispatch.address for one in running}
+    found = [one for one in dispatches if one.dispatch is not None and one.dispatch.address in on]
+    return found if len(found) == 1 else []  # one worker counts nothing: its stack tells, if it can mean one only
+
+
+def _state(command: Command, progress: Progress | None) -> TaskState:
+    if progress is None or (command.slot < len(progress.taken) and progress.taken[command.slot]):
+        return TaskState.RUNNING
+    return TaskState.READY
+
+
+def _attributes(command: Command, progress: Progress | None, device: str, waits: bool, beside: int) -> dict[str, str]:
+    assert command.dispatch is not None
+    found = {"dispatch": command.dispatch.name, "source": command.dispatch.source, "device": device}
+    if command.tiles:
+        found["workgroups"] = str(command.tiles)
+    if progress is not None and not waits:
+        found["taken"] = str(progress.taken[command.slot]) if command.slot < len(progress.taken) else ""
+        if beside == 1 and command.tiles:
+            found["finished"] = str(max(0, command.tiles - progress.left))
+    return {name: text for name, text in found.items() if text}

@@ -1,0 +1,154 @@
+"""Looks at the runtimes of a session's processes, and puts on the stream what stands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from livedbg.adapters.iree.live.outsiders import outsiders_of
+from livedbg.adapters.iree.live.running import dispatches_on_stacks
+from livedbg.adapters.iree.live.shot import Reader, Shot
+from livedbg.adapters.iree.live.view import Shown, View
+from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ids
+from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
+from livedbg.session.adapter import Context, targets_ended
+from livedbg.session.pacing import Cost, Limit, timed
+
+__all__ = ["LiveWatch"]
+
+_LIMIT: Final = Limit(cpu=0.01, least_s=1.0, most_s=15.0)
+_APART_S: Final = 0.5  # two looks of a session that samples once
+_STACKS_S: Final = 20.0  # how long such a session waits for stacks, on a busy machine
+_NEEDED: Final = "livedbg launch --recipe iree-replay -- COMMAND   (the runtime records what it queues)"
+
+Say = Callable[[Context, Sequence[SourceStatus]], None]
+
+
+class _Watched(Struct):
+    """One process."""
+
+    process: Process
+    reader: Reader
+    view: View
+    tasks: dict[str, Task]
+    resources: dict[str, Resource]
+    edges: tuple[Edge, ...] = ()
+    counters: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+
+class LiveWatch:
+    """The runtimes of one session.
+
+    Args:
+        say: puts the state of this source on the stream.
+    """
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._watched: dict[str, _Watched] = {}
+
+    async def turn(self, context: Context, processes: Sequence[Process]) -> float:
+        """One look at each, or two of a session that samples once; gives the pause to the next one."""
+        cost_s = await self._look(context, processes)
+        if context.request.once and self._watched:
+            await context.sleep(_APART_S)
+            await self._stacks(context)
+            await self._look(context, processes)
+        return _LIMIT.rest_s(Cost(cost_s))
+
+    async def _stacks(self, context: Context) -> None:
+        """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal."""
+        end = time.monotonic() + _STACKS_S
+        while context.request.stacks != "none" and time.monotonic() < end and not targets_ended(context):
+            snapshot = context.snapshot()
+            missing = [
+                thread
+                for thread in snapshot.threads.values()
+                if thread.process in self._watched and not thread.exited and thread.id not in snapshot.stacks
+            ]
+            if not missing:
+                return
+            await context.sleep(0.05)
+
+    async def _look(self, context: Context, processes: Sequence[Process]) -> float:
+        alive = {process.id: process for process in processes}
+        for name in self._watched.keys() - alive.keys():
+            self._put(self._watched.pop(name), Shown({}, {}, (), {}), context)
+        spent_s = 0.0
+        for process in processes:
+            watched = self._watched.get(process.id)
+            if watched is None:
+                prefix = str(process.pid) if len(processes) > 1 else ""
+                view = View(context.request.host, process, prefix)
+                watched = self._watched[process.id] = _Watched(process, Reader(process.pid), view, {}, {})
+            try:
+                shot, cost = await asyncio.to_thread(timed, watched.reader.look)
+            except OSError:
+                continue  # gone, or not ours to look at: the process adapter says so
+            spent_s += cost.cpu_s
+            if shot is not None:
+                self._take(watched, shot, context)
+        return spent_s
+
+    def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
+        snapshot, process = context.snapshot(), watched.process
+        watched.view.take(shot, time.monotonic_ns())
+        running = dispatches_on_stacks(process.id, watched.reader.libraries, snapshot)
+        waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
+        self._put(watched, watched.view.shown(running, outsiders_of(process.id, waiting, snapshot)), context)
+        self._say(context, _statuses(process, shot))
+
+    def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
+        """What has changed in what stands."""
+        stamp, events = context.stamp(), list[Event]()
+        over = [
+            structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
+            for name, task in watched.tasks.items()
+            if name not in shown.tasks
+        ]
+        fresh = [task for name, task in shown.tasks.items() if watched.tasks.get(name) != task]
+        if over or fresh:
+            events.append(TasksSeen(tasks=(*over, *fresh), **stamp))
+        resources = tuple(one for name, one in shown.resources.items() if watched.resources.get(name) != one)
+        if resources:
+            events.append(ResourcesSeen(resources=resources, **stamp))
+        if shown.edges != watched.edges:
+            events.append(EdgesReplaced(scope=f"iree/{watched.process.id}", edges=shown.edges, **stamp))
+        events += [
+            CounterSeen(entity=entity, name=name, value=float(value), total=float(total), **stamp)
+            for (entity, name), (value, total) in shown.counters.items()
+            if watched.counters.get((entity, name)) != (value, total)
+        ]
+        watched.tasks, watched.resources, watched.edges = shown.tasks, shown.resources, shown.edges
+        watched.counters = shown.counters
+        context.emit(*events)
+
+
+def _statuses(process: Process, shot: Shot) -> list[SourceStatus]:
+    """What can't be seen of it."""
+    found = []
+    if not shot.known:
+        version = f"of IREE {shot.runtime.version}" if shot.runtime.version else "of this build of IREE"
+        found.append(
+            (
+                "iree-version",
+                f"Queues and semaphores {version} are not read: only the layout of 3.13 is known. Dispatches are.",
+            )
+        )
+    elif shot.cut:
+        found.append(("iree-memory", "The process has more memory than is searched: queued work may be missing."))
+    return [
+        SourceStatus(
+            source="iree",
+            target=process.id,
+            health=SourceHealth.DEGRADED,
+            code=code,
+            sentence=sentence,
+            remedy=_NEEDED,
+        )
+        for code, sentence in found
+    ]

@@ -1,0 +1,1 @@
+"""Launch presets of IREE."""

@@ -1,0 +1,15 @@
+"""The rules of the IREE system: dispatches that run, semaphores that nobody signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.adapters.iree.rules import dispatches, semaphores
+from livedbg.analysis.rules.base import Rule
+
+__all__ = ["rules"]
+
+
+def rules() -> Sequence[Rule]:
+    """The rules for IREE, most specific first."""
+    return (*semaphores.rules(), *dispatches.rules())

@@ -1,0 +1,131 @@
+"""Dispatches that run: which one, where, since when no workgroup was finished, and what waits behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.adapters.iree.rules.waited import longest_wait
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import duration, many, name_of, thread_evidence
+from livedbg.model import Evidence, Severity, Task, TaskState
+from livedbg.model.snapshot import CounterKey
+
+__all__ = ["RunningDispatch", "rules"]
+
+_SYSTEM: Final = "iree"
+_COUNTER: Final = "workgroups"
+_SHOWN: Final = 2
+
+
+class RunningDispatch:
+    """A dispatch that runs for long."""
+
+    name = "iree-dispatch"
+    doc = (
+        "A dispatch of IREE runs, and a thread has waited for what is behind it for the threshold (10 s), or no "
+        "workgroup of it was finished for as long. Where its workers repeat themselves (each is in a loop that writes "
+        "no memory, and its samples find the same registers at the same instruction), nothing in that loop counts "
+        "towards its end: a stall. Where workgroups were finished meanwhile, it is running. Else it is `unknown`: an "
+        "endless loop and a long computation look the same. "
+        "Rests on the counters of the command buffer in memory, on stacks, and on samples of the workers."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a dispatch."""
+        for task in state.tasks_in(TaskState.RUNNING):
+            if task.system == _SYSTEM and "dispatch" in task.attributes and task.since_mono_ns is not None:
+                moved = _moved(task, state)
+                found = _runs(self.name, task, moved, state) if moved else _stands(self.name, task, state)
+                if found is not None:
+                    yield found
+
+
+def _moved(task: Task, state: RuleInput) -> str:
+    """What was seen of progress lately, in words; "" where none was."""
+    counter = state.snapshot.counters.get(CounterKey(task.attributes.get("operation", ""), _COUNTER))
+    if counter is None or not counter.changes:
+        return ""
+    step_ns = (counter.changed_mono_ns - counter.first_mono_ns) / counter.changes
+    since_ns = state.snapshot.now().mono_ns - counter.changed_mono_ns
+    if since_ns >= max(state.settings.task_stall_ns, state.settings.slow_factor * step_ns):
+        return ""
+    return f"{counter.value:g} of {counter.total:g} workgroups of its command buffer are finished, and more come"
+
+
+def _runs(rule: str, task: Task, moved: str, state: RuleInput) -> Finding:
+    return Finding(
+        rule=rule,
+        severity=Severity.INFO,
+        sentence=f"{_subject(task)} runs{_where(task, state)}: {moved}.",
+        entities=(task.id,),
+        evidence=(Evidence(kind="memory", source=f"counters of the command buffer of {task.name}", text=moved),),
+        state=VerdictState.RUNNING,
+    )
+
+
+def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
+    """No workgroup was finished since it is watched."""
+    snapshot = state.snapshot
+    still_ns = snapshot.now().mono_ns - (task.since_mono_ns or 0)
+    longest = longest_wait(task.id, state)
+    lasted_ns = max(still_ns, longest[1] if longest is not None else 0)
+    loops = task.attributes.get("loops", "")
+    if lasted_ns < state.settings.task_stall_ns:
+        return None
+    for_ns = f"for {duration(still_ns)}" if still_ns >= state.settings.task_stall_ns else ""
+    if not for_ns and longest is not None:
+        for_ns = f"while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
+    why = f"the same registers in {loops} samples" if loops else "no workgroup finished: endless, or long"
+    behind = state.graph.behind(task.id)
+    waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
+    done = ""
+    if "workgroups" in task.attributes and "finished" in task.attributes:
+        done = f" {task.attributes['finished']} of its {task.attributes['workgroups']} workgroups are finished."
+    threads = [place for place in task.where if place in snapshot.threads]
+    text = f"no workgroup was finished in {duration(still_ns)}"
+    return Finding(
+        rule=rule,
+        severity=Severity.CRITICAL if loops else Severity.ERROR,
+        sentence=f"{_subject(task)} {'loops' if loops else 'runs'}{_where(task, state)} {for_ns}, {why}.{waits}{done}",
+        entities=(task.id, *threads),
+        evidence=(
+            Evidence(kind="memory", source=f"counters of the command buffer of {task.name}", text=text),
+            *[thread_evidence(snapshot.threads[place], state) for place in threads[:3]],
+        ),
+        next=_next(task, state),
+        inferred=True,
+        since_wall_ns=snapshot.now().wall_ns - lasted_ns,
+        state=VerdictState.STALLED if loops else VerdictState.UNKNOWN,
+        roots=(task.id,),
+        decides=not loops,
+    )
+
+
+def _subject(task: Task) -> str:
+    source = task.attributes.get("source", "")
+    return f"Dispatch {task.attributes['dispatch']}{f' ({source})' if source else ''}"
+
+
+def _where(task: Task, state: RuleInput) -> str:
+    threads = [state.snapshot.threads[place] for place in task.where if place in state.snapshot.threads]
+    names = ", ".join(thread.name or str(thread.tid) for thread in threads[:_SHOWN])
+    more = f" and {len(threads) - _SHOWN} more" if len(threads) > _SHOWN else ""
+    device = task.attributes.get("device", "")
+    return f" on {device} ({names}{more})" if device and names else f" on {device or names}" if device or names else ""
+
+
+def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
+    process = state.snapshot.processes.get(task.owner or "")
+    pid = str(process.pid) if process is not None else "PID"
+    return (
+        f"livedbg stacks {pid} --for 10s   (where in the dispatch its workers are)",
+        "livedbg launch --recipe iree-trace-tensors -- COMMAND   (its inputs)",
+        "check its loops for a condition that its inputs can never meet (NaN, infinity, an unexpected range)",
+    )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (RunningDispatch(),)

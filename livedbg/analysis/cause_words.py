@@ -1,0 +1,67 @@
+"""How the first error and what followed from it are said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding
+from livedbg.logs.writers import rank_of
+from livedbg.text.quantities import duration
+from livedbg.text.wording import sentence_case, spans
+
+__all__ = ["brief", "followers_said", "time_said"]
+
+_LONGEST: Final = 100
+_SHOWN: Final = 2
+_PLACE: Final = r"\S{1,80} \(\S{1,200}?:\d{1,9}\)|\S{1,200}?:\d{1,9}|[^:]{1,200}"
+_HEAD: Final = re.compile(rf"^(?:Rank \d+|Worker \S+|Pid \d+|Crashed)(?: crashed)?(?: in (?:{_PLACE}))?: ")
+_END: Final = re.compile(r"[.;](?:\s|$)")
+
+
+def brief(finding: Finding) -> str:
+    """What a finding reports, without who and where: `KeyError: 'input_ids'`."""
+    text = _HEAD.sub("", finding.sentence)
+    end = _END.search(text, 10)
+    text = text[: end.start()] if end is not None else text
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+
+
+def time_said(gap_ns: int) -> str:
+    """How much earlier it came than all others."""
+    return f"It came first, {duration(gap_ns)} before the others, by the logs' times."
+
+
+def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
+    """`Ranks 0-2 followed: connection closed by peer.`; "" where nobody else is named.
+
+    Args:
+        first: the writer of the first error.
+        following: who followed, and what it reported.
+    """
+    groups: dict[str, list[str]] = {}
+    wholes: dict[str, str] = {}
+    for writer, said in following:
+        if writer and writer != first:
+            groups.setdefault(_alike(said), []).append(writer)
+            wholes.setdefault(_alike(said), said)
+    parts = [f"{_who(writers)} followed: {wholes[key]}" for key, writers in list(groups.items())[:_SHOWN]]
+    if rest := {writer for writers in list(groups.values())[_SHOWN:] for writer in writers}:
+        parts.append(f"{_who(sorted(rest))} followed with other errors")
+    return "".join(f"{sentence_case(part)}. " for part in parts).rstrip()
+
+
+def _alike(said: str) -> str:
+    """What is equal of the reports of several ranks."""
+    return re.sub(r"\d+", "#", said)[:60]
+
+
+def _who(writers: Iterable[str]) -> str:
+    """`ranks 0-2 and worker TP1`."""
+    names = list(dict.fromkeys(writers))
+    ranks = [rank for name in names if (rank := rank_of(name)) is not None]
+    others = [name for name in names if rank_of(name) is None]
+    said = [f"rank{'s' if len(ranks) > 1 else ''} {spans(ranks)}"] if ranks else []
+    shown = others[:3] if len(others) <= 3 else [*others[:2], f"{len(others) - 2} more"]
+    return " and ".join([*said, *shown])

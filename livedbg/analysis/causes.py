@@ -1,0 +1,227 @@
+"""What came first: of the errors that logs show, which one is the cause, and what only follows from it.
+
+Errors are ranked by their class (`CauseClass`) and by time. An error that a log stamps two minutes before another one
+comes first, whatever its class: what came later did not cause it. Among errors that are nearer to each other, the class
+decides, since launchers, kernels and watchdogs report late; in the same class the time, or the order in one log.
+
+Invariants:
+    causes.C1. The order is never said to be known where it is not: stamps of different logs count only if both have
+        them and they don't look like those of other time zones. What rests on the class alone is inferred.
+    causes.C2. An error is made a note only if another one decides the verdict: a job with one error stays crashed.
+    causes.C3. An error that is known to be earlier is never said to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from livedbg.analysis.cause_words import brief, followers_said, time_said
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import CauseClass, Severity
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["Error", "by_cause", "errors_of"]
+
+_ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
+_SLACK_NS: Final = 120_000_000_000
+"""So much later a cause may be logged than what follows from it: launchers sum up, and clocks of hosts differ."""
+_SAME_LOG_NS: Final = 5_000_000_000
+"""The same in one log, for what is not summed up when all is over."""
+_HALF_HOUR_NS: Final = 1_800_000_000_000
+_ZONES_NS: Final = 55 * 60_000_000_000
+"""From so far on, two logs may have the stamps of two time zones ..."""
+_NEAR_NS: Final = 120_000_000_000
+"""... if they differ by a multiple of half an hour, about."""
+_UNSEEN: Final = "What it waited for, or who was gone, is not in these logs as an error of its own."
+
+
+class Error(Struct, frozen=True):
+    """An error that a log shows, as a finding reports it.
+
+    Attributes:
+        number: of the finding.
+        writer: see `Diagnostic.writer`.
+        log: id of its log.
+        line: where it begins there; 0 where that is not known.
+        last: where it ends.
+        late: it is reported when all is over (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
+        cause: None for a hang that no decoder has put into a class: no process's error, and not noticed by a peer only.
+    """
+
+    number: int
+    finding: Finding
+    cause: CauseClass | None
+    writer: str
+    log: str
+    line: int
+    last: int
+    wall_ns: int | None
+    late: bool
+
+    @property
+    def weight(self) -> float:
+        """How far from the cause it is."""
+        return self.cause.rank if self.cause is not None else CauseClass.PROCESS.rank + 0.5
+
+    @property
+    def stream(self) -> tuple[str, str]:
+        """Its log, and who wrote it there."""
+        return (self.log, self.writer)
+
+
+def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
+    """The findings, of which those that only follow from another one are notes, and the first says who followed."""
+    errors = errors_of(findings, state.snapshot)
+    found = list(findings)
+    for error in errors:
+        found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
+    if len(errors) < 2 or all(error.cause is None for error in errors):
+        return found
+    times = _Times(errors)
+    first, why = _first(errors, times, state.snapshot)
+    following = [(error, word) for error in errors if (word := _relation(first, error, times))]
+    for error, word in following:
+        found[error.number] = _note(found[error.number], word, first)
+    chief = found[first.number]
+    others = [error for error in errors if error.stream != first.stream]
+    unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
+    said = followers_said(first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
+    inferred = chief.inferred or (bool(others) and not why)
+    reason = (why or _unknown(first, errors, following)) if others else ""
+    severity = Severity.CRITICAL if chief.state is VerdictState.CRASHED else chief.severity
+    sentence = " ".join(filter(None, (chief.sentence, unseen, reason, said)))
+    del found[first.number]
+    return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
+    """What takes part: findings of an end that rest on a line of a log."""
+    said = {}
+    for diagnostic in snapshot.diagnostics.values():
+        for shown in diagnostic.evidence[:1]:
+            said[shown.log, shown.source] = diagnostic
+    spans = {
+        (hit.source, hit.raised_line): (hit.first_line or hit.raised_line or 0, hit.line or 0)
+        for hit in snapshot.exceptions.values()
+        if hit.source is not None
+    }
+    found = []
+    for number, finding in enumerate(findings):
+        proof = finding.evidence[0] if finding.evidence else None
+        if finding.state not in _ENDS or proof is None or proof.kind != "log" or not proof.log:
+            continue
+        about = said.get((proof.log, proof.source))
+        cause = finding.cause or (about.cause if about is not None else None)
+        if cause is None and finding.state is VerdictState.CRASHED:
+            cause = CauseClass.PROCESS
+        writer = finding.writer or (about.writer if about is not None else "")
+        late = about is not None and about.attributes.get("late") == "yes"
+        line = _line(proof.source)
+        first, last = spans.get((proof.log, line), (line, line))
+        when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
+        late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
+        found.append(Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late))
+    return found
+
+
+class _Times:
+    """Which of some errors came before another one, as far as that is known (C1)."""
+
+    def __init__(self, errors: Iterable[Error]) -> None:
+        begins: dict[str, int] = {}
+        for error in errors:
+            if error.wall_ns is not None:
+                begins[error.log] = min(error.wall_ns, begins.get(error.log, error.wall_ns))
+        ordered = sorted(begins.values())
+        self.zones = any(_zones_apart(one - ordered[0]) for one in ordered)
+
+    def gap_ns(self, one: Error, other: Error) -> int | None:
+        """How long after `one` the other came; negative: before; None where no stamps tell."""
+        if one.wall_ns is None or other.wall_ns is None or (one.log != other.log and self.zones):
+            return None
+        return other.wall_ns - one.wall_ns
+
+    def clearly_after(self, one: Error, other: Error) -> bool:
+        """Whether `other` came so long after `one` that it can't be its cause."""
+        gap_ns = self.gap_ns(one, other)
+        slack_ns = _SAME_LOG_NS if one.log == other.log and not other.late else _SLACK_NS
+        return gap_ns is not None and gap_ns > slack_ns
+
+    def after(self, one: Error, other: Error) -> bool | None:
+        """Whether `other` came after `one`; None where that is not known."""
+        if one.log == other.log and one.line and other.line and one.line != other.line:
+            return other.line > one.line
+        gap_ns = self.gap_ns(one, other)
+        return gap_ns > 0 if gap_ns else None
+
+
+def _zones_apart(gap_ns: int) -> bool:
+    rest_ns = gap_ns % _HALF_HOUR_NS
+    return gap_ns >= _ZONES_NS and min(rest_ns, _HALF_HOUR_NS - rest_ns) <= _NEAR_NS
+
+
+def _first(errors: Sequence[Error], times: _Times, snapshot: Snapshot) -> tuple[Error, str]:
+    """The cause, and how it is known that it came first; "" if only the class, or the order of reading, says so."""
+    early = [error for error in errors if not any(times.clearly_after(other, error) for other in errors)]
+    best = min(error.weight for error in early)
+    alike = [error for error in early if error.weight == best]
+    first = alike[0]
+    named = {one.writer for one in snapshot.diagnostics.values() if one.cause is CauseClass.SUMMARY and one.writer}
+    for error in alike[1:]:
+        before = times.after(error, first)
+        if before or (before is None and error.writer in named and first.writer not in named):
+            first = error
+    rivals = [error for error in errors if error.stream != first.stream and not _same(first, error)]
+    gaps = [times.gap_ns(first, error) for error in rivals]
+    if gaps and all(gap_ns is not None and gap_ns > 0 for gap_ns in gaps):
+        return first, time_said(min(gap_ns for gap_ns in gaps if gap_ns is not None))
+    if rivals and all(times.after(first, error) for error in rivals):
+        return first, "It stands first in the log."
+    return first, ""
+
+
+def _unknown(first: Error, errors: Sequence[Error], following: Sequence[tuple[Error, str]]) -> str:
+    """What is said where no stamps tell that the cause came first."""
+    equals = [error for error in errors if error is not first and error not in [one for one, _ in following]]
+    if any(error.cause is first.cause and error.stream != first.stream for error in equals):
+        return "Which of these errors came first is not known: the logs have no times that can be compared."
+    return "That it came first is inferred from the kind of error."
+
+
+def _relation(first: Error, error: Error, times: _Times) -> str:
+    """How an error relates to the first one: `follows from`, `came after`, or "" if nothing is known or it is one."""
+    if error is first or error.cause is None or _same(first, error):
+        return ""
+    after = times.after(first, error)
+    if error.weight > max(first.weight, CauseClass.PROCESS.rank):
+        return "" if times.clearly_after(error, first) else "follows from"  # C3
+    if not after:
+        return ""
+    within = error.stream == first.stream and first.cause is CauseClass.DEVICE
+    return "follows from" if within else "came after"
+
+
+def _same(one: Error, other: Error) -> bool:
+    """Whether two findings report the same error."""
+    return one.log == other.log and (one.line <= other.line <= one.last or other.line <= one.line <= other.last)
+
+
+def _note(finding: Finding, word: str, first: Error) -> Finding:
+    who = f"{first.writer}: " if first.writer and first.writer != finding.writer else ""
+    return replace(
+        finding,
+        state=None,
+        severity=Severity.WARNING,
+        roots=(),
+        sentence=f"{finding.sentence.rstrip('.')}. It {word}: {who}{brief(first.finding)}.",
+    )
+
+
+def _line(source: str) -> int:
+    number = source.rpartition(":")[2]
+    return int(number) if number.isdecimal() and len(number) < 19 else 0

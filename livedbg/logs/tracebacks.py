@@ -1,0 +1,189 @@
+"""Python tracebacks in the text of one record: which of several chained exceptions counts, and where it was raised.
+
+Sources of the texts: CPython Lib/traceback.py, Lib/multiprocessing/pool.py and concurrent/futures/process.py (remote
+tracebacks), torch/_utils.py (`Original Traceback`), torch/multiprocessing/spawn.py; other forms: traceback_forms.py.
+
+Invariants:
+    tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback
+        inside of a message comes before what holds it; of a group its first exception.
+    tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
+        itself raised the later one: else the handler tried something else, which failed. What came while Ctrl-C was
+        handled never counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct, field
+
+from livedbg.logs.native_frames import native_frames
+from livedbg.logs.traceback_forms import plain_form
+from livedbg.model import Frame
+
+__all__ = ["FILE", "Raised", "innermost_raised", "python_frame"]
+
+FILE: Final = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
+_RAISED: Final = re.compile(
+    r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL
+)
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):")
+_DURING: Final = "During handling of the above exception, another"
+_CAUSE: Final = "The above exception was the direct cause of"
+_GROUPS: Final = ("ExceptionGroup", "BaseExceptionGroup")
+_REPORTERS: Final = frozenset({"CalledProcessError", "RemoteTraceback", "_RemoteTraceback"})
+"""Exceptions that only say that something else failed."""
+_FRAME_LIMIT: Final = 200
+_BRIEF: Final = 200
+
+
+class _Link(StrEnum):
+    """How a traceback of a record relates to the one before it."""
+
+    NONE = ""
+    CAUSED = "caused"
+    DURING = "during"
+    INSIDE = "inside"
+
+
+class _Block(Struct):
+    """One traceback."""
+
+    link: _Link
+    frames: list[Frame] = field(default_factory=list)  # outermost first
+    raised: int | None = None  # index of the line that names the exception
+    body: list[str] = field(default_factory=list)
+
+    @property
+    def type(self) -> str:
+        match = _RAISED.match(self.body[0]) if self.body else None
+        return match[1] if match is not None else "unknown"
+
+    @property
+    def message(self) -> str:
+        if not self.body:
+            return "the traceback is cut off"
+        match = _RAISED.match(self.body[0])
+        first = (match[2] or "") if match is not None else self.body[0]
+        kept = [line for line in self.body[1:] if not native_frames(line)]
+        return "\n".join([first, *kept]).strip().rstrip('"').rstrip()
+
+    @property
+    def is_group(self) -> bool:
+        return self.type.rpartition(".")[2] in _GROUPS
+
+    @property
+    def reports(self) -> bool:
+        return self.type.rpartition(".")[2] in _REPORTERS
+
+
+class Raised(Struct, frozen=True):
+    """The exception of a record that counts.
+
+    Attributes:
+        type: its type.
+        message: what it says; several lines.
+        stack: innermost first; frames of native code after it.
+        index: of the line of the record that names it.
+        related: what came of it, or what was handled when it came: `It led to RuntimeError: outer`.
+    """
+
+    type: str
+    message: str
+    stack: tuple[Frame, ...]
+    index: int
+    related: str = ""
+
+
+def python_frame(file: str, line: str, function: str) -> Frame:
+    """A frame of a traceback."""
+    return Frame(function=function or "<module>", file=file, line=int(line), language="python")
+
+
+def innermost_raised(lines: Sequence[str]) -> Raised | None:
+    """The exception that counts (T1, T2), of the lines of one record without a launcher's prefixes."""
+    blocks = _blocks(plain_form(lines), any("Exception Group Traceback" in line for line in lines))
+    if not blocks or (len(blocks) == 1 and not blocks[0].body and not blocks[0].frames):
+        return None
+    chosen = _chosen(blocks)
+    block = blocks[chosen]
+    native = native_frames("\n".join(block.body[1:]))
+    stack = (*reversed(block.frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
+    index = block.raised if block.raised is not None else len(lines) - 1
+    return Raised(block.type, block.message, stack, index, _related(blocks, chosen))
+
+
+def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
+    blocks: list[_Block] = []
+    link, repeated = _Link.NONE, ""
+    inside = False  # among the frames of the newest block
+    for number, whole in enumerate(lines):
+        line = whole.removeprefix(repeated) if repeated else whole
+        header = _TRACEBACK.search(line) if "Traceback (most" in line else None
+        if header is not None:
+            cut = header.start()  # some glog-like lines have the header on every line
+            if not blocks:
+                before = line[:cut]
+                repeated = before if cut and not before.isspace() and not before.rstrip().endswith("Group") else ""
+            quoted = bool(blocks) and bool(blocks[-1].body) and (not grouped or blocks[-1].is_group)
+            link = link or (_Link.INSIDE if quoted else _Link.NONE)
+            blocks.append(_Block(link))
+            link, inside = _Link.NONE, True
+        elif not blocks:
+            continue
+        elif line.startswith(_DURING):
+            link = _Link.DURING
+        elif line.startswith(_CAUSE):
+            link = _Link.CAUSED
+        elif not inside:
+            blocks[-1].body.append(line)
+        elif (match := FILE.match(line)) is not None:
+            blocks[-1].frames.append(python_frame(match[1], match[2], match[3]))
+        elif line and line[:1] not in " \t|+":
+            blocks[-1].body.append(line)
+            blocks[-1].raised = number
+            inside = False
+    return [block for block in blocks if block.body or block.frames]
+
+
+def _chosen(blocks: Sequence[_Block]) -> int:
+    """The block that counts."""
+    at = 0
+    while at + 1 < len(blocks):
+        here, after = blocks[at], blocks[at + 1]
+        if here.type == "KeyboardInterrupt":
+            return at
+        alone = after.link is _Link.NONE and bool(here.body)
+        inside = after.link is _Link.INSIDE or here.reports or not here.body
+        elsewhere = after.link is _Link.DURING and not _raised_by_handler(here, after)
+        if alone or not (inside or elsewhere):
+            return at
+        at += 1
+    return at
+
+
+def _raised_by_handler(handled: _Block, raised: _Block) -> bool:
+    """Whether the function that handled an exception is the one that raised the next."""
+    if not handled.frames or not raised.frames:
+        return True
+    handler, place = handled.frames[0], raised.frames[-1]
+    return (handler.file, handler.function) == (place.file, place.function)
+
+
+def _related(blocks: Sequence[_Block], chosen: int) -> str:
+    """What the other exceptions of the record are to the one that counts; "" if they say the same."""
+    block, last = blocks[chosen], blocks[-1]
+    if last is not block and last.body and last.message != block.message and block.message not in last.message:
+        return f"it led to {_brief(last)}"
+    before = blocks[chosen - 1] if chosen and block.link is _Link.DURING else None
+    if before is None or not before.body or before.reports:
+        return ""
+    return f"it came while {_brief(before)} was handled"
+
+
+def _brief(block: _Block) -> str:
+    message = block.message.partition("\n")[0].rstrip(".:")
+    return (f"{block.type}: {message}" if message else block.type)[:_BRIEF]

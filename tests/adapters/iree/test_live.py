@@ -1,0 +1,111 @@
+"""Real programs of IREE: the dispatch that runs, what waits behind it, and semaphores that nobody signals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from livedbg.adapters.iree.live import libraries, shot
+from livedbg.adapters.iree.live.libraries import Libraries
+from livedbg.adapters.iree.live.shot import Reader
+from livedbg.linux.maps import parse_maps
+from tests.adapters.iree.conftest import Compile, RunModule
+from tests.conftest import Target, eventually
+
+pytestmark = pytest.mark.iree
+
+INPUTS: Final = ("--input=16x16xf32=1.0", "--input=16x16xf32={gate}", "--input=16x32xf32=0.1")
+
+
+def _loops(run_module: RunModule, compiled: Compile, gate: float = 0.75, *words: str) -> Target:
+    inputs = [text.format(gate=gate) for text in INPUTS]
+    return run_module(compiled("gated"), *inputs, "--task_topology_group_count=2", *words)
+
+
+def test_a_look_names_the_dispatch_that_runs_and_those_behind_it(run_module: RunModule, compiled: Compile) -> None:
+    target = _loops(run_module, compiled)
+    reader = Reader(target.pid)
+    shots: list[Any] = []
+
+    def looped() -> bool:
+        shots[:] = [reader.look()]
+        recordings = list(shots[0].recordings.values()) if shots[0] is not None else []
+        return bool(recordings and recordings[0].progress and recordings[0].progress.region == 1)
+
+    eventually(looped)
+    [recording] = shots[0].recordings.values()
+    names = [command.dispatch.name for command in recording.commands]
+    assert [command.region for command in recording.commands] == [0, 1, 2]
+    assert [name[: len("main_dispatch_0")] for name in names] == [f"main_dispatch_{number}" for number in range(3)]
+    assert recording.commands[1].dispatch.source.startswith("gated.mlir:")
+    assert recording.progress.left == recording.commands[1].tiles and not recording.progress.done
+    kinds = sorted(one.kind for one in shots[0].operations.values())
+    assert kinds == ["dealloca", "execute"]
+    [wait] = shots[0].host
+    assert wait.tid == target.pid and wait.point in shots[0].waits.producers
+
+
+@pytest.mark.invariant("iree_shot.T1")
+def test_T1_a_second_look_that_finds_the_same_copies_nothing(run_module: RunModule, compiled: Compile) -> None:
+    target = _loops(run_module, compiled)
+    reader = Reader(target.pid)
+
+    def stands() -> bool:
+        reader.look()
+        before = reader.copied
+        shot = reader.look()
+        return shot is not None and bool(shot.operations) and reader.copied == before
+
+    eventually(stands)
+
+
+@pytest.mark.invariant("iree_shot.T2")
+def test_T2_of_another_version_only_the_dispatches_are_read(
+    run_module: RunModule, compiled: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shot, "_KNOWN", re.compile("4[.]"))
+    target = _loops(run_module, compiled)
+    reader = Reader(target.pid)
+
+    def loaded() -> bool:
+        seen = reader.look()
+        return seen is not None and any(library.dispatches for library in seen.libraries)
+
+    eventually(loaded)
+    seen = reader.look()
+    assert seen is not None and not seen.known and not seen.operations and not reader.copied
+
+
+@pytest.mark.invariant("iree_libraries.L1", "iree_libraries.L2")
+def test_L1_L2_a_library_is_read_once_and_of_an_unknown_version_not_at_all(
+    run_module: RunModule, compiled: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = _loops(run_module, compiled)
+    eventually(lambda: bool(Libraries(target.pid).look(parse_maps(target.pid))))
+    reads: list[int] = []
+    read = libraries._library
+    monkeypatch.setattr(libraries, "_library", lambda *words: reads.append(1) or read(*words))
+    own = Libraries(target.pid)
+    [library] = own.look(parse_maps(target.pid))
+    assert own.look(parse_maps(target.pid)) == (library,) and len(reads) == 1
+    first = library.dispatches[0]
+    assert own.at(first.address + 1) == first and own.at(library.end) is None
+    monkeypatch.setattr(libraries, "_VERSIONS", frozenset({5}))
+    [unknown] = Libraries(target.pid).look(parse_maps(target.pid))
+    assert unknown.version == library.version and not unknown.dispatches and unknown.name == library.name
+
+
+@pytest.mark.parametrize("device", ["local-task"])
+def test_a_value_that_nobody_signals_is_missing_and_larger_ones_make_no_circle(
+    calls: Callable[[str, str, Path], Target], compiled: Compile, device: str
+) -> None:
+    target = calls("chain", device, compiled("stage", "--iree-execution-model=async-external"))
+    seen = Reader(target.pid).look()
+    assert seen is not None
+    [missing] = seen.waits.missing
+    assert missing.value == 1 and seen.waits.later == {missing: 2}
+    assert len(seen.operations) == 8 and len(seen.waits.producers) >= 7

@@ -1,0 +1,93 @@
+"""What `livedbg report` says of programs of IREE that hang, wait or compute."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.adapters.iree.conftest import Compile, RunModule
+from tests.cli.zygote import run_livedbg, stalls_after
+from tests.conftest import Target
+
+pytestmark = pytest.mark.iree
+
+STALL_S: Final = 3.0
+"""After how many seconds a wait is a stall here: users wait for 10 s."""
+
+Calls = Callable[[str, str, Path], Target]
+
+
+def report(pid: int) -> dict[str, Any]:
+    done = run_livedbg(["report", pid, "--json", "--timeout", "120"], 200, env=stalls_after(STALL_S))
+    assert done.stdout, done.stderr.decode()
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert said["intrusions"]["stops"] == 0 and said["intrusions"]["paused_ms"] == 0
+    return said | {"exit": done.returncode}
+
+
+def report_when(pid: int, words: str, state: str, deadline_s: float = 200.0) -> dict[str, Any]:
+    """The first report whose verdict has these words: it takes a while until a hang has lasted for long enough."""
+    end = time.monotonic() + deadline_s
+    while True:
+        said = report(pid)
+        if words in said["verdict"]["sentence"]:
+            assert (
+                said["verdict"]["state"] == state
+                and said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5}[state]
+            )
+            return said
+        assert time.monotonic() < end, said["verdict"]
+
+
+def tasks(said: dict[str, Any]) -> dict[str, str]:
+    return {name: one["state"] for name, one in said["entities"].items() if one["kind"] == "task"}
+
+
+@pytest.mark.invariant("iree_adapter.R1")
+def test_R1_a_dispatch_that_loops_is_named_with_its_line_and_what_waits_behind_it(
+    run_module: RunModule, compiled: Compile
+) -> None:
+    words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
+    target = run_module(compiled("gated"), *words, "--task_topology_group_count=2")
+    said = report_when(target.pid, "Dispatch main_dispatch_1", "unknown")
+    sentence = said["verdict"]["sentence"]
+    assert "(gated.mlir:" in sentence and "on local-task (iree-worker-" in sentence
+    assert "0 of its 8 workgroups are finished" in sentence
+    [name] = said["verdict"]["roots"]
+    assert name.startswith("task:iree/main_dispatch_1_reduction") and tasks(said)[name] == "running"
+    [behind] = [one for one in tasks(said) if "main_dispatch_2" in one]
+    assert tasks(said)[behind] == "submitted"
+    edges = {(edge["from"], edge["to"]) for edge in said["edges"]}
+    assert (behind, name) in edges
+
+
+def test_a_semaphore_that_nobody_signals(calls: Calls, compiled: Compile) -> None:
+    target = calls("never", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    said = report_when(target.pid, "no queued operation signals it", "stalled")
+    assert "waits for value 5 of a semaphore at 0" in said["verdict"]["sentence"]
+
+
+def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compiled: Compile) -> None:
+    target = calls("late", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    report_when(target.pid, "signaller", "unknown")
+    target.stdin.write(b"\n")
+    target.until("DONE")
+
+
+def test_a_call_that_nobody_waits_for_is_a_note(calls: Calls, compiled: Compile) -> None:
+    target = calls("alone", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    said = report(target.pid)
+    assert said["verdict"]["state"] not in {"stalled", "deadlock"}
+    [note] = [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
+    assert note["severity"] == "info" and "waits for value 5 of a semaphore at 0" in note["sentence"]
+
+
+def test_calls_one_after_another_are_no_hang(calls: Calls, compiled: Compile) -> None:
+    target = calls("busy", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    said = report(target.pid)
+    assert said["verdict"]["state"] == "running" and said["exit"] == 0, said["verdict"]

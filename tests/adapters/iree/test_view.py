@@ -1,0 +1,83 @@
+"""Looks at a process as tasks, semaphores and edges."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.adapters.iree.live.libraries import Dispatch
+from livedbg.adapters.iree.live.operations import Driver, Operation, Point
+from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
+from livedbg.adapters.iree.live.runtime_files import Runtime
+from livedbg.adapters.iree.live.semaphores import Semaphore
+from livedbg.adapters.iree.live.shot import HostWait, Shot
+from livedbg.adapters.iree.live.view import View
+from livedbg.adapters.iree.live.waits import waits_of
+from livedbg.model import OUTSIDE, EdgeKind, Process, TaskState
+
+RUNTIME = Runtime("/lib/runtime.so", 0, 1, (), "3.13.0")
+FIRST, SECOND = Dispatch(16, 0, "first", "m.mlir:3"), Dispatch(32, 1, "second", "m.mlir:4")
+COMMANDS = (Command(0, "dispatch", 0, FIRST, 0, 8), Command(1, "dispatch", 2, SECOND, 0, 4))
+PROCESS = Process(id="process:box/7", host="box", pid=7)
+DONE = Point(500, 1)
+
+
+def _shot(left: int, *, blocked: bool = False, address: int = 100) -> Shot:
+    waits = (Point(600, 5),) if blocked else ()
+    execute = Operation(address, Driver.LOCAL, "execute", (DONE,), waits, command_buffer=900)
+    progress = None if blocked else Progress(0, 1, left, (8 - left + 1,), 2, False)
+    operations = {address: execute}
+    return Shot(
+        RUNTIME,
+        known=True,
+        semaphores={500: Semaphore(500, 0, False, 0), 600: Semaphore(600, 0, False, 0)},
+        operations=operations,
+        recordings={900: Recording(COMMANDS, progress=progress)},
+        host=(HostWait(7, DONE),),
+        waits=waits_of(operations, frozenset({DONE})),
+    )
+
+
+@pytest.mark.invariant("iree_view.W1")
+def test_W1_what_one_look_found_is_not_shown() -> None:
+    view = View("box", PROCESS)
+    view.take(_shot(8), 1000)
+    assert view.shown([], ()).tasks == {}
+    view.take(_shot(8, address=101), 2000)  # the next call, of the same command buffer
+    assert view.shown([], ()).tasks == {}
+    view.take(_shot(8, address=101), 3000)
+    shown = view.shown([], ())
+    assert {task.name: task.state for task in shown.tasks.values()} == {
+        "execute#0": TaskState.RUNNING,
+        "first#0": TaskState.RUNNING,
+        "second#0": TaskState.SUBMITTED,
+    }
+    first = shown.tasks["task:iree/first#0"]
+    assert first.attributes["source"] == "m.mlir:3" and first.where == ("local-task",)
+    edges = {(edge.kind, edge.source, edge.target) for edge in shown.edges}
+    assert edges == {
+        (EdgeKind.WAITS_FOR, "task:iree/execute#0", "task:iree/first#0"),
+        (EdgeKind.DEPENDS_ON, "task:iree/second#0", "task:iree/first#0"),
+        (EdgeKind.WAITS_FOR, "thread:box/7/7", "sem:box/7/0x1f4:1"),
+        (EdgeKind.HOLDS, "task:iree/execute#0", "sem:box/7/0x1f4:1"),
+    }
+
+
+@pytest.mark.invariant("iree_view.W2")
+def test_W2_a_dispatch_has_stood_since_its_last_workgroup() -> None:
+    view = View("box", PROCESS)
+    for at, left in ((1000, 8), (2000, 8), (3000, 7), (4000, 7)):
+        view.take(_shot(left), at)
+    shown = view.shown([], ())
+    assert shown.tasks["task:iree/first#0"].since_mono_ns == 3000
+    assert shown.tasks["task:iree/execute#0"].since_mono_ns == 1000
+    assert shown.counters == {("task:iree/execute#0", "workgroups"): (1, 12)}
+
+
+def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_shot(8, blocked=True), at)
+    [missing] = [one for one in view.shown([], ("feeder",)).resources.values() if "missing" in one.attributes]
+    assert missing.id == "sem:box/7/0x258:5" and missing.attributes[OUTSIDE] == "feeder could signal it"
+    tasks = view.shown([], ()).tasks
+    assert {task.state for task in tasks.values()} == {TaskState.SUBMITTED}

@@ -1,0 +1,142 @@
+"""What came first: the errors of several ranks, logs and hosts, ranked by class and time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from livedbg.analysis.cause_words import brief, followers_said
+from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
+from livedbg.model import Severity
+from livedbg.session.adapter import Request
+from livedbg.session.live import LiveView
+
+
+def look(folder: Path, logs: dict[str, str]) -> Diagnosis:
+    for name, text in logs.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    view = LiveView(Request(host="box", logs=(str(folder),), once=True))
+    view.start()
+    try:
+        assert view.wait_settled(60)
+        return view.latest().diagnosis
+    finally:
+        view.stop()
+
+
+def traceback(error: str, line: int = 31, function: str = "collate") -> str:
+    return f'Traceback (most recent call last):\n  File "/w/train.py", line {line}, in {function}\n    run()\n{error}\n'
+
+
+def at(clock: str, text: str, level: str = "ERROR") -> str:
+    return f"2026-01-01 {clock},000 {level} train: said\n{text}"
+
+
+def of_rank(rank: int, text: str) -> str:
+    return "".join(f"[rank{rank}]: {line}\n" for line in text.splitlines())
+
+
+KEY = traceback("KeyError: 'input_ids'")
+CLOSED = traceback("ConnectionResetError: [Errno 104] Connection reset by peer", 12, "step")
+SUMMED = traceback("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", 8, "main")
+KILLED = "Jan  1 {} box kernel: Out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:9437184kB\n"
+
+
+def of(found: Diagnosis, word: str) -> Finding:
+    [finding] = [one for one in found.findings.values() if word in one.sentence.partition(". ")[0]]
+    return finding
+
+
+def test_the_first_rank_and_why_then_who_followed(tmp_path: Path) -> None:
+    text = "".join(of_rank(rank, CLOSED) for rank in (0, 1)) + of_rank(3, KEY) + of_rank(2, CLOSED) + SUMMED
+    found = look(tmp_path, {"run.log": text})
+    said = found.verdict.sentence
+    assert said.startswith("Rank 3 crashed in collate (train.py:31): KeyError: 'input_ids'.")
+    assert "inferred from the kind of error" in said
+    assert "Ranks 0-2 followed: ConnectionResetError: [Errno 104] Connection reset by peer" in said
+    assert of(found, "ChildFailedError").sentence.endswith("It follows from: rank 3: KeyError: 'input_ids'.")
+    assert [finding.state for finding in found.findings.values()].count(VerdictState.CRASHED) == 1
+    [chief] = [finding for finding in found.findings.values() if finding.state is VerdictState.CRASHED]
+    assert [(proof.source, proof.log[-7:]) for proof in chief.evidence] == [("run.log:12", "run.log")]
+
+
+@pytest.mark.invariant("causes.C1")
+def test_C1_of_logs_with_times_the_earlier_error_comes_first(tmp_path: Path) -> None:
+    logs = {"a.log": at("10:10:00", traceback("ValueError: late")), "b.log": at("10:00:03", KEY)}
+    found = look(tmp_path, logs)
+    assert found.verdict.sentence.startswith("Crashed in collate (train.py:31): KeyError: 'input_ids'.")
+    assert "It came first, 10 min before the others" in found.verdict.sentence
+    assert of(found, "ValueError: late").sentence.endswith("It came after: KeyError: 'input_ids'.")
+
+
+@pytest.mark.invariant("causes.C1")
+def test_C1_without_times_nobody_is_said_to_be_first(tmp_path: Path) -> None:
+    found = look(tmp_path, {"a.log": KEY, "b.log": traceback("ValueError: other")})
+    assert "Which of these errors came first is not known" in found.verdict.sentence
+    states = [finding.state for finding in found.findings.values() if finding.rule == "crash"]
+    assert states == [VerdictState.CRASHED] * 2
+
+
+@pytest.mark.invariant("causes.C1")
+def test_C1_times_of_one_log_alone_order_nothing(tmp_path: Path) -> None:
+    found = look(tmp_path, {"a.log": at("10:00:00", KEY), "b.log": traceback("ValueError: other")})
+    assert "Which of these errors came first is not known" in found.verdict.sentence
+
+
+@pytest.mark.invariant("causes.C1")
+def test_C1_stamps_of_two_time_zones_are_not_compared(tmp_path: Path) -> None:
+    logs = {"job.log": at("10:00:00", KEY), "node.log": at("12:00:04", CLOSED)}
+    assert "inferred from the kind of error" in look(tmp_path, logs).verdict.sentence
+    earlier = {"job.log": at("12:00:00", KEY), "node.log": at("10:00:04", CLOSED)}
+    assert "KeyError" in look(tmp_path, earlier).verdict.sentence.partition(". ")[0]
+
+
+def test_what_a_host_logs_some_seconds_later_is_the_cause(tmp_path: Path) -> None:
+    logs = {"job.log": at("10:00:00", CLOSED), "kern.log": KILLED.format("10:00:09"), "w.log": "worker pid 4711\n"}
+    found = look(tmp_path, logs)
+    assert found.verdict.sentence.startswith("The kernel killed process 4711")
+    assert of(found, "Connection reset by peer").state is None
+
+
+@pytest.mark.invariant("causes.C3")
+def test_C3_what_a_host_logs_long_after_it_is_no_cause(tmp_path: Path) -> None:
+    logs = {"job.log": at("10:00:00", CLOSED), "kern.log": KILLED.format("10:42:09"), "w.log": "worker pid 4711\n"}
+    found = look(tmp_path, logs)
+    assert "Connection reset by peer" in found.verdict.sentence.partition(". ")[0]
+    assert "It came after: " in of(found, "The kernel killed process 4711").sentence
+
+
+@pytest.mark.parametrize("text", [KEY, CLOSED, SUMMED])
+@pytest.mark.invariant("causes.C2")
+def test_C2_an_error_that_is_alone_stays_a_crash(text: str, tmp_path: Path) -> None:
+    assert look(tmp_path, {"run.log": text}).verdict.state is VerdictState.CRASHED
+
+
+@pytest.mark.invariant("causes.C2")
+def test_C2_what_was_handled_is_the_cause_of_nothing(tmp_path: Path) -> None:
+    steps = "".join(f"step {n} loss 0.{n} lr 0.001\n" for n in range(8))
+    found = look(tmp_path, {"run.log": KEY + steps + CLOSED})
+    assert "Connection reset by peer" in found.verdict.sentence.partition(". ")[0]
+    assert "follows" not in found.verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("Rank 3 crashed in collate (train.py:31): KeyError: 'a'.", "KeyError: 'a'"),
+        ("Rank 3 crashed: KeyError: 'a'. It stands first in the log.", "KeyError: 'a'"),
+        ("Crashed in run.py:14: app.Error: x", "app.Error: x"),
+        ("Rank 2: CUDA out of memory, at f (a.py:3): 1 MiB.", "CUDA out of memory, at f (a.py:3): 1 MiB"),
+        ("Node n3 failed.", "Node n3 failed"),
+    ],
+)
+def test_what_a_finding_reports_without_who_and_where(sentence: str, said: str) -> None:
+    assert brief(Finding(rule="x", severity=Severity.ERROR, sentence=sentence)) == said
+
+
+def test_who_followed_is_grouped_by_what_was_reported() -> None:
+    following = [("rank 0", "Closed 10.0.0.1"), ("rank 1", "Closed 10.0.0.2"), ("worker TP3", "Timed out"), ("", "Sum")]
+    assert followers_said("rank 7", following) == "Ranks 0-1 followed: Closed 10.0.0.1. Worker TP3 followed: Timed out."
+    assert followers_said("rank 0", [("rank 0", "again"), ("", "x")]) == ""

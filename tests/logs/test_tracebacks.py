@@ -1,0 +1,221 @@
+"""Which of several exceptions of a record counts, where it was raised, and tracebacks in other forms than Python's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from livedbg.logs.crashes import FAILED_TESTS
+from livedbg.logs.traceback_forms import plain_form
+from livedbg.model import ExceptionHit
+from tests.logs.test_crashes import hits, stderr_of
+
+RAISES = "def g():\n  {}\ndef f():\n  try: {}\n  except {}: {}\nf()"
+
+
+def places(hit: ExceptionHit) -> list[str]:
+    return [f"{frame.function} {(frame.file or '').rpartition('/')[2]}:{frame.line}" for frame in hit.stack]
+
+
+def test_T1_of_direct_causes_the_first_one_counts() -> None:
+    code = "try:\n  1/0\nexcept ZeroDivisionError as e:\n  raise RuntimeError('outer') from e"
+    (hit,) = hits(stderr_of(code))
+    assert (hit.type, hit.related) == ("ZeroDivisionError", "it led to RuntimeError: outer")
+    assert (hit.first_line, hit.raised_line) == (1, 3)
+    (hit,) = hits(stderr_of(code.replace(" from e", "")))
+    assert (hit.type, hit.related) == ("ZeroDivisionError", "it led to RuntimeError: outer")
+
+
+@pytest.mark.invariant("tracebacks.T2")
+def test_T2_what_a_handler_raises_itself_follows_from_what_it_handled() -> None:
+    (hit,) = hits(stderr_of(RAISES.format("1/0", "g()", "ZeroDivisionError", "raise RuntimeError('outer')")))
+    assert (hit.type, places(hit)[0]) == ("ZeroDivisionError", "g <string>:2")
+
+
+@pytest.mark.invariant("tracebacks.T2")
+def test_T2_what_a_handler_tried_instead_and_failed_is_the_error() -> None:
+    (hit,) = hits(stderr_of(RAISES.format("raise ValueError('slow way')", "{}['k']", "KeyError", "g()")))
+    assert (hit.type, hit.message, hit.related) == ("ValueError", "slow way", "it came while KeyError: 'k' was handled")
+
+
+@pytest.mark.invariant("tracebacks.T2")
+def test_T2_what_comes_while_ctrl_c_is_handled_does_not_count() -> None:
+    (hit,) = hits(stderr_of("def f():\n  try: raise KeyboardInterrupt\n  finally: 1/0\nf()"))
+    assert hit.type == "KeyboardInterrupt"
+
+
+def test_T2_a_program_that_only_says_that_another_failed() -> None:
+    code = "import subprocess\ntry: subprocess.run(['false'], check=True)\nexcept Exception: raise ValueError('why')"
+    (hit,) = hits(stderr_of(code))
+    assert (hit.type, hit.message, hit.related) == ("ValueError", "why", "")
+
+
+@pytest.mark.invariant("tracebacks.T1")
+def test_T1_of_a_group_its_first_exception() -> None:
+    code = (
+        "def f(x):\n  raise ValueError(x)\nes = []\n"
+        "for i in 'abc':\n  try: f(i)\n  except ValueError as e: es.append(e)\n"
+        "raise ExceptionGroup('many', [ExceptionGroup('in', es[:2]), es[2]])"
+    )
+    (hit,) = hits(stderr_of(code))
+    assert (hit.type, hit.message, places(hit)[0]) == ("ValueError", "a", "f <string>:2")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import multiprocessing as m\ndef f(x): raise ValueError('bad')\n"
+        "with m.get_context('fork').Pool(1) as p: p.map(f, [3])",
+        "import concurrent.futures as c, multiprocessing as m\ndef f(x): raise ValueError('bad')\n"
+        "with c.ProcessPoolExecutor(1, mp_context=m.get_context('fork')) as p: p.submit(f, 3).result()",
+    ],
+    ids=["Pool", "ProcessPoolExecutor"],
+)
+@pytest.mark.invariant("tracebacks.T1")
+def test_T1_the_worker_s_traceback_comes_before_the_parent_s(code: str) -> None:
+    (hit,) = hits(stderr_of(code))
+    assert (hit.type, hit.message, places(hit)[0]) == ("ValueError", "bad", "f <string>:2")
+
+
+def test_rich_s_boxes(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import io, sys\nfrom rich.console import Console\nfrom rich.traceback import install\n"
+        "file = io.TextIOWrapper(sys.stderr.buffer, encoding=sys.argv[-1], errors='replace')\n"
+        "install(console=Console(file=file), show_locals=True)\n"
+        "def collate(batch):\n    return batch['ids']\n"
+        "try:\n    collate({})\nexcept KeyError as error:\n    raise ValueError('no ids') from error\n"
+    )
+    for encoding in ("utf-8", "ascii"):
+        run = f"import runpy, sys; sys.argv = ['x', '{encoding}']; runpy.run_path({str(script)!r}, run_name='__main__')"
+        (hit,) = hits(stderr_of(run))
+        assert (hit.type, hit.message, places(hit)[0]) == ("KeyError", "'ids'", "collate train.py:7"), encoding
+        assert hit.related == "it led to ValueError: no ids"
+
+
+NOTEBOOK = """\
+---------------------------------------------------------------------------
+ValueError                                Traceback (most recent call last)
+Cell In[3], line 2
+      1 def f():
+----> 2     run(batch)
+
+File /w/train.py:31, in collate(batch)
+     29 x = 1
+
+---> 31 raise ValueError("bad")
+
+ValueError: bad
+step 3
+"""
+OLD_NOTEBOOK = """\
+KeyError                                  Traceback (most recent call last)
+<ipython-input-3-0c> in <module>
+----> 1 f()
+
+~/w/train.py in collate(x)
+     10 def f(x):
+---> 31     return x["a"]
+
+KeyError: 'a'
+"""
+RAY = """\
+Traceback (most recent call last):
+  File "driver.py", line 10, in <module>
+    ray.get(f.remote())
+ray.exceptions.RayTaskError(ValueError): ray::train() (pid=4711, ip=10.0.0.7)
+  File "/w/train.py", line 31, in collate
+    step()
+ValueError: bad
+"""
+LOADER = """\
+Traceback (most recent call last):
+  File "/w/main.py", line 20, in <module>
+    for b in loader:
+ValueError: Caught ValueError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/opt/torch/utils/data/_utils/worker.py", line 351, in _worker_loop
+    data = fetcher.fetch(index)
+  File "/w/train.py", line 31, in collate
+    raise ValueError("bad")
+ValueError: bad
+
+"""
+SPAWNED = """\
+Traceback (most recent call last):
+  File "/w/main.py", line 20, in <module>
+    mp.spawn(main, nprocs=2)
+torch.multiprocessing.spawn.ProcessRaisedException:\x20
+
+-- Process 1 terminated with the following error:
+Traceback (most recent call last):
+  File "/w/train.py", line 31, in collate
+    raise ValueError("bad")
+ValueError: bad
+
+"""
+UNDERLINED = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 31, in collate
+    1 / 0
+    ~~^~~
+ZeroDivisionError: division by zero
+step 3
+"""
+
+
+@pytest.mark.parametrize("text", [NOTEBOOK, OLD_NOTEBOOK, RAY, LOADER, SPAWNED, UNDERLINED], ids=range(6))
+def test_other_forms(text: str) -> None:
+    (hit,) = hits(text.encode())
+    assert hit.type in ("ValueError", "KeyError", "ZeroDivisionError") and hit.message in (
+        "bad",
+        "'a'",
+        "division by zero",
+    )
+    assert places(hit)[0] == "collate train.py:31"
+    lines = text.splitlines()
+    assert hit.raised_line is not None and lines[hit.raised_line - 1].startswith(hit.type)
+
+
+@pytest.mark.parametrize("text", [NOTEBOOK, OLD_NOTEBOOK, RAY, LOADER])
+@pytest.mark.invariant("traceback_forms.F1")
+def test_F1_each_line_stays_one(text: str) -> None:
+    lines = text.splitlines()
+    assert len(plain_form(lines)) == len(lines)
+
+
+def test_a_message_that_announces_more_is_whole() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/run.py", line 14, in <module>\n    f(x)\n'
+        "app.BackendFailed: backend='x' raised:\nRuntimeError: device kernel image is invalid\n\nstep 3\n"
+    )
+    (hit,) = hits(text.encode())
+    assert hit.message == "backend='x' raised:\nRuntimeError: device kernel image is invalid"
+
+
+def test_two_programs_that_crash_one_after_the_other_are_two() -> None:
+    text = stderr_of("raise ValueError('one')") + stderr_of("raise ValueError('two')")
+    assert [hit.message for hit in hits(text)] == ["one", "two"]
+
+
+PYTEST = """\
+=================================== FAILURES ===================================
+____________________________________ test_x ____________________________________
+
+    def test_x():
+>       assert 1 == 2
+E       assert 1 == 2
+
+test_a.py:3: AssertionError
+=========================== short test summary info ============================
+FAILED test_a.py::test_x - assert 1 == 2
+"""
+
+
+def test_a_test_run_fails_if_a_test_failed() -> None:
+    (hit,) = hits(PYTEST.encode() + b"==================== 1 failed, 2 passed in 0.12s ====================\n")
+    assert hit.catchpoint == f"log: {FAILED_TESTS}"
+    assert (hit.type, hit.message) == ("1 failed, 2 passed in 0.12s", "test_a.py::test_x - assert 1 == 2")
+    assert hits(b"==================== 3 passed, 1 warning in 4.12s ====================\n") == []
+    assert hits(b"FAILED to open a window, 3 tries\n") == []
