@@ -39,7 +39,8 @@ SYSTEM: Final = System(
     },
     services={"nccl-ras": "ranks that are behind or missing, by NCCL's RAS service (NCCL 2.27.3 and newer)"},
     judges_diagnostics=(
-        *("dump-.*", "late-rank", "ras-.*", "setting", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
+        *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
+        *("ras-.*", "setting"),
         *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
     ),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
