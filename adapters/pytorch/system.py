@@ -75,6 +75,7 @@ SYSTEM: Final = System(
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
     rank_in_memory=Lazy("livedbg.adapters.pytorch.collectives.groups:rank_in_memory"),
+    thrown_in=Lazy("livedbg.adapters.pytorch.collectives.thrown:thrown_in"),
     saves=Lazy("livedbg.adapters.pytorch.recorder_dumps.saved:save"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
