@@ -183,6 +183,8 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         survived: what shows that its program went on after it, or "".
         cause: how near to the cause of an end it is; None: as its type and message say.
         writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
+        rank: of the process, in the job that its runtime knows.
+        operation: of a runtime, that the thread was in: `all_reduce #5 of group 0`; "" for none.
     """
 
     id: str
@@ -206,6 +208,8 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     survived: str = ""
     cause: CauseClass | None = None
     writer: str = ""
+    rank: int | None = None
+    operation: str = ""
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -185,14 +185,15 @@ def with_meeting(task: Task, waiting: Iterable[str], snapshot: Snapshot) -> Task
         waiting: the processes that wait in it.
         snapshot: the state.
     """
-    first = snapshot.processes[min(waiting)]
-    place = meeting_of(first.pid, first.environment)
+    there = [snapshot.processes[one] for one in sorted(waiting)]
+    place = meeting_of(there[0].pid, there[0].environment, [one.pid for one in there])
     if place is None:
         return task
     more = {
         "meets at": place.address,
         "nobody listens": "yes" if place.deserted else "",
         "connected from": " ".join(place.hosts),
+        "others connected": str(place.others or ""),
     }
     return structs.replace(task, attributes=task.attributes | {name: text for name, text in more.items() if text})
 
