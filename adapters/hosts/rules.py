@@ -9,12 +9,13 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from livedbg.adapters.hosts.endings import Kind
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.elsewhere import named_elsewhere
 from livedbg.analysis.rules.ends import is_interrupt
 from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
@@ -31,7 +32,6 @@ _LAST_WORDS: Final = re.compile(
 )
 """Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
-_SEEN_PIDS: Final = 20_000  # records that are searched for a pid
 
 
 class HostEnded:
@@ -57,9 +57,11 @@ class HostEnded:
         for kind in Kind:
             if kind in found:
                 told = sorted(found[kind], key=_order)
-                yield self._finding(kind, told, state, set(found))
+                yield self._finding(kind, told, state, found)
 
-    def _finding(self, kind: Kind, told: Sequence[Diagnostic], state: RuleInput, found: set[Kind]) -> Finding:
+    def _finding(
+        self, kind: Kind, told: Sequence[Diagnostic], state: RuleInput, found: Mapping[Kind, Sequence[Diagnostic]]
+    ) -> Finding:
         snapshot = state.snapshot
         first = told[0]
         more = f" {many(len(told) - 1, 'more line')} of this kind." if len(told) > 1 else ""
@@ -74,7 +76,10 @@ class HostEnded:
         )
         if why := _no_crash(kind, first, state, {other for other in found if _RANK[other] < _RANK[kind]}):
             return _note(finding, why)
-        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot):
+        killed = any(
+            one.attributes.get("source") != first.attributes.get("source") for one in found.get(Kind.KILLED, ())
+        )
+        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot, killed):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "Why is not said: somebody asked for it, or a part of the job had failed."
@@ -113,18 +118,16 @@ def _program_s_own(snapshot: Snapshot) -> bool:
     return any(said.severity.rank >= Severity.CRITICAL.rank for said in reported)
 
 
-def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether a process is named that the logs beside this one never mention."""
-    pid = first.attributes.get("pid", "")
-    elsewhere = [source for source in snapshot.log_sources.values() if source.id != first.attributes.get("source")]
-    if not pid or not elsewhere:
-        return False
-    names = re.compile(rf"\b(?:pid|process|worker)\W{{0,3}}{pid}\b|[\[(]{pid}[\])]", re.IGNORECASE)
-    records = list(snapshot.recent_logs)[-_SEEN_PIDS:]
-    return not any(
-        record.source != first.attributes.get("source") and (str(record.pid) == pid or names.search(record.text))
-        for record in records
-    )
+def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot, killed: bool) -> bool:
+    """Whether a process is named that the logs beside this one never mention.
+
+    Args:
+        first: the ending.
+        snapshot: what is known.
+        killed: another log says that something of the job was killed.
+    """
+    pid, log = first.attributes.get("pid", ""), first.attributes.get("source", "")
+    return bool(pid) and not killed and named_elsewhere(pid, log, snapshot) is False
 
 
 def _is_of_a_shell(first: Diagnostic) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import Command, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -25,5 +25,21 @@ SYSTEM: Final = System(
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
     environment=("IREE_",),
+    commands=(
+        Command(
+            "diff-run",
+            Lazy("livedbg.adapters.iree.commands.diff_run:command"),
+            "Find the first dispatch of an IREE module that differs between two devices, flags or compilers.",
+            (
+                ("livedbg diff-run m.mlir --device local-task --device vulkan", "two devices"),
+                ("livedbg diff-run m.mlir --flags --iree-opt-level=O0 --flags --iree-opt-level=O3", "two flag sets"),
+                ("livedbg diff-run m.mlir --input @x.npy --runs 20", "is it deterministic?"),
+            ),
+            (0, 10, 11, 12, 2, 3),
+            "10 if a side does not end, 11 if it fails, 12 if a dispatch or a result differs.",
+            after="repro",
+        ),
+    ),
+    checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )

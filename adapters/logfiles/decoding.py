@@ -14,6 +14,7 @@ from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines
+from livedbg.logs.quoted import stores_others
 from livedbg.logs.writers import writer_of
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
@@ -99,6 +100,8 @@ class Decoding:
 
     def _one(self, record: LogRecord, beats: dict[LogDecoder, LogRecord], stamp: Stamp) -> LogRecord:
         hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
+        if hits and stores_others(record.text):
+            return record  # what others logged
         understood = any(word < self._first_beat for word, _, _ in hits)
         severe = record.severity.rank >= Severity.ERROR.rank
         if severe and not understood and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):

@@ -16,6 +16,7 @@ from livedbg.adapters.proc import problems
 from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
 from livedbg.adapters.proc.exit_status import ExitStatus
 from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
+from livedbg.adapters.proc.open_files import OpenFiles
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers, ThreadReader, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
@@ -102,7 +103,8 @@ class ProcessWatch:
         self._members: frozenset[int] = frozenset()
         self._told: set[str] = set()
         self._children_due = True
-        self._group: Resource | None = None
+        self._files = OpenFiles(scene.host, pid)
+        self._held_back: dict[str, Resource] = {}
         self._ending = ExitStatus(pid, watched=not role)
 
     def close(self) -> None:
@@ -142,7 +144,8 @@ class ProcessWatch:
         events += self._thread_events(samples, changed, waits)
         events += self._edge_events(waits)
         self.related = (self._others | self._asleep.pids) - {self.pid}
-        events += self._group_events()
+        events += self._whole_events("cgroup", self._scene.groups.resource(self.pid))
+        events += self._whole_events("limits", self._files.resource())
         self._find_children(changed)
         self.changed = bool(events)
         return events
@@ -384,18 +387,19 @@ class ProcessWatch:
         self._others = {pid for key in edges for pid in (_pid_of(key.source), _pid_of(key.target)) if pid}
         return events
 
-    def _group_events(self) -> list[Event]:
-        """What the control group of the process does to it, if that is new."""
-        group = self._scene.groups.resource(self.pid)
-        if group == self._group:
+    def _whole_events(self, file: str, found: Resource | None) -> list[Event]:
+        """What holds back the process as a whole, if that is new: its control group, or a limit of its own."""
+        if found == self._held_back.get(file):
             return []
-        self._group = group
-        scope = f"proc/{self.id}/cgroup"
-        if group is None:
+        scope = f"proc/{self.id}/{file}"
+        if found is None:
+            del self._held_back[file]
             return [EdgesReplaced(scope=scope, edges=(), **self._stamp())]
-        edge = Edge(kind=EdgeKind.PART_OF, source=self.id, target=group.id, evidence=f"/proc/{self.pid}/cgroup")
+        self._held_back[file] = found
+        ends = (self.id, found.id) if file == "cgroup" else (found.id, self.id)
+        edge = Edge(kind=EdgeKind.PART_OF, source=ends[0], target=ends[1], evidence=f"/proc/{self.pid}/{file}")
         return [
-            ResourcesSeen(resources=(group,), **self._stamp()),
+            ResourcesSeen(resources=(found,), **self._stamp()),
             EdgesReplaced(scope=scope, edges=(edge,), **self._stamp()),
         ]
 

@@ -22,6 +22,7 @@ __all__ = [
     "SyscallSeen",
     "all_ended",
     "blocked_syscall",
+    "bytes_written",
     "calls_and_waits",
     "child_pids",
     "command_line",
@@ -310,6 +311,16 @@ def calls_and_waits(pid: int, tid: int) -> int | None:
         counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
         waits = status_fields(pid, tid)["voluntary_ctxt_switches"]
         return int(counts["syscr"]) + int(counts["syscw"]) + int(waits)
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def bytes_written(pid: int, tid: int) -> int | None:
+    """How many bytes a thread has given to write(2) and the like so far (proc_pid_io(5)); None where that can't be
+    seen."""
+    try:
+        counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
+        return int(counts["wchar"])
     except (OSError, KeyError, ValueError):
         return None
 

@@ -1,7 +1,7 @@
 """Python tracebacks in the text of one record: which of several chained exceptions counts, and where it was raised.
 
 Sources of the texts: CPython Lib/traceback.py, Lib/multiprocessing/pool.py and concurrent/futures/process.py (remote
-tracebacks), torch/_utils.py (`Original Traceback`), torch/multiprocessing/spawn.py; other forms: traceback_forms.py.
+tracebacks); libraries that print one inside of a message (`Original Traceback`); other forms: traceback_forms.py.
 
 Invariants:
     tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback

@@ -140,3 +140,31 @@ def test_who_followed_is_grouped_by_what_was_reported() -> None:
     following = [("rank 0", "Closed 10.0.0.1"), ("rank 1", "Closed 10.0.0.2"), ("worker TP3", "Timed out"), ("", "Sum")]
     assert followers_said("rank 7", following) == "Ranks 0-1 followed: Closed 10.0.0.1. Worker TP3 followed: Timed out."
     assert followers_said("rank 0", [("rank 0", "again"), ("", "x")]) == ""
+
+
+XID = (
+    "Jan  1 10:00:05 box kernel: NVRM: Xid (PCI:0000:09:00): 31, pid=9188, name=browser, channel 0x2a, intr 0. "
+    "MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_PROP_0 faulted @ 0x0_00100000. "
+    "Fault is of type FAULT_PDE ACCESS_TYPE_WRITE\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "state", "said"),
+    [
+        ("step 1 loss 0.1\nTraining finished\n", VerdictState.UNKNOWN, "The run beside it completed."),
+        ("step 1 loss 0.1\n", VerdictState.UNKNOWN, "The other logs do not name that process, and report no error."),
+        ("worker pid=9188 started\nstep 1 loss 0.1\n", VerdictState.CRASHED, ""),
+        (KEY, VerdictState.CRASHED, ""),
+    ],
+)
+def test_a_gpu_s_fault_of_another_program(log: str, state: VerdictState, said: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"kern.log": XID, "run.log": log})
+    assert found.verdict.state is state
+    assert said in of(found, "Xid 31").sentence
+
+
+def test_a_collector_that_stores_the_errors_of_others_has_not_failed(tmp_path: Path) -> None:
+    stored = 'ts=2026-06-21T10:06:12.001Z caller=forward.go:77 level=info msg="stored" line="{}"\n'
+    log = "".join(map(stored.format, ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", "KeyError: 1")))
+    assert look(tmp_path, {"run.log": log}).findings == {}

@@ -70,6 +70,10 @@ def by_rank(rank: int, text: str) -> str:
     return "".join(f"[rank{rank}]: {line}\n" for line in text.splitlines())
 
 
+STARTED_AGAIN = (
+    "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; "
+    "will restart worker group\n"
+)
 CRASHES = {
     "a GPU's error is the last thing": STEPS + FAULT,
     "68 handled allocations, and one that is not": TRIALS + ALLOCATION,
@@ -89,9 +93,20 @@ CRASHES = {
     + BOOM
     + "E1 torchelastic: failed (exitcode: 1) local_rank: 0\n"
     + BOOM.replace("ValueError: boom", "launcher.ChildFailedError: train.py FAILED"),
+    "a wrapper is done": STEPS + BOOM + "Done.\njob finished at 10:00\n",
+    "the ranks print one step more": STEPS + BOOM + "step 9 loss 0.1\n" * 4,
+    "advice on how to resume": STEPS
+    + BOOM
+    + "".join(f"resume from step {n}: train.py --step {n}\n" for n in (1, 2, 3, 4)),
+    "training would have finished": STEPS + BOOM + "the error came before training finished\n",
+    "started again, and it fails again": BOOM + STARTED_AGAIN + BOOM,
     "after many handled ones": "".join(OOM.format(n, n) for n in range(3)) + STEPS * 40 + BOOM,
 }
 HANDLED = {
+    "progress bars go on": BOOM + "".join(f" {n}%|#         | {n}/100 [00:0{n}<01:00,  1.3it/s]\n" for n in range(5)),
+    "further epochs": BOOM + "".join(f"{{'loss': 0.1, 'epoch': {n}.5}}\n" for n in range(5)),
+    "the run completed": BOOM + "retrying\n{'train_runtime': 200.1, 'train_loss': 0.7}\n",
+    "a launcher starts the workers again": BOOM + STARTED_AGAIN + "epoch 6 step 1200 loss 0.7\n",
     "68 allocations, and the log runs on for 39 minutes": TRIALS,
     "a test of an allocation passes": f"test_a.py ...\n{ALLOCATION}{PASSED}",
     "a test of a GPU's error passes": f"test_a.py ...\n{FAULT}{PASSED}",
@@ -116,6 +131,7 @@ def test_V2_a_crash_is_one_whatever_its_launcher_prints_then(case: str, tmp_path
 
 @pytest.mark.parametrize("case", HANDLED)
 @pytest.mark.invariant("survived.V1")
+@pytest.mark.invariant("survived.V4")
 @pytest.mark.invariant("survived.V3")
 def test_V1_V3_what_the_program_survived_is_no_crash(case: str, tmp_path: Path) -> None:
     found = look(tmp_path, HANDLED[case])

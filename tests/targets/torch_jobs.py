@@ -21,6 +21,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch_further_cases
+import torch_library_cases
 from torch.distributed import rpc
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -402,13 +404,17 @@ CASES: dict[str, Callable[[Rank], None]] = {
         missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished, unused_branch,
         computes, healthy, straggles, between_epochs,
         mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
-        compiles, starts, sharded, pool_task, system_v, forked_lock, relay,
+        compiles, starts, sharded, pool_task, system_v, forked_lock, relay, *torch_library_cases.CASES,
+        *torch_further_cases.CASES,
     )
 }  # fmt: skip
 
 
 BARE = ("spawned",)
 """Cases whose ranks are told by arguments only."""
+
+UNCOLLECTED = ("killed",)
+"""Cases whose parent waits for its first rank, as `join()` does, and so leaves those that end as zombies."""
 
 
 def _rank(case: str, rank: int, world: int, folder: Path) -> None:
@@ -435,12 +441,16 @@ def _job(case: str, world: int) -> None:
         os.dup2(nothing, file)
     folder = Path(tempfile.mkdtemp(prefix="livedbg-torch-"))
     os.mkfifo(folder / "ckpt.fifo")
+    ranks = []
     for rank in range(world):
-        if not os.fork():
+        ranks.append(os.fork())
+        if not ranks[-1]:
             try:
                 _rank(case, rank, world, folder)
             finally:
                 os._exit(0)
+    if case in UNCOLLECTED:
+        os.waitpid(ranks[0], 0)
     while True:
         os.wait()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from livedbg.adapters.cuda.rules.living import CONTEXT_LOST, unless_alive
 from livedbg.adapters.cuda.rules.recoverable_errors import found_by_sanitizer, out_of_memory, returned, waits, xid
@@ -26,9 +27,11 @@ from livedbg.adapters.cuda.rules.sentences import (
 )
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.elsewhere import completed_elsewhere, named_elsewhere
 from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, Severity
+from livedbg.model.snapshot import Snapshot
 from livedbg.text.shell import shell_word
 
 __all__ = ["CudaRule", "rules"]
@@ -78,9 +81,33 @@ class XidRule(Struct, frozen=True):
         before: list[Diagnostic] = []
         for error in state.snapshot.diagnostics.values():
             if error.system == "cuda" and error.code == "xid":
-                found = xid(self.name, error, state, in_program, before)
+                found = _unless_another_s(xid(self.name, error, state, in_program, before), error, state.snapshot)
                 yield unless_alive(found, state.snapshot, decides=bool(found.entities))
                 before.append(error)
+
+
+def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -> Finding:
+    """An Xid that blames a program decides nothing where the other logs don't name its process, and report no error."""
+    pid, log = error.attributes.get("pid", ""), error.evidence[0].log
+    program = finding.state is VerdictState.CRASHED and error.attributes.get("kind") == "program"
+    if not program or not pid or named_elsewhere(pid, log, snapshot) is not False:
+        return finding
+    if any(hit.source != log for hit in snapshot.exceptions.values()) or any(
+        proof.log not in ("", log)
+        for said in snapshot.diagnostics.values()
+        if said.severity.rank >= Severity.ERROR.rank
+        for proof in said.evidence[:1]
+    ):
+        return finding
+    over = completed_elsewhere(log, snapshot)
+    why = "The run beside it completed." if over else "The other logs do not name that process, and report no error."
+    return replace(
+        finding,
+        sentence=f"{finding.sentence} {why}",
+        severity=Severity.WARNING,
+        state=None if over else VerdictState.UNKNOWN,
+        decides=not over,
+    )
 
 
 def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:

@@ -15,15 +15,16 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.jobs import jobs_of, meeting_of, of_jobs, rpc_workers
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
+from livedbg.adapters.pytorch.collectives.messages import Messages
 from livedbg.adapters.pytorch.collectives.newest import reached
-from livedbg.adapters.pytorch.collectives.python_calls import INIT, PythonCall
+from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK, PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
@@ -74,6 +75,7 @@ class CollectivesAdapter(Adapter):
         self._before: dict[str, Look] = {}
         self._rpc: dict[str, tuple[RpcThread, ...]] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._messages = Messages()
         self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
@@ -111,12 +113,15 @@ class CollectivesAdapter(Adapter):
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
         """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
-        Python frames of one that waits for a collective that it enqueued before don't."""
+        Python frames of one that waits for what it enqueued or posted before don't."""
         wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
+        posted = {thread for rank in ranks for thread in _posted(rank, context.request.host)}
         begun = time.monotonic()
         while wanted and context.request.stacks != "none" and not targets_ended(context):
-            stacks = [context.snapshot().stacks.get(thread) for thread in wanted]
-            if all(one is not None and (one.layer != "python" or waits_in_collective(one)) for one in stacks):
+            known = context.snapshot().stacks
+            stacks = [known.get(thread) for thread in wanted]
+            native = {thread for thread in wanted if thread in known and known[thread].layer != "python"}
+            if all(one in native or (one not in posted and waits_in_collective(known.get(one))) for one in wanted):
                 return
             if time.monotonic() - begun > (_PATIENCE_S if None not in stacks else _STACKS_S):
                 return
@@ -145,7 +150,7 @@ class CollectivesAdapter(Adapter):
         seen = without_copies(seen, snapshot)
         if seen or self._tasks:
             self._number(seen, snapshot, context)
-            self._count(seen, context)
+            self._count(seen, snapshot, context)
             self._put(seen, snapshot, context)
             self._late(seen, snapshot, context)
         own = watch.cost()
@@ -158,10 +163,14 @@ class CollectivesAdapter(Adapter):
         if ranks:
             context.emit(RanksSeen(ranks=ranks, by=_RANK_BY, **context.stamp()))
 
-    def _count(self, seen: Sequence[RankSeen], context: Context) -> None:
-        """How many collectives each rank has enqueued so far, and which is its newest in each group."""
+    def _count(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
+        """How many collectives each rank has enqueued so far, which is its newest in each group, and its messages."""
         looks = [rank.look for rank in seen if rank.look.initialised]
         counts = {(look.process, ENQUEUED): sum(ring.count for ring in look.rings) for look in looks}
+        self._messages.keep([rank.look.process for rank in seen])
+        for rank in seen:
+            process = rank.look.process
+            counts[process, MESSAGES] = self._messages.of(rank, snapshot.threads_of(process))
         for (process, group), number in reached(looks).items():
             counts[process, REACHED + group] = number
         for (process, name), count in counts.items():
@@ -277,3 +286,8 @@ def _moved(before: Look | None, now: Look) -> bool:
 
 def _threads(rank: RankSeen, host: str) -> list[str]:
     return [thread_of(rank, own, host) for own in rank.threads]
+
+
+def _posted(rank: RankSeen, host: str) -> list[str]:
+    """Threads of which only a native stack says what their call is (exchanges.E3)."""
+    return [thread_of(rank, call.ident, host) for call in rank.look.calls if call.name in (STORE, WORK)]

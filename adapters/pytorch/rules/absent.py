@@ -12,6 +12,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.descriptors import limit_reached
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
 from livedbg.model import Frame, Thread, ThreadState
@@ -66,16 +67,26 @@ def main_thread(process: str, state: RuleInput) -> Thread | None:
 
 
 def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
-    """What a rank does instead of entering a collective.
-
-    It is a stall only if the thread that the others wait for is in one wait without a time limit for the threshold
-    (10 s) that nothing from outside explains, nothing of its process and its children makes progress, and none of them
-    may still end that wait (`wakers`).
+    """What a rank does instead of entering a collective, and that its process can open no more files.
 
     Args:
         process: of the rank.
         state: all that is known.
         handles: the signals that it handles.
+    """
+    found = _absence_of(process, state, handles)
+    full = limit_reached(process, state.snapshot)
+    if full is None or found.state is VerdictState.RUNNING or process == found.entity:
+        return found
+    return found._replace(what=f"{found.what}; it has all {full[1]} files open that it may")
+
+
+def _absence_of(process: str, state: RuleInput, handles: str) -> Absence:
+    """What a rank does instead of entering a collective.
+
+    It is a stall only if the thread that the others wait for is in one wait without a time limit for the threshold
+    (10 s) that nothing from outside explains, nothing of its process and its children makes progress, and none of them
+    may still end that wait (`wakers`).
     """
     known = state.snapshot.processes.get(process)
     main = main_thread(process, state)
@@ -113,7 +124,8 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
         return Absence(what, goes_on, thread.id, busy)
     waited = waited_ns(thread, state.snapshot)
-    where = f"it waits in {blocked_in(thread, state)}"
+    where = "it is stopped (SIGCONT lets it go on)"
+    where = where if thread.state in _HALTED else f"it waits in {blocked_in(thread, state)}"
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}" if waited >= _SAID_NS else ""

@@ -1,34 +1,37 @@
 """Jobs of torch.distributed that go on, or that sleep: what a job that hangs does not look like.
 
 Invariants:
-    rules_progress.P1. A job goes on only if every rank that is seen has enqueued a collective within the threshold.
+    rules_progress.P1. A job goes on only if every rank that is seen has enqueued a collective, or has had messages,
+        within the threshold.
+    rules_progress.P2. Messages are no progress beside a main thread that is in one wait for the threshold: a helper
+        thread may exchange them for as long as the job hangs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.adapters.pytorch.rules.calls import calls_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.liveness import napping
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in
-from livedbg.analysis.rules.words import duration
+from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import Evidence, Severity, Thread
 from livedbg.model.snapshot import Counter
 
 __all__ = ["rules"]
 
 
-def _ranks(state: RuleInput) -> dict[str, Counter]:
+def _ranks(state: RuleInput, name: str = ENQUEUED) -> dict[str, Counter]:
     """What the living ranks have enqueued, by the process."""
     processes = state.snapshot.processes
     return {
         key.entity: counter
         for key, counter in state.snapshot.counters.items()
-        if key.name == ENQUEUED and key.entity in processes and not processes[key.entity].exited
+        if key.name == name and key.entity in processes and not processes[key.entity].exited
     }
 
 
@@ -37,34 +40,54 @@ class CollectiveProgress:
 
     name = "collective-progress"
     doc = (
-        "Every rank that is seen has enqueued collectives of torch.distributed while it was watched, the last within "
-        "the threshold (10 s): the job runs. Rests on the count in each rank's Flight Recorder."
+        "Every rank that is seen has enqueued collectives of torch.distributed while it was watched, or gloo has "
+        "written messages for it (`send`, `isend`, and what announces a receive), the last within the threshold "
+        "(10 s): the job runs. Messages count only where no main thread of a rank is in one wait for the threshold. "
+        "Rests on the count in each rank's Flight Recorder, and on what gloo's threads have written "
+        "(/proc/PID/task/TID/io)."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding for all ranks together."""
         ranks = _ranks(state)
-        now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
-        goes_on = all(one.changes and now_ns - one.changed_mono_ns < limit_ns for one in ranks.values())
-        if len(ranks) < 2 or not goes_on:
+        if len(ranks) < 2:
             return
-        newest_ns = max(now_ns, *(one.changed_mono_ns for one in ranks.values()))
-        watched_ns = newest_ns - min(one.first_mono_ns for one in ranks.values())
+        messages = _ranks(state, MESSAGES) if _mains_move(ranks, state) else {}
+        enqueue = {process for process, counter in ranks.items() if _rises(counter, state)}
+        exchange = {process for process, counter in messages.items() if _rises(counter, state)}
+        if not ranks.keys() <= enqueue | exchange:
+            return
+        used = [*(ranks[one] for one in enqueue), *(messages[one] for one in exchange - enqueue)]
+        newest_ns = max(state.snapshot.now().mono_ns, *(one.changed_mono_ns for one in used))
+        watched_ns = newest_ns - min(one.first_mono_ns for one in used)
+        had = "entered collectives" if not exchange - enqueue else "exchanged messages"
         yield Finding(
             rule=self.name,
             severity=Severity.INFO,
-            sentence=f"Running: all {len(ranks)} ranks have entered collectives in {duration(watched_ns)} of watching.",
+            sentence=f"Running: all {len(ranks)} ranks have {had} in {duration(watched_ns)} of watching.",
             entities=tuple(ranks),
             evidence=(
                 Evidence(
-                    kind="memory",
-                    source="Flight Recorder",
+                    kind="memory" if not exchange - enqueue else "proc",
+                    source="Flight Recorder" if not exchange - enqueue else "/proc/PID/task/TID/io",
                     text=f"the counts of all {len(ranks)} ranks have risen",
                     at_wall_ns=state.snapshot.now().wall_ns or None,
                 ),
             ),
             state=VerdictState.RUNNING,
         )
+
+
+def _rises(counter: Counter, state: RuleInput) -> bool:
+    now_ns = state.snapshot.now().mono_ns
+    return counter.changes > 0 and now_ns - counter.changed_mono_ns < state.settings.thread_stall_ns
+
+
+def _mains_move(processes: Iterable[str], state: RuleInput) -> bool:
+    """Whether no main thread is in one wait for the threshold (P2)."""
+    mains = [main_thread(process, state) for process in processes]
+    waits = [waited_ns(main, state.snapshot) or 0 for main in mains if main is not None]
+    return len(waits) == len(mains) and max(waits, default=0) < state.settings.thread_stall_ns
 
 
 class RanksAsleep:

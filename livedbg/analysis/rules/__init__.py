@@ -8,6 +8,7 @@ from typing import Final
 from livedbg.analysis.rules import (
     closed,
     cycles,
+    descriptors,
     device,
     ends,
     event_loops,
@@ -40,6 +41,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Processes", processes.rules),
     ("How a job ended", ends.rules),
     ("Control groups", groups.rules),
+    ("File descriptors", descriptors.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Event loops", event_loops.rules),
     ("Work without progress", progress.rules),

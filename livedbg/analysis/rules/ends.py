@@ -29,6 +29,7 @@ __all__ = [
     "is_crash",
     "is_interrupt",
     "rules",
+    "was_asked",
     "was_hung",
 ]
 
@@ -62,7 +63,7 @@ def how_ended(status: int | None) -> str:
         return f"by signal {-status}"
 
 
-def _was_asked(status: int | None) -> bool:
+def was_asked(status: int | None) -> bool:
     """Whether somebody ended it: by such a signal, or with the status that shells and handlers make of it."""
     return status is not None and (-status in _ASKED or status - 128 in _ASKED)
 
@@ -80,7 +81,7 @@ def was_hung(snapshot: Snapshot) -> VerdictState | None:
         return None
     unfinished = [process.exit_status for process in job if process.exit_status != 0]
     killed = (-signal.SIGKILL, _KILLED, None)
-    if not unfinished or not all(_was_asked(status) or status in killed for status in unfinished):
+    if not unfinished or not all(was_asked(status) or status in killed for status in unfinished):
         return None
     return VerdictState(hang.attributes["state"])
 
@@ -101,7 +102,7 @@ def is_crash(process: Process, state: RuleInput) -> bool:
     job = heads(snapshot)
     if any(process.id == head.id for head in job):
         return True
-    if status is None or status > 0 or _was_asked(status) or -status == signal.SIGPIPE:
+    if status is None or status > 0 or was_asked(status) or -status == signal.SIGPIPE:
         return False
     if all(head.exited for head in job):
         return any(head.exit_status != 0 for head in job)

@@ -6,6 +6,8 @@ Invariants:
     survived.V2. What programs print after a crash (summaries of launchers, exit codes, further tracebacks, tables,
         advice, the other lines of a runtime that ends) is no progress, nor are a few lines of other ranks.
     survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
+    survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
+        that the run completed, or if a launcher starts the workers again.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import duration, many
 from livedbg.logs.crashes import TESTS
+from livedbg.logs.milestones import completes, restarts, step_of
 from livedbg.logs.shapes import split_writer
 from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -35,6 +38,8 @@ _ORDINARY: Final = 5
 """So many ordinary lines are more than a wrapper, a launcher or an exit handler prints."""
 _ORDINARY_LATER: Final = 2
 """So many are enough if they come long after the error."""
+_RISES: Final = 3
+"""So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
 _POST_MORTEM: Final = re.compile(
     r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
@@ -75,6 +80,9 @@ class _Line(Struct, frozen=True):
         ordinary: no crash leaves such a line behind.
         tests: a test run ends here.
         text: its first line.
+        step: number of the step that it reports.
+        completes: it says that the run has reached its end.
+        restarts: it says that a launcher starts the workers again.
     """
 
     number: int
@@ -83,6 +91,9 @@ class _Line(Struct, frozen=True):
     ordinary: bool
     tests: bool
     text: str
+    step: float | None = None
+    completes: bool = False
+    restarts: bool = False
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
@@ -181,7 +192,8 @@ def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[_Line, ..
 def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: re.Pattern[str] | None) -> str:
     """Whether lines that are known show that the log goes on."""
     writer = next((line.writer for line in reversed(lines) if line.number <= spot.line), "")
-    count = later = others = 0
+    count = later = others = rises = 0
+    step: float | None = None
     remaining = iter([*errors, None])
     following = next(remaining)
     for line in lines:
@@ -190,8 +202,18 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: r
         if line.tests:
             return "the test run went on after it"
         while following is not None and line.number >= following:
-            count = later = others = 0
+            count = later = others = rises = 0
+            step = None
             following = next(remaining)
+        if line.restarts:
+            return "its launcher started the workers again after it"
+        if line.completes and not any(error > line.number for error in errors):
+            return "its run went on and completed"
+        if line.step is not None and line.writer == writer:
+            rises += step is not None and line.step > step
+            step = line.step
+            if rises >= _RISES:
+                return "the run went on with further steps"
         if own_lines is not None and own_lines.search(line.text):
             count = 0  # the runtime is not at its end: what others write between its lines is no progress of it
             continue
@@ -258,4 +280,14 @@ def _line(record: LogRecord, number: int) -> _Line:
     writer, text = split_writer(record.text.partition("\n")[0])
     tests = " in " in record.text and TESTS.search(record.text) is not None
     plain = record.severity.rank <= Severity.INFO.rank and "\n" not in record.text
-    return _Line(number, record.wall_ns, writer, plain and _POST_MORTEM.search(text) is None, tests, text)
+    return _Line(
+        number,
+        record.wall_ns,
+        writer,
+        plain and _POST_MORTEM.search(text) is None,
+        tests,
+        text,
+        step_of(text) if plain else None,
+        plain and completes(text),
+        restarts(text),
+    )

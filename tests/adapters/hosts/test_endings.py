@@ -221,6 +221,11 @@ def test_H2_the_processes_that_are_killed_after_an_abort_are_no_cause() -> None:
     assert first.sentence.startswith("Rank 1 called MPI_Abort") and second.state is None
 
 
+def test_the_kernel_s_line_counts_where_another_log_says_that_something_was_killed() -> None:
+    cause, *_ = ended(seen(OOM, "step 1\nstep 2\nKilled\n"))
+    assert cause.state is VerdictState.CRASHED and "no memory left" in cause.sentence
+
+
 @pytest.mark.invariant("host_rules.H1")
 def test_H1_the_kernel_s_line_of_a_process_that_no_other_log_names_is_unknown() -> None:
     (found,) = ended(seen(OOM, "step 1\nstep 2\n"))

@@ -20,6 +20,8 @@ from tests.cli.zygote import run_livedbg, stalls_after
 from tests.conftest import TARGETS, Target, start
 
 PROGRAM = TARGETS / "torch_jobs.py"
+LIBRARIES = TARGETS / "torch_library_cases.py"
+FURTHER = TARGETS / "torch_further_cases.py"
 
 Job = Callable[..., int]
 

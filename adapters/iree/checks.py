@@ -1,0 +1,125 @@
+"""What IREE needs on this host, for `livedbg doctor`: versions that match, Vulkan, clocks, load."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.iree.vulkan_files import drivers, layers, loader_is_there
+from livedbg.linux.capabilities import Capability
+
+__all__ = ["checks"]
+
+_COMPILERS: Final = ("iree-base-compiler", "iree-compiler")
+_RUNTIMES: Final = ("iree-base-runtime", "iree-runtime")
+_PROGRAMS: Final = ("iree-compile", "iree-run-module")
+_VALIDATION: Final = "VK_LAYER_KHRONOS_validation"
+_GOVERNOR: Final = Path("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+_AMD_LEVEL: Final = "sys/class/drm/card*/device/power_dpm_force_performance_level"
+_BUSY: Final = 1.5
+"""Runnable tasks a core from which on time-outs of GPU drivers and of IREE's tests may come of the load."""
+
+
+def checks() -> list[Capability]:
+    """Compiler and runtime, Vulkan, clocks and load; where there is no IREE, nothing is missing."""
+    found = versions((*_COMPILERS, *_RUNTIMES))
+    there = bool(found) or any(shutil.which(program) for program in _PROGRAMS)
+    return [wheels(found, there), vulkan(os.environ, there), clocks(Path("/")), load(os.getloadavg()[0], _cores())]
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those distributions that are installed beside livedbg."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def wheels(found: Mapping[str, str], there: bool) -> Capability:
+    """Compiler and runtime of one version: a module of another version is refused, or runs wrong.
+
+    Args:
+        found: versions by distribution.
+        there: IREE is on this host.
+    """
+    compiler = next((found[name] for name in _COMPILERS if name in found), "")
+    runtime = next((found[name] for name in _RUNTIMES if name in found), "")
+    enables = "livedbg diff-run; modules that their runtime accepts"
+    if not found:
+        value = "its programs are in PATH; no wheels beside livedbg" if there else "no IREE on this host"
+        return Capability("IREE", True, value, enables)
+    value = f"compiler {compiler or 'missing'}, runtime {runtime or 'missing'}"
+    if compiler and runtime and compiler.split("+")[0] != runtime.split("+")[0]:
+        fix = f"pip install iree-base-compiler=={runtime} iree-base-runtime=={runtime}"
+        return Capability("IREE", False, f"{value}: they differ", enables, fix)
+    both = bool(compiler and runtime)
+    return Capability("IREE", both, value, enables, "" if both else "pip install iree-base-compiler iree-base-runtime")
+
+
+def vulkan(environment: Mapping[str, str], there: bool) -> Capability:
+    """The loader, the drivers that it finds, and the validation layer.
+
+    Args:
+        environment: of this process; it can replace the drivers and layers that are found.
+        there: IREE is on this host.
+    """
+    enables = "IREE's vulkan device, and the recipe for its validation layer"
+    if not loader_is_there():
+        return Capability(
+            "Vulkan", not there, "no libvulkan.so.1", enables, "apt-get install libvulkan1" if there else ""
+        )
+    found = drivers(environment)
+    working = [driver for driver in found if driver.library]
+    value = ", ".join(f"{driver.name}{'' if driver.library else ' (its library is missing)'}" for driver in found)
+    value = f"drivers: {value}" if value else "no driver"
+    has_layer = _VALIDATION in layers(environment)
+    value += f"; {_VALIDATION}" if has_layer else f"; no {_VALIDATION}"
+    fixes = [] if working else ["mesa-vulkan-drivers"]
+    fixes += [] if has_layer else ["vulkan-validationlayers"]
+    good = bool(working) and has_layer
+    return Capability(
+        "Vulkan", good or not there, value, enables, f"apt-get install {' '.join(fixes)}" if fixes else ""
+    )
+
+
+def clocks(root: Path) -> Capability:
+    """Whether clocks may change during a measurement, where the kernel says so.
+
+    Args:
+        root: of the file system.
+    """
+    said = []
+    try:
+        said.append(f"CPU governor {(root / _GOVERNOR).read_text().strip()}")
+    except OSError:
+        pass  # a virtual machine has none
+    for path in sorted(root.glob(_AMD_LEVEL)):
+        try:
+            said.append(f"{path.parts[-3]} performance level {path.read_text().strip()}")
+        except OSError:
+            continue
+    return Capability("clocks", True, ", ".join(said) or "not readable here", "comparable times of kernels")
+
+
+def load(average: float, cores: int) -> Capability:
+    """Whether this host is so busy that time-outs say little.
+
+    Args:
+        average: runnable tasks, over a minute.
+        cores: that this process may use.
+    """
+    value = f"{average:.1f} runnable tasks on {cores} cores"
+    busy = average > _BUSY * cores
+    fix = "wait until other jobs have ended, or allow longer time-outs" if busy else ""
+    return Capability("load", not busy, value, "reliable time-outs", fix)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,1 @@
+"""Command of IREE: `livedbg diff-run`."""

@@ -1,0 +1,139 @@
+"""The first dispatch in which two traces differ, and what only follows from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct, field
+
+from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
+from livedbg.values.compare import Difference, Tolerance, compare
+
+__all__ = ["CallDifference", "Compared", "compare_traces", "differing_runs"]
+
+Fate = Literal["equal", "culprit", "inherited", "only", "uncompared"]
+"""`culprit`: other outputs from equal inputs. `inherited`: its inputs differ already."""
+
+
+class CallDifference(Struct):
+    """One dispatch on both sides.
+
+    Attributes:
+        name: `EXECUTABLE::FUNCTION`.
+        ordinal: the how manieth call of it, from 0.
+        fate: see Fate.
+        inputs: of each input that both have.
+        outputs: of each output that both have.
+        calls: on both sides.
+    """
+
+    name: str
+    ordinal: int
+    fate: Fate
+    inputs: list[Difference | None] = field(default_factory=list)
+    outputs: list[Difference | None] = field(default_factory=list)
+    calls: tuple[Call, Call] | None = None
+
+
+class Compared(Struct):
+    """Two traces compared.
+
+    Attributes:
+        calls: that both have, in the order of the first trace.
+        only: names of dispatches that one side has only, by side.
+        results: of the function's last run that both have.
+    """
+
+    calls: list[CallDifference] = field(default_factory=list)
+    only: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+    results: list[Difference | None] = field(default_factory=list)
+
+    @property
+    def first(self) -> CallDifference | None:
+        """The first dispatch with other outputs from equal inputs, else the first that differs at all."""
+        culprit = next((one for one in self.calls if one.fate == "culprit"), None)
+        return culprit or next((one for one in self.calls if one.fate == "inherited"), None)
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything does."""
+        return self.first is not None or any(one is not None and one.differs for one in self.results)
+
+    def counted(self, fate: Fate) -> int:
+        """Dispatches of a fate."""
+        return sum(one.fate == fate for one in self.calls)
+
+
+def compare_traces(one: Trace, other: Trace, tolerance: Tolerance, runs: tuple[int, int] = (0, 0)) -> Compared:
+    """Compare two runs, dispatch by dispatch; calls of one name are paired in their order.
+
+    Args:
+        one: the side that is judged.
+        other: the side that it is compared with.
+        tolerance: what may differ.
+        runs: which run of each.
+    """
+    here, there = _of_run(one, runs[0]), _of_run(other, runs[1])
+    waiting: dict[str, list[Call]] = {}
+    for call in there:
+        waiting.setdefault(call.name, []).append(call)
+    found = Compared()
+    seen: Counter[str] = Counter()
+    for call in here:
+        mates = waiting.get(call.name, [])
+        ordinal = seen[call.name]
+        seen[call.name] += 1
+        if not mates:
+            found.only[0].append(call.name)
+            continue
+        found.calls.append(_pair((one, other), (call, mates.pop(0)), ordinal, tolerance))
+    found.only[1].extend(call.name for mates in waiting.values() for call in mates)
+    if len(one.results) > runs[0] and len(other.results) > runs[1]:
+        found.results = _tensors(one, other, one.results[runs[0]], other.results[runs[1]], tolerance)
+    return found
+
+
+def differing_runs(one: Trace, other: Trace, tolerance: Tolerance, runs: int) -> Compared:
+    """Compare each run of the first trace with the first run of the other, up to one that differs; else the first."""
+    first = compare_traces(one, other, tolerance)
+    if first.differs:
+        return first
+    for run in range(1, runs):
+        again = compare_traces(one, other, tolerance, (run, 0))
+        if again.differs:
+            return again
+    return first
+
+
+def _of_run(trace: Trace, run: int) -> list[Call]:
+    return [call for call in trace.calls if call.run == run]
+
+
+def _pair(traces: tuple[Trace, Trace], calls: tuple[Call, Call], ordinal: int, tolerance: Tolerance) -> CallDifference:
+    (one, other), (call, mate) = traces, calls
+    inputs = _tensors(one, other, call.inputs, mate.inputs, tolerance)
+    outputs = _tensors(one, other, call.outputs or [], mate.outputs or [], tolerance)
+    fate: Fate = "equal"
+    if call.outputs is None or mate.outputs is None or (outputs and all(each is None for each in outputs)):
+        fate = "uncompared"
+    elif _any(outputs) or len(call.outputs) != len(mate.outputs):
+        fate = "inherited" if _any(inputs) else "culprit"
+    return CallDifference(call.name, ordinal, fate, inputs, outputs, calls)
+
+
+def _any(differences: Sequence[Difference | None]) -> bool:
+    return any(one is not None and one.differs for one in differences)
+
+
+def _tensors(
+    one: Trace, other: Trace, here: Sequence[Saved], there: Sequence[Saved], tolerance: Tolerance
+) -> list[Difference | None]:
+    """How each tensor that both have differs; None for one whose values could not be read."""
+    return [_tensor(one, other, mine, its, tolerance) for mine, its in zip(here, there, strict=False)]
+
+
+def _tensor(one: Trace, other: Trace, mine: Saved, its: Saved, tolerance: Tolerance) -> Difference | None:
+    actual, expected = one.tensor(mine), other.tensor(its)
+    return None if actual is None or expected is None else compare(actual, expected, tolerance)

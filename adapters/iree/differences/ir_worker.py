@@ -1,0 +1,150 @@
+"""Reads the dispatches of a module in the flow phase, by IREE's own parser; imports nothing of ours.
+
+    python ir_worker.py FLOW.mlir FUNCTION              prints a JSON object a call, in the order of the program
+    python ir_worker.py FLOW.mlir FUNCTION CALL OUT     also writes a module that makes that call alone
+
+FLOW.mlir comes from `iree-compile --compile-to=flow --mlir-print-debuginfo`. A call has {"call", "operations":
+[{"name", "file", "line", "column"}…], "reason"}, where `reason` says why it can't stand alone, or is empty.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from iree.compiler import ir
+
+_PLACE = re.compile(r'"([^"\n]+)":(\d+):(\d+)')
+_STRUCTURED = ("linalg.", "iree_linalg_ext.")
+_OTHER = ("tensor.", "arith.", "math.")
+_TRIVIAL = ("linalg.yield", "iree_linalg_ext.yield", "linalg.index", "linalg.fill", "tensor.empty", "arith.constant")
+
+
+def _walk(operation):
+    for region in operation.regions:
+        for block in region.blocks:
+            for one in block.operations:
+                yield one.operation
+                yield from _walk(one.operation)
+
+
+def _place(operation):
+    match = _PLACE.search(str(operation.location))
+    return {"file": match[1], "line": int(match[2]), "column": int(match[3])} if match else {}
+
+
+def _operations(executable):
+    inside = [one for one in _walk(executable) if one.name not in _TRIVIAL]
+    chosen = [one for one in inside if one.name.startswith(_STRUCTURED)]
+    chosen = chosen or [one for one in inside if one.name.startswith(_OTHER)]
+    return [{"name": one.name, **_place(one)} for one in chosen]
+
+
+def _name(attribute):
+    return str(attribute).replace("@", "").strip('"')
+
+
+def _entry(dispatch):
+    points = str(dispatch.attributes["entry_points"]).strip("[]").split(", ")
+    return points[0].replace("@", "")
+
+
+def _tied(dispatch):
+    """Which results are written into an operand, by number."""
+    if "tied_operands" not in dispatch.attributes:
+        return {}
+    operands = [int(word) for word in re.findall(r"-?\d+(?= : index)", str(dispatch.attributes["tied_operands"]))]
+    return {number: operand for number, operand in enumerate(operands) if operand >= 0}
+
+
+def _constant(value):
+    owner = value.owner
+    return owner if isinstance(owner, ir.Operation) and owner.name == "arith.constant" else None
+
+
+def _reason(dispatch):
+    for value in dispatch.operands:
+        kind = str(value.type)
+        if not kind.startswith("tensor<") and _constant(value) is None:
+            return f"it takes a {kind} that is only known as the program runs"
+        if "?" in kind:
+            return f"it takes a tensor whose size is only known as the program runs ({kind})"
+    for number, operand in _tied(dispatch).items():
+        if dispatch.operands[operand].type != dispatch.results[number].type:
+            return "it writes a result into an input of another shape"
+    if any(not str(value.type).startswith("tensor<") or "?" in str(value.type) for value in dispatch.results):
+        return "it gives a tensor whose size is only known as the program runs"
+    return ""
+
+
+def _asm(operation):
+    return operation.get_asm(use_local_scope=True)
+
+
+def _alone(module, executable, dispatch):
+    """A module whose `main` takes the tensors of one call and gives its results."""
+    text = [_asm(one.operation) for one in module.body.operations if one.operation.name == "util.global"]
+    text.append(_asm(executable))
+    taken, names, body = [], [], []
+    for value in dispatch.operands:
+        constant = _constant(value)
+        if constant is None:
+            at = len(taken)
+            names.append(f"%t{at}")
+            body.append(f'%t{at} = hal.tensor.import %a{at} "input{at}" : !hal.buffer_view -> {value.type}')
+            taken.append(str(value.type))
+        else:
+            names.append(f"%c{len(names)}")
+            body.append(f"{names[-1]} = arith.constant {constant.attributes['value']}")
+    results = [str(value.type) for value in dispatch.results]
+    one = len(results) == 1
+    operands = ", ".join(str(value.type) for value in dispatch.operands)
+    entry = "::".join(f"@{name}" for name in _entry(dispatch).split("::"))
+    tied = _tied(dispatch)
+    given = [names[tied[n]] if n in tied else kind for n, kind in enumerate(results)]  # `-> %t2`: written in place
+    kinds = given[0] if one else f"({', '.join(given)})"
+    body.append(
+        f"%r{'' if one else f':{len(results)}'} = flow.dispatch {entry}({', '.join(names)}) : ({operands}) -> {kinds}"
+    )
+    for number, kind in enumerate(results):
+        source = "%r" if one else f"%r#{number}"
+        body.append(f'%v{number} = hal.tensor.export {source} "output{number}" : {kind} -> !hal.buffer_view')
+    views = ", ".join(["!hal.buffer_view"] * len(results))
+    body.append(f"util.return {', '.join(f'%v{n}' for n in range(len(results)))} : {views}")
+    inputs = ", ".join(f"%input{n}: {kind}" for n, kind in enumerate(taken))
+    outputs = ", ".join(f"%output{n}: {kind}" for n, kind in enumerate(results))
+    reflection = f'{{iree.abi.declaration = "sync func @main({inputs}) -> ({outputs})"}}'
+    arguments = ", ".join(f"%a{n}: !hal.buffer_view" for n in range(len(taken)))
+    head = f"util.func public @main({arguments}) -> ({views})"
+    text.append(f"{head} attributes {{iree.abi.stub, iree.reflection = {reflection}}} {{")
+    text.extend([*body, "}"])
+    attributes = module.operation.attributes
+    name = "stream.affinity.default"
+    affinity = f" attributes {{{name} = {attributes[name]}}}" if name in attributes else ""
+    return "\n".join([f"module{affinity} {{", *text, "}", ""])
+
+
+def main(path, function, wanted=None, out=None):
+    context = ir.Context()
+    module = ir.Module.parse(Path(path).read_text(), context)
+    top = [one.operation for one in module.body.operations]
+    executables = {_name(one.attributes["sym_name"]): one for one in top if one.name == "flow.executable"}
+    for one in top:
+        if one.name != "util.func" or _name(one.attributes["sym_name"]) != function:
+            continue
+        for call in _walk(one):
+            if call.name != "flow.dispatch":
+                continue
+            entry = _entry(call)
+            executable = executables[entry.split("::")[0]]
+            told = {"call": entry, "operations": _operations(executable), "reason": _reason(call)}
+            if entry == wanted and not told["reason"]:
+                Path(out).write_text(_alone(module, executable, call))
+                wanted = None
+            print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

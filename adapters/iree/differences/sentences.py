@@ -1,0 +1,161 @@
+"""The comparison of two sides as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from livedbg.adapters.iree.differences.alone import Alone
+from livedbg.adapters.iree.differences.first import CallDifference
+from livedbg.adapters.iree.differences.side import Side, label
+from livedbg.adapters.iree.differences.trace import Saved
+from livedbg.adapters.iree.differences.whole import Whole
+from livedbg.text.wording import many
+from livedbg.values.compare import Difference
+from livedbg.values.listing import shape_text
+from livedbg.values.sentences import difference_json, difference_text
+from livedbg.values.statistics import Statistics, statistics
+
+__all__ = ["as_json", "headline", "lines"]
+
+_NAMED = 6
+
+
+def headline(whole: Whole) -> str:
+    """What was found, in one sentence."""
+    if whole.failed:
+        side, trace = whole.failed[0]
+        at = f"{_where(whole, trace.open.name)} began and did not return" if trace.open else "no dispatch was open"
+        return f"{_label(whole, side)} did not end well ({trace.failure}): {at}."
+    first = whole.compared.first
+    if first is None:
+        if any(one is not None and one.differs for one in whole.compared.results):
+            return "The results differ, and no traced dispatch does."
+        return "No dispatch and no result differs."
+    what = "is the first that differs" if _twice(whole) or first.fate == "culprit" else "differs, as do its inputs"
+    equal = " Its inputs are equal." if first.fate == "culprit" else ""
+    return f"{_where(whole, first.name)}{_call(first)} {what}.{equal}"
+
+
+def lines(whole: Whole) -> Iterator[str]:
+    """The whole outcome."""
+    request = whole.request
+    a, b = (_label(whole, side) for side in request.sides)
+    yield f"{request.module.name}: {request.function} on {a} against {b}"
+    compared = whole.compared
+    counts = f"{many(len(compared.calls), 'dispatch')} compared, {compared.counted('equal')} equal"
+    inherited = compared.counted("inherited")
+    yield counts + (f", {inherited} with inputs that differ already" if inherited else "")
+    for side, names in zip(request.sides, compared.only, strict=True):
+        if names:
+            yield f"{many(len(names), 'dispatch')} on side {side.name} only: {', '.join(names[:_NAMED])}"
+    yield ""
+    yield headline(whole)
+    first = compared.first
+    if first is not None and first.calls is not None:
+        yield from _details(whole, first)
+    elif compared.differs:
+        yield from (f"  result {n}: {_difference(one)}" for n, one in enumerate(compared.results))
+    if whole.alone is not None:
+        yield ""
+        yield from _alone(whole.alone)
+    yield ""
+    yield f"Files: {request.folder}"
+
+
+def _details(whole: Whole, first: CallDifference) -> Iterator[str]:
+    assert first.calls is not None
+    for kind, mine, its, differences in (
+        ("input", first.calls[0].inputs, first.calls[1].inputs, first.inputs),
+        ("output", first.calls[0].outputs or [], first.calls[1].outputs or [], first.outputs),
+    ):
+        for number, found in enumerate(differences):
+            yield f"  {kind} {number} {mine[number].type}{shape_text(mine[number].shape)}: {_difference(found)}"
+            if found is not None and found.differs:
+                yield f"    {whole.request.sides[0].name}: {_statistics(whole, 0, mine[number])}"
+                yield f"    {whole.request.sides[1].name}: {_statistics(whole, 1, its[number])}"
+    for operation in whole.operations.get(first.name, []):
+        yield f"  {operation.name} at {operation.file}:{operation.line}"
+
+
+def _alone(alone: Alone) -> Iterator[str]:
+    if alone.differs is None:
+        yield f"It was not run alone: {alone.reason}."
+        return
+    if alone.differs:
+        yield "Alone, with the same inputs, it differs too:"
+    else:
+        chance = "" if alone.runs == 1 else f" in {alone.runs} runs"
+        yield f"Alone, with the same inputs, it does not differ{chance}: what comes before matters, or the timing."
+    yield from (f"  output {number}: {_difference(one)}" for number, one in enumerate(alone.outputs))
+    yield from (f"  {command}" for command in alone.commands)
+
+
+def _statistics(whole: Whole, side: int, saved: Saved) -> str:
+    tensor = whole.traces[side].tensor(saved)
+    return "no values" if tensor is None else _numbers(statistics(tensor))
+
+
+def _numbers(found: Statistics) -> str:
+    odd = "".join(
+        f", {count:,} {name}" for count, name in ((found.nans, "NaN"), (found.infinities, "infinite")) if count
+    )
+    if found.mean is None:
+        return f"no finite number{odd}"
+    return f"minimum {found.minimum:.6g}, maximum {found.maximum:.6g}, mean {found.mean:.6g}{odd}"
+
+
+def _difference(found: Difference | None) -> str:
+    return "its values could not be read" if found is None else difference_text(found)
+
+
+def _where(whole: Whole, name: str) -> str:
+    operations = [one for one in whole.operations.get(name, []) if one.file]
+    short = name.split("::", maxsplit=1)[0]
+    return f"{short} ({operations[0].name} at {operations[0].file}:{operations[0].line})" if operations else short
+
+
+def _call(first: CallDifference) -> str:
+    return f", call {first.ordinal + 1}," if first.ordinal else ""
+
+
+def _twice(whole: Whole) -> bool:
+    one, other = whole.request.sides
+    return (one.device, one.flags, one.compiler) == (other.device, other.flags, other.compiler)
+
+
+def _label(whole: Whole, side: Side) -> str:
+    one, other = whole.request.sides
+    return label(side, other if side is one else one)
+
+
+def as_json(whole: Whole) -> dict[str, object]:
+    """The outcome for a program, schema `livedbg.diff-run/1`."""
+    first, alone = whole.compared.first, whole.alone
+    operations = whole.operations.get(first.name, []) if first is not None else []
+    return {
+        "schema": "livedbg.diff-run/1",
+        "module": str(whole.request.module),
+        "function": whole.request.function,
+        "sides": [
+            {"name": side.name, "device": side.device, "flags": list(side.flags), "compiler": side.compiler,
+             "failure": trace.failure, "open": trace.open.name if trace.open else None}
+            for side, trace in zip(whole.request.sides, whole.traces, strict=True)
+        ],
+        "sentence": headline(whole),
+        "dispatches": [{"name": one.name, "call": one.ordinal, "fate": one.fate} for one in whole.compared.calls],
+        "only": [list(names) for names in whole.compared.only],
+        "first": None if first is None else {
+            "name": first.name,
+            "call": first.ordinal,
+            "fate": first.fate,
+            "operations": [{"name": o.name, "file": o.file, "line": o.line} for o in operations],
+            "inputs": [None if one is None else difference_json(one) for one in first.inputs],
+            "outputs": [None if one is None else difference_json(one) for one in first.outputs],
+        },
+        "results": [None if one is None else difference_json(one) for one in whole.compared.results],
+        "alone": None if alone is None else {
+            "differs": alone.differs, "reason": alone.reason, "commands": list(alone.commands),
+            "outputs": [None if one is None else difference_json(one) for one in alone.outputs],
+        },
+        "folder": str(whole.request.folder),
+    }  # fmt: skip

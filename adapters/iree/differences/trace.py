@@ -1,0 +1,150 @@
+"""What one run did, dispatch by dispatch, as its worker wrote it down: also of a run that hung or died."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401 (numpy knows bfloat16 and 8-bit floats then)
+import msgspec
+import numpy as np
+from msgspec import Struct, field
+
+from livedbg.adapters.iree.differences.side import Side
+from livedbg.adapters.iree.differences.toolchain import RUN_WORKER
+from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
+from livedbg.values.tensor import Held
+from livedbg.values.tensor_files import load
+
+__all__ = ["Call", "Saved", "Trace", "run_module"]
+
+
+class Saved(Struct, frozen=True):
+    """One tensor in a file.
+
+    Attributes:
+        file: name of it in the trace's folder; "" if its values could not be read.
+        shape: sizes.
+        type: numpy's name of the element type.
+        problem: why there are no values.
+    """
+
+    file: str = ""
+    shape: tuple[int, ...] = ()
+    type: str = ""
+    problem: str = ""
+
+
+class _Line(Struct):
+    call: str = ""
+    io: str = ""
+    run: int = 0
+    returned: int | None = None
+    inputs: list[Saved] = field(default_factory=list)
+    tensors: list[Saved] = field(default_factory=list)
+
+
+class Call(Struct):
+    """One execution of a dispatch.
+
+    Attributes:
+        name: `EXECUTABLE::FUNCTION`.
+        run: number of the function's run that it belongs to, from 0.
+        outputs: None while it has not returned.
+    """
+
+    name: str
+    run: int
+    inputs: list[Saved]
+    outputs: list[Saved] | None = None
+
+
+class Trace(Struct):
+    """One run of a module.
+
+    Attributes:
+        folder: of its files.
+        inputs: of the function.
+        calls: in order.
+        results: of the function, a list for each of its runs that returned.
+        failure: how it ended, if not well: `no end after 60 s`, or what it said.
+    """
+
+    folder: Path
+    inputs: list[Saved] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    results: list[list[Saved]] = field(default_factory=list)
+    failure: str = ""
+
+    def tensor(self, saved: Saved) -> Held | None:
+        """The values of a tensor; None if they could not be read."""
+        if not saved.file:
+            return None
+        held = load(self.folder / saved.file, ())
+        if saved.type in ("", str(held.array.dtype)):
+            return held
+        return Held(held.array.view(np.dtype(saved.type)))  # bfloat16 and the like are saved as their bits
+
+    @property
+    def open(self) -> Call | None:
+        """The dispatch that began and did not return."""
+        return next((call for call in reversed(self.calls) if call.outputs is None), None)
+
+
+def run_module(
+    side: Side, module: Path, folder: Path, function: str, inputs: Sequence[str], *, runs: int, limit_s: float
+) -> Trace:
+    """Run a function of a compiled module.
+
+    Args:
+        side: its Python and device.
+        module: compiled.
+        folder: where its tensors go; made here.
+        function: of the module.
+        inputs: as `iree-run-module` takes them, or none for random ones of the declared types, equal on each call.
+        runs: how often, in one process.
+        limit_s: after so many seconds it is killed.
+    """
+    folder.mkdir(parents=True)
+    request: dict[str, Any] = {
+        "module": str(module), "device": side.device, "function": function, "inputs": list(inputs),
+        "folder": str(folder), "runs": runs, "seed": 0,
+    }  # fmt: skip
+    path = folder / "request.json"
+    path.write_bytes(msgspec.json.encode(request))
+    failure = ""
+    command = [side.python, str(RUN_WORKER), "run", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
+        if done.returncode:
+            said = [line for line in done.stderr.splitlines() if line.strip()]
+            ended = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+            failure = clean_line(said[-1] if said else ended)
+    except subprocess.TimeoutExpired:
+        failure = f"no end after {limit_s:g} s"
+    return _read(folder, failure)
+
+
+def _read(folder: Path, failure: str) -> Trace:
+    trace = Trace(folder, failure=failure)
+    decoder = msgspec.json.Decoder(ready(_Line))
+    lines = (folder / "calls.jsonl").read_bytes().splitlines() if (folder / "calls.jsonl").exists() else []
+    for line in lines:
+        try:
+            said = decoder.decode(line)
+        except msgspec.DecodeError:
+            continue  # the last line of one that was killed
+        if said.call and said.io == "inputs":
+            trace.calls.append(Call(said.call, said.run, said.tensors))
+        elif said.call:
+            begun = next((one for one in reversed(trace.calls) if one.name == said.call and one.outputs is None), None)
+            if begun is not None:
+                begun.outputs = said.tensors
+        elif said.returned is not None:
+            trace.results.append(said.tensors)
+        else:
+            trace.inputs = said.inputs
+    return trace

@@ -1,0 +1,150 @@
+"""The whole comparison: compile both sides, run both, find the first dispatch that differs, and run it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct, field, structs
+
+from livedbg.adapters.iree.differences.alone import Alone, isolate
+from livedbg.adapters.iree.differences.first import Compared, differing_runs
+from livedbg.adapters.iree.differences.side import TRACE, Side, target_flags
+from livedbg.adapters.iree.differences.toolchain import compile_module, hardware_of, read_flow
+from livedbg.adapters.iree.differences.trace import Trace, run_module
+from livedbg.values.compare import Tolerance
+
+__all__ = ["Operation", "Request", "Whole", "compare_sides"]
+
+
+class Operation(Struct, frozen=True):
+    """An operation of a dispatch, and where it is in the user's source."""
+
+    name: str = ""
+    file: str = ""
+    line: int = 0
+
+
+class Request(Struct, frozen=True):
+    """What to compare.
+
+    Attributes:
+        module: `.mlir` source, or a compiled `.vmfb` that was compiled with TRACE.
+        function: of it.
+        inputs: as `iree-run-module` takes them; none for random ones.
+        sides: two; equal ones are the search for what is not deterministic.
+        runs: how often each side runs the function.
+        tolerance: what may differ.
+        folder: for everything that is made.
+        limit_s: for each compilation and each run.
+        reduce: also run the first dispatch that differs alone.
+    """
+
+    module: Path
+    function: str
+    inputs: tuple[str, ...]
+    sides: tuple[Side, Side]
+    runs: int
+    tolerance: Tolerance
+    folder: Path
+    limit_s: float
+    reduce: bool = True
+
+
+class Whole(Struct):
+    """What was found.
+
+    Attributes:
+        request: what was compared.
+        traces: of both sides.
+        compared: the pair of runs that differ, else the first runs.
+        operations: of each dispatch, by name.
+        alone: the first dispatch that differs, by itself; None if that was not tried.
+    """
+
+    request: Request
+    traces: tuple[Trace, Trace]
+    compared: Compared
+    operations: dict[str, list[Operation]] = field(default_factory=dict)
+    alone: Alone | None = None
+
+    @property
+    def failed(self) -> list[tuple[Side, Trace]]:
+        """The sides whose run did not end well."""
+        return [(side, t) for side, t in zip(self.request.sides, self.traces, strict=True) if t.failure]
+
+
+def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
+    """Compare two sides.
+
+    Args:
+        request: what.
+        step: told of each step, in words.
+
+    Raises:
+        SourceError: a side does not compile, or has no device.
+    """
+    compiled = request.module.suffix == ".vmfb"
+    modules: list[Path] = []
+    flows: list[Path] = []
+    sides: list[Side] = []
+    for side in request.sides:
+        if compiled:
+            modules.append(request.module)
+            sides.append(side)
+            continue
+        step(f"compiling for side {side.name}")
+        targets = target_flags(side.device, hardware_of(side.python, side.device), side.flags)
+        complete = structs.replace(side, flags=(*targets, *side.flags))
+        binary, flow = request.folder / f"{side.name}.vmfb", request.folder / f"{side.name}.flow.mlir"
+        command = [side.compiler, str(request.module), *complete.flags]
+        compile_module([*command, TRACE, "-o", str(binary)], request.limit_s)
+        compile_module([*command, "--compile-to=flow", "--mlir-print-debuginfo", "-o", str(flow)], request.limit_s)
+        modules.append(binary)
+        flows.append(flow)
+        sides.append(side)
+    traces: list[Trace] = []
+    for side, module in zip(sides, modules, strict=True):
+        step(f"running side {side.name} on {side.device}")
+        folder = request.folder / f"{side.name}.trace"
+        inputs = request.inputs or _same_inputs(traces)
+        traces.append(
+            run_module(side, module, folder, request.function, inputs, runs=request.runs, limit_s=request.limit_s)
+        )
+    compared = differing_runs(traces[0], traces[1], request.tolerance, request.runs)
+    whole = Whole(request, (traces[0], traces[1]), compared)
+    if flows:
+        whole.operations = _operations(request, flows[0])
+    first = compared.first
+    if request.reduce and first is not None and flows:
+        step(f"running {first.name.split('::')[0]} alone on both sides")
+        pair = (request.sides[0], request.sides[1])
+        whole.alone = isolate(
+            first,
+            function=request.function,
+            sides=pair,
+            flows=(flows[0], flows[1]),
+            expected=traces[1],
+            folder=request.folder / "alone",
+            tolerance=request.tolerance,
+            runs=request.runs,
+            limit_s=request.limit_s,
+        )
+    return whole
+
+
+def _same_inputs(traces: Sequence[Trace]) -> tuple[str, ...]:
+    """What the first side made, so that the other gets the same."""
+    return tuple(f"@{traces[0].folder / one.file}" for one in traces[0].inputs) if traces else ()
+
+
+def _operations(request: Request, flow: Path) -> dict[str, list[Operation]]:
+    found: dict[str, list[Operation]] = {}
+    for told in read_flow(request.sides[0].python, flow, request.function):
+        operations = told.get("operations")
+        if isinstance(operations, list):
+            found[str(told.get("call"))] = [
+                Operation(str(one.get("name", "")), str(one.get("file", "")), int(one.get("line", 0)))
+                for one in operations
+            ]
+    return found

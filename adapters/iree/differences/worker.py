@@ -1,0 +1,167 @@
+"""Runs one compiled module with a debug sink, in a Python of its own that has `iree.runtime`; imports nothing of ours.
+
+    python worker.py devices DRIVER        prints the devices of a driver, a JSON object a line
+    python worker.py run REQUEST.json      runs a function; writes tensors and `calls.jsonl` into a folder
+
+The request: {"module", "device", "function", "inputs": [spec…], "folder", "runs", "seed"}. A spec is `4x8xf32`,
+`4x8xf32=0.5`, or `@FILE.npy`; without any, inputs of the declared types are drawn from a seeded generator. Each line of
+`calls.jsonl` is written as soon as it is known, so that a run that hangs or dies leaves what came before:
+{"call": "EXE::FUNCTION", "io": "inputs"|"outputs", "run": 0, "tensors": [{"file", "shape", "type"}…]}, and at the end
+of a run {"returned": run, "tensors": […]}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+_TYPE = re.compile(r"tensor<((?:\d+x)*)([a-z]+\d+(?:E\w+)?)>|%input\d+: ([a-z]+\d+)")
+_NUMPY = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "i1": "bool", "si32": "int32", "ui8": "uint8", "ui32": "uint32",
+}  # fmt: skip
+
+
+def _devices(driver):
+    import iree.runtime as rt
+
+    for device in rt.get_driver(driver).query_available_devices():
+        print(json.dumps({key: str(value) for key, value in dict(device).items()}))
+
+
+def _inputs(specs, declaration, seed):
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    if not specs:
+        arguments = declaration.partition("(")[2].partition(") ->")[0]
+        specs = [f"{match[1]}{match[2]}" if match[2] else match[3] for match in _TYPE.finditer(arguments)]
+        if "?" in arguments or len(specs) != arguments.count("%"):
+            raise ValueError(f"inputs have to be given, since not all types are known: {declaration}")
+    return [_input(spec, random) for spec in specs]
+
+
+def _input(spec, random):
+    import numpy as np
+
+    if spec.startswith("@"):
+        return np.load(spec[1:], allow_pickle=False)
+    kind, _, value = spec.partition("=")
+    *shape, element = kind.split("x")
+    if element not in _NUMPY:
+        raise ValueError(f"{spec}: {element} is no type that can be made here; give @FILE.npy")
+    dtype, dims = np.dtype(_NUMPY[element]), [int(size) for size in shape]
+    if value:
+        numbers = np.array([float(word) for word in re.split(r"[\s,]+", value.strip())])
+        return (
+            np.broadcast_to(numbers, dims).astype(dtype) if numbers.size == 1 else numbers.astype(dtype).reshape(dims)
+        )
+    if dtype.kind == "f":
+        return random.standard_normal(dims).astype(dtype)
+    return random.integers(0, 2 if dtype.kind == "b" else 8, dims).astype(dtype)
+
+
+class _Files:
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.calls = (self.folder / "calls.jsonl").open("w", buffering=1)
+        self.count = 0
+
+    def line(self, **what):
+        self.calls.write(json.dumps(what) + "\n")
+
+    def save(self, array):
+        import numpy as np
+
+        name = f"{self.count:06}.npy"
+        self.count += 1
+        kind = str(array.dtype)
+        if array.dtype.kind not in "fiub":  # bfloat16 and the like: their bits
+            array = array.view({1: np.uint8, 2: np.uint16}.get(array.dtype.itemsize, np.uint8))
+        np.save(self.folder / name, array, allow_pickle=False)
+        return {"file": name, "shape": list(array.shape), "type": kind}
+
+
+def _staged(device, view):
+    """The values of a buffer that the host can't map, copied by way of one that it can."""
+    import iree.runtime as rt
+
+    source = view.get_buffer()
+    staging = device.allocator.allocate_buffer(
+        memory_type=int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
+        allowed_usage=int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED),
+        allocation_size=source.byte_length(),
+    )
+    semaphore = device.create_semaphore(0)
+    device.queue_copy(
+        source,
+        staging,
+        wait_semaphores=rt.HalFence.create_at(semaphore, 0),
+        signal_semaphores=rt.HalFence.create_at(semaphore, 1),
+    )
+    rt.HalFence.create_at(semaphore, 1).wait()
+    return staging.map().asarray(view.shape, rt.HalElementType.map_to_dtype(view.element_type))
+
+
+def _values(device, view):
+    import iree.runtime as rt
+
+    try:
+        return rt.DeviceArray(device, view).to_host()
+    except ValueError:  # Vulkan's allocator refuses memory of numpy's (3.13)
+        return _staged(device, view)
+
+
+def _run(path):
+    request = json.loads(Path(path).read_text())
+    import iree.runtime as rt
+
+    files, at = _Files(request["folder"]), {"run": 0}
+    device = rt.get_device(request["device"])
+    instance = rt.VmInstance()
+
+    def tensor(view):
+        try:
+            return files.save(_values(device, view))
+        except Exception as error:
+            return {"file": "", "shape": list(view.shape), "type": "", "problem": f"{type(error).__name__}: {error}"}
+
+    def traced(key, views):
+        call, _, io = key.rpartition(" ")
+        files.line(call=call, io=io, run=at["run"], tensors=[tensor(view) for view in views])
+
+    def result(one):
+        return tensor(one._buffer_view) if isinstance(one, rt.DeviceArray) else {"problem": f"the number {one!r}"}
+
+    sink = rt.HalModuleDebugSink(traced)
+    hal = rt.create_hal_module(instance, device, debug_sink=sink)
+    module = rt.VmModule.mmap(instance, request["module"])
+    context = rt.VmContext(instance, [hal, module])
+    there = [name for name in module.function_names if not name.startswith("__")]
+    if request["function"] not in there:
+        raise ValueError(f"the module has no function {request['function']}, but: {', '.join(there)}")
+    function = module.lookup_function(request["function"])
+    inputs = _inputs(request["inputs"], function.reflection.get("iree.abi.declaration", ""), request["seed"])
+    files.line(inputs=[files.save(array) for array in inputs])
+    invoke = rt.FunctionInvoker(context, device, function)
+    for run in range(request["runs"]):
+        at["run"] = run
+        results = invoke(*inputs)
+        results = results if isinstance(results, (tuple, list)) else [results]
+        tensors = [
+            tensor(one._buffer_view) if isinstance(one, rt.DeviceArray) else {"value": repr(one)} for one in results
+        ]
+        files.line(returned=run, tensors=tensors)
+
+
+if __name__ == "__main__":
+    try:
+        _devices(sys.argv[2]) if sys.argv[1] == "devices" else _run(sys.argv[2])
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}".replace("\n", " | "), file=sys.stderr, flush=True)
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)  # the bindings print what they leak as the interpreter ends

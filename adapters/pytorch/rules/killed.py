@@ -1,0 +1,114 @@
+"""Ranks that were killed, or a child of theirs, and who waits for them.
+
+Invariants:
+    rules_killed.K1. Only what the job's own rule calls a crash (ends.is_crash), and a signal has ended: a rank that
+        somebody asked to end, or a child beside a job that goes on, is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import line_of
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import how_ended, is_crash, was_asked
+from livedbg.analysis.rules.places import user_frame
+from livedbg.analysis.rules.words import name_of
+from livedbg.model import Evidence, Process, Severity, Task, TaskState
+from livedbg.text.wording import sentence_case
+
+__all__ = ["rules"]
+
+_PREFIX = "task:collective/"
+
+
+class RankKilled:
+    """A rank, or a child of one, that a signal has ended while others wait for the rank."""
+
+    name = "rank-killed"
+    doc = (
+        "A rank was ended by a signal that nobody sends to ask for an end, and others wait for it in a collective, for "
+        "a key of the store or in `init_process_group`; or a child of a rank was, such as a worker of a DataLoader or "
+        "of Inductor, and others wait for that rank. It is the crash of `crash`, with the rank. Which rank a process "
+        "was is known where it was seen alive, or where it is the only child of the launcher that has ended and all "
+        "other ranks are there."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a process that was killed."""
+        first: dict[str, tuple[Task, int, Process, bool]] = {}
+        waiting: dict[str, dict[int, str]] = {}
+        for task in state.tasks_in(TaskState.RUNNING):
+            if task.id.startswith(_PREFIX) and (threads := _waiting(task, state)):
+                for rank, process, own in _killed(task, state):
+                    known = first.setdefault(process.id, (task, rank, process, own))[0]
+                    if (known.name, known.attributes.get("keys")) == (task.name, task.attributes.get("keys")):
+                        waiting.setdefault(process.id, {}).update(threads)
+        for name, (task, rank, process, own) in first.items():
+            who = f"Rank {rank} of {task.attributes.get('ranks', '?')} (process {process.pid})"
+            who = who if own else f"{sentence_case(name_of(name, state.snapshot))}, a child of rank {rank},"
+            yield self._finding(task, who, process, waiting[name], state)
+
+    def _finding(self, task: Task, who: str, process: Process, waiting: Mapping[int, str], state: RuleInput) -> Finding:
+        how = how_ended(process.exit_status)
+        waits = "waits" if len(waiting) == 1 else "wait"
+        threads = tuple(thread for _, thread in sorted(waiting.items()))
+        return Finding(
+            rule=self.name,
+            severity=Severity.CRITICAL,
+            sentence=f"{who} was ended {how}; {rank_list(waiting)} {waits} {_where(task, threads, state)}.",
+            entities=(process.id, task.id, *threads),
+            evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),),
+            next=("dmesg | grep -i oom   tells whether the kernel killed it for memory",),
+            state=VerdictState.CRASHED,
+            roots=(process.id,),
+        )
+
+
+def _killed(task: Task, state: RuleInput) -> Iterator[tuple[int, Process, bool]]:
+    """The processes whose end holds a task up: its rank, the process, and whether that was the rank itself."""
+    processes = state.snapshot.processes
+    for rank in _numbers(task, "ended"):
+        process = processes.get(task.attributes.get(f"rank {rank}", ""))
+        if process is not None and _by_signal(process, state):
+            yield rank, process, True
+    for rank in _numbers(task, "not in it"):
+        own = processes.get(task.attributes.get(f"rank {rank}", ""))
+        for child in processes.values():
+            if own is not None and child.ppid == own.pid and child.host == own.host and _by_signal(child, state):
+                yield rank, child, False
+
+
+def _by_signal(process: Process, state: RuleInput) -> bool:
+    status = process.exit_status
+    by_signal = process.exited and status is not None and status < 0 and not was_asked(status)
+    return by_signal and is_crash(process, state)
+
+
+def _numbers(task: Task, name: str) -> Sequence[int]:
+    return [int(word) for word in task.attributes.get(name, "").split() if word.isdecimal()]
+
+
+def _waiting(task: Task, state: RuleInput) -> dict[int, str]:
+    """The threads that wait in a task, by their ranks."""
+    facts = task.attributes.items()
+    ranks = {process: int(name[5:]) for name, process in facts if name[:5] == "rank " and name[5:].isdecimal()}
+    threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
+    return {ranks[one.process]: one.id for one in threads if one is not None and one.process in ranks}
+
+
+def _where(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
+    """`in all_reduce #5 (train.py:3)`, `for key 'ready' of the store (train.py:9)`."""
+    lines = {line_of(frame) for one in waiting if (frame := user_frame(one, state)) is not None}
+    at = f" ({lines.pop()})" if len(lines) == 1 and "" not in lines else ""
+    if task.attributes.get("kind") != "store":
+        return f"in {task.name}{at}"
+    keys = task.attributes.get("keys", "")
+    return f"for {'keys' if keys.count(chr(39)) > 2 else 'key'} {keys} of the store{at}"
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (RankKilled(),)

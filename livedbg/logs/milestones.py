@@ -1,0 +1,58 @@
+"""Lines that say how far a run is: steps and progress bars, the end of a run, workers that are started again.
+
+Invariants:
+    milestones.M1. A line that only names a step (an option, a plan, an error at a step) has no number of a step.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["completes", "restarts", "step_of"]
+
+_LONGEST: Final = 400
+_BAR: Final = re.compile(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
+_STEP: Final = re.compile(
+    r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}"
+    r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
+    re.IGNORECASE,
+)
+_NO_STEP: Final = re.compile(
+    r"error|exception|fail|abort|resum|restor|load|every|max|total|checkpoint|kill", re.IGNORECASE
+)
+_COMPLETED: Final = re.compile(
+    r"\btraining (?:has |is |was )?(?:finished|completed?|done)\b|\bsuccessfully (?:finished|completed)\b"
+    r"|\bfinished \(SUCCEEDED\)|\btrain_runtime\b|`Trainer\.fit` stopped: `max_"
+    r"|\brun (?:has )?(?:finished|completed) successfully\b|\bcompleted successfully\b",
+    re.IGNORECASE,
+)
+_NOT_COMPLETED: Final = re.compile(
+    r"\bnot\b|\bnever\b|n't\b|\bbefore\b|\bwhen\b|\bif\b|\buntil\b|error|fail", re.IGNORECASE
+)
+_RESTARTED: Final = re.compile(
+    r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
+)
+
+
+def step_of(line: str) -> float | None:
+    """The number of the step, the epoch or the progress bar that a line reports."""
+    line = line[:_LONGEST]
+    bar = _BAR.search(line) if "%|" in line else None
+    if bar is not None:
+        return float(bar[1])
+    if _NO_STEP.search(line) is not None:
+        return None
+    found = list(_STEP.finditer(line))
+    return float(found[-1][1]) if found else None
+
+
+def completes(line: str) -> bool:
+    """Whether a line says that the run has reached its end."""
+    line = line[:_LONGEST]
+    return _COMPLETED.search(line) is not None and _NOT_COMPLETED.search(line) is None
+
+
+def restarts(line: str) -> bool:
+    """Whether a line says that a launcher starts the workers again."""
+    return _RESTARTED.search(line[:_LONGEST]) is not None

@@ -1,0 +1,102 @@
+"""`livedbg diff-run` with IREE's real compiler and runtime, through the real command line."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import livedbg
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("iree") is None, reason="IREE has wheels for x86-64 only; they are test dependencies there"
+)
+MODULE = Path(__file__).parents[2] / "fixtures" / "iree" / "three_dispatches.mlir"
+PRODUCT = "main_dispatch_1"
+SOFTWARE_VULKAN = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of the comparison of two targets, which later tests use."""
+    return tmp_path_factory.mktemp("diff") / "kept"
+
+
+@pytest.fixture(scope="module")
+def targets(folder: Path) -> dict[str, Any]:
+    """What is said of one module for two CPU targets, compared exactly: only one fuses multiplication and addition."""
+    said = livedbg(
+        *("diff-run", MODULE, "--rtol", "0", "--atol", "0", "--keep", folder, "--json"),
+        *("--flags", "--iree-llvmcpu-target-cpu=haswell", "--flags", "--iree-llvmcpu-target-cpu=generic"),
+    )
+    assert said.code == 12, said.everything
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def test_the_first_dispatch_that_differs_is_named_with_its_source(targets: dict[str, Any]) -> None:
+    assert [one["fate"] for one in targets["dispatches"]] == ["equal", "culprit", "inherited"]
+    assert targets["first"]["name"].startswith(PRODUCT)
+    assert targets["first"]["operations"] == [
+        {"name": "linalg.vecmat", "file": str(MODULE), "line": 15},
+    ]
+    assert targets["sentence"] == (
+        f"{PRODUCT} (linalg.vecmat at {MODULE}:15) is the first that differs. Its inputs are equal."
+    )
+    (output,) = targets["first"]["outputs"]
+    assert output["outside"] > 0 and output["relative"] < 1e-3
+
+
+def test_it_differs_alone_too(targets: dict[str, Any], folder: Path) -> None:
+    assert targets["alone"]["differs"] is True
+    assert "flow.dispatch" in (folder / "alone" / "alone-A.mlir").read_text()
+    assert any(word.startswith("iree-run-module") for word in targets["alone"]["commands"])
+
+
+@pytest.mark.usefixtures("targets")
+def test_a_compiled_module_on_two_devices_does_not_differ(folder: Path) -> None:
+    said = livedbg("diff-run", folder / "A.vmfb", "--device", "local-task", "--device", "local-sync")
+    assert said.code == 0, said.everything
+    assert "3 dispatches compared, 3 equal" in said.out and "No dispatch and no result differs." in said.out
+
+
+@pytest.mark.usefixtures("targets")
+def test_the_same_twice_is_compared_exactly_and_repeatedly(folder: Path) -> None:
+    said = livedbg("diff-run", folder / "A.vmfb", "--runs", "3", "--json")
+    assert said.code == 0, said.everything
+    calls = [json.loads(line) for line in (Path(json.loads(said.out)["folder"]) / "A.trace/calls.jsonl").open()]
+    assert sum("returned" in call for call in calls) == 3
+
+
+@pytest.mark.usefixtures("targets")
+def test_a_wrong_input_shape_is_told_in_the_runtimes_words(folder: Path) -> None:
+    said = livedbg("diff-run", folder / "A.vmfb", "--input", "63xf32", "--input", "64x32xf32")
+    assert said.code == 11
+    assert "A did not end well" in said.out and "input0 shape dimension 0 mismatch; expected 64 but have 63" in said.out
+
+
+@pytest.mark.skipif(not SOFTWARE_VULKAN.exists(), reason="needs Mesa's Vulkan on the CPU (mesa-vulkan-drivers)")
+def test_cpu_against_vulkan() -> None:
+    env = {"VK_ICD_FILENAMES": str(SOFTWARE_VULKAN)}
+    said = livedbg(
+        *("diff-run", MODULE, "--device", "local-sync", "--device", "vulkan", "--rtol", "0", "--atol", "0"), env=env
+    )
+    assert said.code == 12, said.everything
+    assert f"{PRODUCT} (linalg.vecmat at {MODULE}:15) is the first that differs." in said.out
+    assert "Alone, with the same inputs, it differs too:" in said.out
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mlir"
+    bad.write_text(MODULE.read_text().replace("linalg.vecmat", "linalg.vecmut"))
+    said = livedbg("diff-run", bad)
+    assert said.code == 3
+    assert "bad.mlir:15:10: error: custom op 'linalg.vecmut' is unknown" in said.err
+    said = livedbg("diff-run", MODULE, "--device", "cuda")
+    assert said.code == 3 and "No device for cuda" in said.err
+    assert livedbg("diff-run", tmp_path / "missing.mlir").code == 3
+    assert livedbg("diff-run", MODULE, "--compiler", "/no/such/program").code == 3
+    assert livedbg("diff-run", MODULE, *("--device", "local-sync") * 3).code == 2

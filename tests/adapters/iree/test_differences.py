@@ -1,0 +1,121 @@
+"""Where two traces differ first, what only follows from it, and how a side is compiled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from livedbg.adapters.iree.differences.first import compare_traces, differing_runs
+from livedbg.adapters.iree.differences.side import Side, label, target_flags
+from livedbg.adapters.iree.differences.trace import Trace, _read
+from livedbg.values.compare import Tolerance
+
+EXACT = Tolerance(0.0, 0.0)
+SIDE = Side("A", "iree-compile", "python", "local-task")
+
+
+class _Writer:
+    """A trace's folder, as the worker writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.lines, self.files = folder, [], 0
+        folder.mkdir()
+
+    def save(self, value: float) -> dict[str, object]:
+        name = f"{self.files}.npy"
+        self.files += 1
+        np.save(self.folder / name, np.full(4, value, np.float32))
+        return {"file": name, "shape": [4], "type": "float32"}
+
+    def call(self, name: str, given: float, gives: float | None, run: int = 0) -> _Writer:
+        self.lines.append({"call": name, "io": "inputs", "run": run, "tensors": [self.save(given)]})
+        if gives is not None:
+            self.lines.append({"call": name, "io": "outputs", "run": run, "tensors": [self.save(gives)]})
+        return self
+
+    def returned(self, value: float, run: int = 0) -> _Writer:
+        self.lines.append({"returned": run, "tensors": [self.save(value)]})
+        return self
+
+    def read(self, cut: int = 0) -> Trace:
+        text = "".join(json.dumps(line) + "\n" for line in self.lines)
+        (self.folder / "calls.jsonl").write_text(text[: len(text) - cut])
+        return _read(self.folder, "")
+
+
+def _fates(one: Trace, other: Trace) -> list[tuple[str, int, str]]:
+    return [(call.name, call.ordinal, call.fate) for call in compare_traces(one, other, EXACT).calls]
+
+
+def test_the_culprit_has_equal_inputs_and_what_follows_has_not(tmp_path: Path) -> None:
+    one = _Writer(tmp_path / "a").call("x", 1, 1).call("y", 1, 2).call("y", 2, 4).call("z", 4, 5).read()
+    other = _Writer(tmp_path / "b").call("x", 1, 1).call("y", 1, 2).call("y", 2, 3).call("z", 3, 5.5).read()
+    assert _fates(one, other) == [("x", 0, "equal"), ("y", 0, "equal"), ("y", 1, "culprit"), ("z", 0, "inherited")]
+    first = compare_traces(one, other, EXACT).first
+    assert first is not None and (first.name, first.ordinal) == ("y", 1)
+    assert compare_traces(one, other, Tolerance(0.0, 10.0)).first is None
+
+
+def test_other_inputs_and_equal_outputs_are_no_difference(tmp_path: Path) -> None:
+    one, other = _Writer(tmp_path / "a").call("x", 1, 1).read(), _Writer(tmp_path / "b").call("x", 2, 1).read()
+    assert _fates(one, other) == [("x", 0, "equal")]
+
+
+def test_a_dispatch_that_did_not_return_is_open_and_not_compared(tmp_path: Path) -> None:
+    one = _Writer(tmp_path / "a").call("x", 1, 1).call("y", 1, None).read()
+    other = _Writer(tmp_path / "b").call("x", 1, 1).call("y", 1, 2).read()
+    assert one.open is not None and one.open.name == "y"
+    assert other.open is None
+    assert _fates(one, other) == [("x", 0, "equal"), ("y", 0, "uncompared")]
+    cut = _Writer(tmp_path / "c").call("x", 1, 1).call("y", 1, 2).read(cut=9)  # killed while it wrote
+    assert cut.open is not None and cut.open.name == "y"
+
+
+def test_dispatches_of_one_side_only_are_named(tmp_path: Path) -> None:
+    one = _Writer(tmp_path / "a").call("x", 1, 1).call("fused", 1, 1).read()
+    other = _Writer(tmp_path / "b").call("x", 1, 1).call("left", 1, 1).call("right", 1, 1).read()
+    assert compare_traces(one, other, EXACT).only == (["fused"], ["left", "right"])
+
+
+def test_a_later_run_that_differs_is_found(tmp_path: Path) -> None:
+    writer = _Writer(tmp_path / "a")
+    one = writer.call("x", 1, 1).returned(1).call("x", 1, 2, run=1).returned(2, run=1).read()
+    other = _Writer(tmp_path / "b").call("x", 1, 1).returned(1).call("x", 1, 1, run=1).returned(1, run=1).read()
+    assert not differing_runs(one, other, EXACT, 1).differs
+    found = differing_runs(one, other, EXACT, 2)
+    assert found.first is not None and found.first.fate == "culprit"
+    assert [one is not None and one.differs for one in found.results] == [True]
+
+
+def test_results_differ_though_no_dispatch_does(tmp_path: Path) -> None:
+    one, other = _Writer(tmp_path / "a").returned(1).read(), _Writer(tmp_path / "b").returned(2).read()
+    found = compare_traces(one, other, EXACT)
+    assert found.first is None and found.differs
+
+
+@pytest.mark.parametrize(
+    ("device", "hardware", "flags", "made"),
+    [
+        ("vulkan", "llvmpipe (LLVM 15)", (), ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe"]),
+        ("vulkan://0", "a GPU", (), ["--iree-hal-target-device=vulkan"]),
+        ("vulkan", "llvmpipe", ("--iree-vulkan-target=rdna3",), ["--iree-hal-target-device=vulkan"]),
+        ("local-sync", "default", ("--iree-hal-target-device=local",), []),
+        ("hip", "gfx942", (), ["--iree-hal-target-device=hip"]),
+    ],
+)
+def test_flags_that_a_device_asks_for(device: str, hardware: str, flags: tuple[str, ...], made: list[str]) -> None:
+    assert target_flags(device, hardware, flags) == made
+
+
+def test_the_users_cpu_wins() -> None:
+    flags = target_flags("local-task", "default", ("--iree-llvmcpu-target-cpu=generic",))
+    assert flags == ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
+
+
+def test_a_label_names_what_is_not_shared() -> None:
+    other = Side("B", "iree-compile", "python", "vulkan", ("-O3",))
+    assert (label(SIDE, other), label(other, SIDE)) == ("A (local-task)", "B (vulkan -O3)")
+    assert label(SIDE, Side("B", "iree-compile", "python", "local-task")) == "A"
