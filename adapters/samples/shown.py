@@ -10,7 +10,6 @@ from typing import Final
 from livedbg.adapters.samples.account import SampleAccount
 from livedbg.adapters.samples.held import HeldFrames
 from livedbg.adapters.samples.python_frames import PYTHON, with_python
-from livedbg.adapters.samples.repeats import Repeats
 from livedbg.adapters.samples.troubles import Troubles
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.model import SAMPLED, Stack, Thread
@@ -18,6 +17,7 @@ from livedbg.model.errors import LivedbgError
 from livedbg.model.events import SamplesSeen, StacksSeen
 from livedbg.model.profiles import ProfileSlice, SampledStack
 from livedbg.probes.perf_records import Sample
+from livedbg.probes.repeats import Repeats
 from livedbg.session.adapter import Context
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.sources import StackSources

@@ -3,10 +3,13 @@ registers, or to do what a spin lock does to try (`xchg`, `lock cmpxchg`). Capst
 
 Invariants:
     x86_64_loops.P1. An instruction that is not in this table ends the search: what it does is not known.
+    x86_64_loops.P2. Of instructions that compute in vector registers, none is taken that could count there for long: no
+        integer ones, and no sums of doubles.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +41,11 @@ _KNOWN: Final = frozenset(
     }
 )
 _BY_CONDITION: Final = ("cmov", "set")
+_FLOATS: Final = re.compile(
+    r"v?(?:(?:add|sub)(?:ss|ps)|(?:mul|div|sqrt|min|max|mov[au]?|cvt\w*2|and|andn|or|xor|unpck[lh]|shuf|blend|round|cmp\w*|"
+    r"f\w+(?:132|213|231))[sp][sd]|u?comis[sd]|cvt\w+|broadcasts[sd]|rndscale[sp][sd])"
+)
+"""Floating-point instructions that a loop may have (P2)."""
 _TRIES: Final = frozenset({"xchg", "cmpxchg", "lock cmpxchg"})
 """These write to memory, as who tries to take a spin lock does."""
 
@@ -51,20 +59,21 @@ class _Instruction(NamedTuple):
 
 
 @lru_cache(1024)
-def reading_loop(code: bytes, base: int, pc: int) -> frozenset[int]:
+def reading_loop(code: bytes, base: int, pc: int, floats: bool = False) -> frozenset[int]:
     """The addresses of the instructions of the shortest loop through one, if they only read; empty if there is none.
 
     Args:
         code: some bytes around it.
         base: the address of the first of these.
         pc: the address of the instruction.
+        floats: take floating-point instructions too: what they change is in no register that a sample has.
     """
     came_from: dict[int, int] = {}
     todo, seen = [pc], 0
     while todo and seen < _MOST:
         at = todo.pop(0)
         seen += 1
-        one = _decoded(code, at - base)
+        one = _decoded(code, at - base, floats)
         if one is None:
             continue
         for after in ((one.end,) if one.falls_through else ()) + ((one.jump,) if one.jump is not None else ()):
@@ -84,7 +93,7 @@ def _path(came_from: dict[int, int], at: int, pc: int) -> list[int]:
     return path
 
 
-def _decoded(code: bytes, start: int) -> _Instruction | None:
+def _decoded(code: bytes, start: int, floats: bool) -> _Instruction | None:
     """The instruction at a place; None for one that is not in the table (P1)."""
     engine = _engine()
     if engine is None or not 0 <= start < len(code) - _LONGEST:
@@ -96,7 +105,7 @@ def _decoded(code: bytes, start: int) -> _Instruction | None:
     name: str = one.mnemonic
     if name.startswith("j"):
         return _jump(one, end)
-    known = name in _KNOWN or name.startswith(_BY_CONDITION)
+    known = name in _KNOWN or name.startswith(_BY_CONDITION) or (floats and _FLOATS.fullmatch(name) is not None)
     if name in _TRIES or (known and not _writes_memory(one)):
         return _Instruction(end)
     return None

@@ -47,6 +47,19 @@ OTHERS = {
 }
 
 
+FLOATS = {
+    "a root in a register": "1: vsqrtss %xmm3, %xmm3, %xmm3; vucomiss %xmm2, %xmm3; ja 1b",
+    "a product": "1: mulsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",
+    "a fused product": "1: vfmadd213ss %xmm1, %xmm2, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
+}
+COUNTING = {
+    "counts in doubles": "1: addsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; jb 1b",
+    "counts in a vector": "1: vpaddd %xmm1, %xmm0, %xmm0; vptest %xmm2, %xmm0; je 1b",
+    "stores": "1: vsqrtss %xmm3, %xmm3, %xmm3; movss %xmm3, (%rdi); ucomiss %xmm2, %xmm3; ja 1b",
+    "calls": "1: sqrtss %xmm3, %xmm3; call 2f; ucomiss %xmm2, %xmm3; ja 1b; 2: ret",
+}
+
+
 def assembled(text: str, folder: Path) -> bytes:
     source, made, code = folder / "loop.s", folder / "loop.o", folder / "loop.bin"
     source.write_text(text.replace(";", "\n") + "\n")
@@ -55,9 +68,9 @@ def assembled(text: str, folder: Path) -> bytes:
     return code.read_bytes()
 
 
-def loop(text: str, folder: Path) -> frozenset[int]:
+def loop(text: str, folder: Path, floats: bool = False) -> frozenset[int]:
     code = b"\xcc" * REACH + assembled(text, folder)
-    return reading_loop(code.ljust(2 * REACH, b"\xcc"), BASE, PC)
+    return reading_loop(code.ljust(2 * REACH, b"\xcc"), BASE, PC, floats)
 
 
 @pytest.mark.parametrize("name", READS)
@@ -73,6 +86,19 @@ def test_a_loop_that_only_reads_is_found_from_each_of_its_instructions(name: str
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_writes_or_calls_or_is_not_known_is_no_such_loop(name: str, tmp_path: Path) -> None:
     assert loop(OTHERS[name], tmp_path) == frozenset()
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_loop_that_computes_in_floating_point_registers_is_taken_where_that_is_asked_for(
+    name: str, tmp_path: Path
+) -> None:
+    assert PC in loop(FLOATS[name], tmp_path, floats=True) and loop(FLOATS[name], tmp_path) == frozenset()
+
+
+@pytest.mark.invariant("x86_64_loops.P2")
+@pytest.mark.parametrize("name", COUNTING)
+def test_P2_what_could_count_in_a_vector_register_or_in_memory_is_no_such_loop(name: str, tmp_path: Path) -> None:
+    assert loop(COUNTING[name], tmp_path, floats=True) == frozenset()
 
 
 @pytest.mark.parametrize("code", [b"", b"\x8b", b"\xeb\xfe", b"\x66" * 40, bytes(range(256)), b"\x0f" * 300])

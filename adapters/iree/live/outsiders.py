@@ -10,16 +10,21 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from livedbg.model import Stack
+from livedbg.model import EdgeKind, Stack, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["outsiders_of"]
+__all__ = ["is_own", "outsiders_of"]
 
 _OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
 _INSIDE: Final = re.compile(
     r"(?:lib(?:c|pthread|m|gomp|iomp5|omp|vulkan\w*|LLVM\w*|drm\w*|IREE\w*|iree\w*|gcc_s|stdc\+\+|\w*openblas\w*)"
     r"[.-]|ld-linux|iree-|_runtime\.cpython|\[|0x)"
 )
+
+
+def is_own(thread: Thread) -> bool:
+    """Whether a thread is one of the runtime's or the driver's own."""
+    return _OWN.match(thread.name) is not None
 
 
 def outsiders_of(process: str, waiting: Collection[str], snapshot: Snapshot) -> tuple[str, ...]:
@@ -30,15 +35,36 @@ def outsiders_of(process: str, waiting: Collection[str], snapshot: Snapshot) -> 
         waiting: threads that are known to wait for a semaphore.
         snapshot: the state.
     """
+    behind = _behind(waiting, snapshot)
     return tuple(
         thread.title or str(thread.tid)
         for thread in snapshot.threads.values()
         if thread.process == process
         and not thread.exited
-        and thread.id not in waiting
-        and not _OWN.match(thread.name)
+        and thread.id not in behind
+        and not is_own(thread)
         and not _inside(snapshot.stacks.get(thread.id))
     )
+
+
+def _behind(waiting: Collection[str], snapshot: Snapshot) -> set[str]:
+    """The waiting threads, and those that wait for one of them: to join it, or for a lock that it holds."""
+    holders: dict[str, set[str]] = {}
+    waits: dict[str, set[str]] = {}
+    for edge in snapshot.waits.values():
+        if edge.kind is EdgeKind.HOLDS:
+            holders.setdefault(edge.target, set()).add(edge.source)
+        elif edge.kind is EdgeKind.WAITS_FOR and edge.source.startswith("thread:") and not edge.timed:
+            waits.setdefault(edge.source, set()).add(edge.target)
+    behind, before = set(waiting), -1
+    while len(behind) > before:
+        before = len(behind)
+        behind |= {
+            thread
+            for thread, targets in waits.items()
+            if any(target in behind or (holders.get(target) or {""}) <= behind for target in targets)
+        }
+    return behind
 
 
 def _inside(stack: Stack | None) -> bool:

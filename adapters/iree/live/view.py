@@ -3,16 +3,18 @@
 Invariants:
     iree_view.W1. An operation is put on the stream only if two looks in a row found it with the same signals: a program
         that gets on shows next to nothing.
-    iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was finished.
+    iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was begun or finished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.naming import Names
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point
 from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
@@ -20,11 +22,12 @@ from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.shot import Shot
 from livedbg.model import OUTSIDE, Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
-__all__ = ["WORKGROUPS", "Shown", "View"]
+__all__ = ["NO_LOOPS", "WORKGROUPS", "Shown", "View"]
 
 WORKGROUPS: Final = "workgroups"
-"""Name of the counter of finished workgroups, of an operation."""
+"""Name of the counter of workgroups that are begun, of an operation."""
 
+NO_LOOPS: Final[Mapping[str, Loop]] = MappingProxyType({})
 _MOST_COMMANDS: Final = 500
 _DEVICES: Final = {Driver.LOCAL: "local-task", Driver.VULKAN: "vulkan"}
 
@@ -51,7 +54,7 @@ class _Seen(Struct):
     signals: tuple[Point, ...]
     since_ns: int
     looks: int = 1
-    mark: tuple[int, int] = (0, 0)
+    mark: tuple[int, ...] = ()
     mark_since_ns: int = 0
 
 
@@ -90,12 +93,19 @@ class View:
         """Whether something is queued."""
         return bool(self._seen)
 
-    def shown(self, running: list[OnStack], outsiders: tuple[str, ...]) -> Shown:
+    def still(self, mono_ns: int) -> bool:
+        """Whether something has stood since an earlier look, or runs that no queue explains."""
+        return bool(self._alone) or any(seen.looks > 1 and seen.mark_since_ns < mono_ns for seen in self._seen.values())
+
+    def shown(
+        self, running: list[OnStack], outsiders: tuple[str, ...], looping: Mapping[str, Loop] = NO_LOOPS
+    ) -> Shown:
         """What to put on the stream.
 
         Args:
             running: which threads run which dispatch.
             outsiders: threads that may signal a semaphore, in a user's words.
+            looping: threads that repeat themselves, by identifier.
         """
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
@@ -120,13 +130,14 @@ class View:
                         Edge(kind=EdgeKind.HOLDS, source=self._task(producer), target=self._sem(point), evidence=text)
                     )
         resources = {one.id: one for one in self._resources(points, outsiders)}
-        return Shown(tasks, resources, tuple(edges), dict(self._counted(standing)))
+        tasks = {name: _with_loops(task, looping) for name, task in tasks.items()}
+        return Shown(tasks, resources, tuple(edges), dict(self._counted()))
 
-    def _counted(self, standing: Mapping[int, Operation]) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
-        """How many workgroups of each command buffer are finished, of how many."""
-        for one in standing.values():
+    def _counted(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
+        """How many workgroups of each command buffer are begun, of how many."""
+        for one in self._shot.operations.values() if self._shot is not None else ():
             recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
-            done = _finished(recording) if recording is not None and not one.blocked else None
+            done = _begun(recording) if recording is not None and not one.blocked else None
             if done is not None:
                 yield (self._task(one), WORKGROUPS), done
 
@@ -199,7 +210,7 @@ class View:
                 where=(_DEVICES[one.driver], *threads),
                 owner=self._process.id,
                 attributes={
-                    **_attributes(command, progress, _DEVICES[one.driver], waits, len(active)),
+                    **_attributes(command, progress, _DEVICES[one.driver], waits),
                     "operation": operation,
                 },
             )
@@ -268,18 +279,30 @@ class View:
             )
 
 
-def _mark(recording: Recording | None) -> tuple[int, int]:
+def _with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
+    """A running dispatch says in how many samples its workers repeated themselves, if all do."""
+    threads = [place for place in task.where if place.startswith("thread:")]
+    loops = [looping[thread] for thread in threads if thread in looping]
+    if task.state is not TaskState.RUNNING or not loops or len(loops) < len(threads):
+        return task
+    if any(loop.dispatch != task.kernel for loop in loops):
+        return task
+    return structs.replace(task, attributes={**task.attributes, "loops": str(sum(loop.samples for loop in loops))})
+
+
+def _mark(recording: Recording | None) -> tuple[int, ...]:
+    """Changes when a worker begins or finishes workgroups."""
     progress = recording.progress if recording is not None else None
-    return (progress.epoch, progress.left) if progress is not None else (0, 0)
+    return (progress.epoch, progress.left, *progress.taken) if progress is not None else ()
 
 
-def _finished(recording: Recording) -> tuple[int, int] | None:
-    """Workgroups that are finished, and all; None where these aren't known."""
+def _begun(recording: Recording) -> tuple[int, int] | None:
+    """Workgroups that workers have taken, and all; None where these aren't known."""
     progress, commands = recording.progress, [one for one in recording.commands if one.dispatch is not None]
     if progress is None or not all(one.tiles for one in commands) or len(commands) < len(recording.commands):
         return None
-    reached = sum(one.tiles for one in commands if one.region <= progress.region)
-    return reached - progress.left, sum(one.tiles for one in commands)
+    before = sum(one.tiles for one in commands if one.region < progress.region)
+    return before + sum(progress.taken), sum(one.tiles for one in commands)
 
 
 def _active(recording: Recording, progress: Progress | None, running: list[OnStack]) -> list[Command]:
@@ -298,13 +321,11 @@ def _state(command: Command, progress: Progress | None) -> TaskState:
     return TaskState.READY
 
 
-def _attributes(command: Command, progress: Progress | None, device: str, waits: bool, beside: int) -> dict[str, str]:
+def _attributes(command: Command, progress: Progress | None, device: str, waits: bool) -> dict[str, str]:
     assert command.dispatch is not None
     found = {"dispatch": command.dispatch.name, "source": command.dispatch.source, "device": device}
     if command.tiles:
         found["workgroups"] = str(command.tiles)
     if progress is not None and not waits:
-        found["taken"] = str(progress.taken[command.slot]) if command.slot < len(progress.taken) else ""
-        if beside == 1 and command.tiles:
-            found["finished"] = str(max(0, command.tiles - progress.left))
+        found["begun"] = str(progress.taken[command.slot]) if command.slot < len(progress.taken) else ""
     return {name: text for name, text in found.items() if text}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.live.outsiders import outsiders_of
+from livedbg.adapters.iree.live.loops import Loop, Loops
+from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
 from livedbg.adapters.iree.live.running import dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
-from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ids
+from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, timed
@@ -22,7 +24,8 @@ __all__ = ["LiveWatch"]
 
 _LIMIT: Final = Limit(cpu=0.01, least_s=1.0, most_s=15.0)
 _APART_S: Final = 0.5  # two looks of a session that samples once
-_STACKS_S: Final = 20.0  # how long such a session waits for stacks, on a busy machine
+_STACKS_S: Final = 10.0  # how long such a session waits for stacks, on a busy machine
+_SAMPLES_S: Final = 3.0  # between two times that workers are sampled
 _NEEDED: Final = "livedbg launch --recipe iree-replay -- COMMAND   (the runtime records what it queues)"
 
 Say = Callable[[Context, Sequence[SourceStatus]], None]
@@ -34,8 +37,11 @@ class _Watched(Struct):
     process: Process
     reader: Reader
     view: View
-    tasks: dict[str, Task]
-    resources: dict[str, Resource]
+    loops: Loops
+    tasks: dict[str, Task] = field(default_factory=dict)
+    resources: dict[str, Resource] = field(default_factory=dict)
+    looping: dict[int, Loop] = field(default_factory=dict)
+    sampled_s: float = -math.inf
     edges: tuple[Edge, ...] = ()
     counters: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
@@ -69,6 +75,7 @@ class LiveWatch:
                 thread
                 for thread in snapshot.threads.values()
                 if thread.process in self._watched and not thread.exited and thread.id not in snapshot.stacks
+                if thread.state is ThreadState.RUNNING or not is_own(thread)
             ]
             if not missing:
                 return
@@ -84,22 +91,28 @@ class LiveWatch:
             if watched is None:
                 prefix = str(process.pid) if len(processes) > 1 else ""
                 view = View(context.request.host, process, prefix)
-                watched = self._watched[process.id] = _Watched(process, Reader(process.pid), view, {}, {})
+                watched = self._watched[process.id] = _Watched(process, Reader(process.pid), view, Loops(process.pid))
             try:
                 shot, cost = await asyncio.to_thread(timed, watched.reader.look)
             except OSError:
                 continue  # gone, or not ours to look at: the process adapter says so
             spent_s += cost.cpu_s
             if shot is not None:
-                self._take(watched, shot, context)
+                await self._take(watched, shot, context)
         return spent_s
 
-    def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
+    async def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
         snapshot, process = context.snapshot(), watched.process
         watched.view.take(shot, time.monotonic_ns())
         running = dispatches_on_stacks(process.id, watched.reader.libraries, snapshot)
         waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
-        self._put(watched, watched.view.shown(running, outsiders_of(process.id, waiting, snapshot)), context)
+        if running and watched.view.still(time.monotonic_ns()) and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
+            threads = {_tid(one.thread): one.thread for one in running}
+            watched.looping = await watched.loops.look(context, threads, watched.reader.libraries)
+            watched.sampled_s = time.monotonic()
+        looping = {one.thread: loop for one in running if (loop := watched.looping.get(_tid(one.thread))) is not None}
+        outsiders = outsiders_of(process.id, waiting, snapshot)
+        self._put(watched, watched.view.shown(running, outsiders, looping), context)
         self._say(context, _statuses(process, shot))
 
     def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
@@ -126,6 +139,10 @@ class LiveWatch:
         watched.tasks, watched.resources, watched.edges = shown.tasks, shown.resources, shown.edges
         watched.counters = shown.counters
         context.emit(*events)
+
+
+def _tid(thread: str) -> int:
+    return int(thread.rpartition("/")[2])
 
 
 def _statuses(process: Process, shot: Shot) -> list[SourceStatus]:

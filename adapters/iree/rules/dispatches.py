@@ -1,4 +1,4 @@
-"""Dispatches that run: which one, where, since when no workgroup was finished, and what waits behind it."""
+"""Dispatches that run: which one, where, since when no workgroup was begun, and what waits behind it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class RunningDispatch:
     name = "iree-dispatch"
     doc = (
         "A dispatch of IREE runs, and a thread has waited for what is behind it for the threshold (10 s), or no "
-        "workgroup of it was finished for as long. Where its workers repeat themselves (each is in a loop that writes "
-        "no memory, and its samples find the same registers at the same instruction), nothing in that loop counts "
-        "towards its end: a stall. Where workgroups were finished meanwhile, it is running. Else it is `unknown`: an "
-        "endless loop and a long computation look the same. "
-        "Rests on the counters of the command buffer in memory, on stacks, and on samples of the workers."
+        "workgroup of it was begun or finished for as long. Where its workers repeat themselves (each is in a loop "
+        "that writes no memory, and its samples find the same registers at the same instruction), nothing in that "
+        "loop counts towards its end: a stall. Where workgroups were begun meanwhile, it is running. Else it is "
+        "`unknown`: an endless loop and a long computation look the same. Rests on the counters of the command buffer "
+        "in memory, on stacks, and on samples of the workers."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -51,7 +51,7 @@ def _moved(task: Task, state: RuleInput) -> str:
     since_ns = state.snapshot.now().mono_ns - counter.changed_mono_ns
     if since_ns >= max(state.settings.task_stall_ns, state.settings.slow_factor * step_ns):
         return ""
-    return f"{counter.value:g} of {counter.total:g} workgroups of its command buffer are finished, and more come"
+    return f"{counter.value:g} of {counter.total:g} workgroups of its command buffer are begun, and more come"
 
 
 def _runs(rule: str, task: Task, moved: str, state: RuleInput) -> Finding:
@@ -66,7 +66,7 @@ def _runs(rule: str, task: Task, moved: str, state: RuleInput) -> Finding:
 
 
 def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
-    """No workgroup was finished since it is watched."""
+    """No workgroup was begun or finished since it is watched."""
     snapshot = state.snapshot
     still_ns = snapshot.now().mono_ns - (task.since_mono_ns or 0)
     longest = longest_wait(task.id, state)
@@ -77,14 +77,14 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     for_ns = f"for {duration(still_ns)}" if still_ns >= state.settings.task_stall_ns else ""
     if not for_ns and longest is not None:
         for_ns = f"while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
-    why = f"the same registers in {loops} samples" if loops else "no workgroup finished: endless, or long"
+    why = f"the same registers in {loops} samples" if loops else "no workgroup begun or ended: endless, or long"
     behind = state.graph.behind(task.id)
     waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
     done = ""
-    if "workgroups" in task.attributes and "finished" in task.attributes:
-        done = f" {task.attributes['finished']} of its {task.attributes['workgroups']} workgroups are finished."
+    if "workgroups" in task.attributes and "begun" in task.attributes:
+        done = f" {task.attributes['begun']} of its {task.attributes['workgroups']} workgroups are begun."
     threads = [place for place in task.where if place in snapshot.threads]
-    text = f"no workgroup was finished in {duration(still_ns)}"
+    text = f"no workgroup was begun or finished in {duration(still_ns)}"
     return Finding(
         rule=rule,
         severity=Severity.CRITICAL if loops else Severity.ERROR,

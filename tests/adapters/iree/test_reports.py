@@ -38,7 +38,7 @@ def report_when(pid: int, words: str, state: str, deadline_s: float = 200.0) -> 
         if words in said["verdict"]["sentence"]:
             assert (
                 said["verdict"]["state"] == state
-                and said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5}[state]
+                and said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
             )
             return said
         assert time.monotonic() < end, said["verdict"]
@@ -54,10 +54,10 @@ def test_R1_a_dispatch_that_loops_is_named_with_its_line_and_what_waits_behind_i
 ) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = run_module(compiled("gated"), *words, "--task_topology_group_count=2")
-    said = report_when(target.pid, "Dispatch main_dispatch_1", "unknown")
+    said = report_when(target.pid, "Dispatch main_dispatch_1", "stalled")
     sentence = said["verdict"]["sentence"]
     assert "(gated.mlir:" in sentence and "on local-task (iree-worker-" in sentence
-    assert "0 of its 8 workgroups are finished" in sentence
+    assert "2 of its 8 workgroups are begun" in sentence
     [name] = said["verdict"]["roots"]
     assert name.startswith("task:iree/main_dispatch_1_reduction") and tasks(said)[name] == "running"
     [behind] = [one for one in tasks(said) if "main_dispatch_2" in one]
@@ -85,6 +85,26 @@ def test_a_call_that_nobody_waits_for_is_a_note(calls: Calls, compiled: Compile)
     assert said["verdict"]["state"] not in {"stalled", "deadlock"}
     [note] = [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
     assert note["severity"] == "info" and "waits for value 5 of a semaphore at 0" in note["sentence"]
+
+
+def test_calls_that_wait_for_each_other(calls: Calls, compiled: Compile) -> None:
+    target = calls("circle", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    said = report_when(target.pid, "Deadlock of 4 tasks", "deadlock")
+    assert len([root for root in said["verdict"]["roots"] if root.startswith("task:iree/")]) == 4
+
+
+def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModule, compiled: Compile) -> None:
+    words = ("--input=4096x64xf32=1.0", "--input=1xi32=20000", "--task_topology_group_count=2")
+    said = report_when(run_module(compiled("steps"), *words).pid, "workgroups of its command buffer", "running")
+    assert "Dispatch main_dispatch_0" in said["verdict"]["sentence"]
+
+
+def test_a_long_workgroup_that_counts_is_no_stall(run_module: RunModule, compiled: Compile) -> None:
+    words = ("--input=4096x64xf32=1.0", "--input=1xi32=2000000000", "--task_topology_group_count=2")
+    said = report_when(
+        run_module(compiled("steps"), *words).pid, "no workgroup begun or ended: endless, or long", "unknown"
+    )
+    assert "on local-task (iree-worker-" in said["verdict"]["sentence"]
 
 
 def test_calls_one_after_another_are_no_hang(calls: Calls, compiled: Compile) -> None:

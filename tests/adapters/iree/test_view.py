@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.iree.live.libraries import Dispatch
+from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point
 from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
+from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.runtime_files import Runtime
 from livedbg.adapters.iree.live.semaphores import Semaphore
 from livedbg.adapters.iree.live.shot import HostWait, Shot
@@ -47,7 +49,7 @@ def test_W1_what_one_look_found_is_not_shown() -> None:
     view.take(_shot(8, address=101), 3000)
     shown = view.shown([], ())
     assert {task.name: task.state for task in shown.tasks.values()} == {
-        "execute#0": TaskState.RUNNING,
+        "execute#1": TaskState.RUNNING,
         "first#0": TaskState.RUNNING,
         "second#0": TaskState.SUBMITTED,
     }
@@ -55,10 +57,10 @@ def test_W1_what_one_look_found_is_not_shown() -> None:
     assert first.attributes["source"] == "m.mlir:3" and first.where == ("local-task",)
     edges = {(edge.kind, edge.source, edge.target) for edge in shown.edges}
     assert edges == {
-        (EdgeKind.WAITS_FOR, "task:iree/execute#0", "task:iree/first#0"),
+        (EdgeKind.WAITS_FOR, "task:iree/execute#1", "task:iree/first#0"),
         (EdgeKind.DEPENDS_ON, "task:iree/second#0", "task:iree/first#0"),
         (EdgeKind.WAITS_FOR, "thread:box/7/7", "sem:box/7/0x1f4:1"),
-        (EdgeKind.HOLDS, "task:iree/execute#0", "sem:box/7/0x1f4:1"),
+        (EdgeKind.HOLDS, "task:iree/execute#1", "sem:box/7/0x1f4:1"),
     }
 
 
@@ -70,7 +72,23 @@ def test_W2_a_dispatch_has_stood_since_its_last_workgroup() -> None:
     shown = view.shown([], ())
     assert shown.tasks["task:iree/first#0"].since_mono_ns == 3000
     assert shown.tasks["task:iree/execute#0"].since_mono_ns == 1000
-    assert shown.counters == {("task:iree/execute#0", "workgroups"): (1, 12)}
+    assert shown.counters == {("task:iree/execute#0", "workgroups"): (2, 12)}
+
+
+def test_a_dispatch_loops_if_all_its_workers_do() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_shot(8), at)
+    on = [OnStack(f"thread:box/7/{tid}", FIRST, 1500, 17) for tid in (8, 9)]
+    loop = Loop("first", 6, 1200)
+
+    def loops(looping: dict[str, Loop]) -> str | None:
+        return view.shown(on, (), looping).tasks["task:iree/first#0"].attributes.get("loops")
+
+    assert loops({"thread:box/7/8": loop, "thread:box/7/9": loop}) == "12"
+    assert loops({"thread:box/7/8": loop}) is None
+    other = Loop("second", 6, 1200)
+    assert loops({"thread:box/7/8": loop, "thread:box/7/9": other}) is None
 
 
 def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:

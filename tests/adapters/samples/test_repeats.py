@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.samples.repeats import Repeated, Repeats
 from livedbg.linux.x86_64 import PC
 from livedbg.model.request import Request, TargetProcess
 from livedbg.probes.clock_refused import refused_here
 from livedbg.probes.clock_samples import ClockSamples
 from livedbg.probes.perf_records import Sample
+from livedbg.probes.repeats import Repeated, Repeats
 from livedbg.session.live import LiveView
 from livedbg.session.unwinders import no_unwinder
 from tests.conftest import TARGETS, Target

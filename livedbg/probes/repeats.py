@@ -55,16 +55,21 @@ class _Loop:
 
 
 class Repeats:
-    """Which threads repeat themselves."""
+    """Which threads repeat themselves.
 
-    def __init__(self) -> None:
+    Args:
+        floats: loops may also compute in floating-point registers, which samples don't have.
+    """
+
+    def __init__(self, *, floats: bool = False) -> None:
+        self._floats = floats
         self._loops: dict[int, _Loop] = {}
 
     def seen(self, pid: int, sample: Sample) -> Repeated | None:
         """One more sample of a thread of a process; None if it does not repeat itself, or not yet."""
         loop = self._loops.get(sample.tid)
         if loop is None or not loop.takes(sample):
-            loop = self._loops[sample.tid] = _Loop(_loop_at(pid, sample.registers[PC]), sample.mono_ns)
+            loop = self._loops[sample.tid] = _Loop(self._loop_at(pid, sample.registers[PC]), sample.mono_ns)
             loop.takes(sample)
         return Repeated(loop.since_ns, loop.same) if loop.same else None
 
@@ -73,12 +78,11 @@ class Repeats:
         for tid in self._loops.keys() - set(tids):
             del self._loops[tid]
 
-
-def _loop_at(pid: int, pc: int) -> frozenset[int]:
-    """The loop that only reads around a program counter, if it is in one."""
-    base = pc - REACH
-    try:
-        code = memory.read(pid, base, 2 * REACH)
-    except OSError:
-        return frozenset()
-    return reading_loop(code, base, pc)
+    def _loop_at(self, pid: int, pc: int) -> frozenset[int]:
+        """The loop that only reads around a program counter, if it is in one."""
+        base = pc - REACH
+        try:
+            code = memory.read(pid, base, 2 * REACH)
+        except OSError:
+            return frozenset()
+        return reading_loop(code, base, pc, self._floats)

@@ -1,0 +1,103 @@
+"""Workers that repeat themselves: samples of threads that run a dispatch, by the kernel's clock.
+
+Samples are taken for a moment only when a dispatch stands, and again as long as it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.adapters.iree.live.libraries import Libraries
+from livedbg.linux.registers import PC
+from livedbg.model import Intrusion
+from livedbg.model.events import Touched
+from livedbg.model.intents import SAMPLES
+from livedbg.probes.clock_samples import ClockSamples
+from livedbg.probes.perf_event import NoPerf, supported
+from livedbg.probes.repeats import Repeats
+from livedbg.session.adapter import Context
+
+__all__ = ["Loop", "Loops"]
+
+_PERIOD_NS: Final = 5_000_000  # CPU time between two samples
+_FOR_S: Final = 5.0  # at most, on a busy machine
+_POLL_S: Final = 0.05
+_ENOUGH: Final = 5
+_MOST: Final = 40  # samples of a thread in which it has to show
+_EACH_NS: Final = 30_000  # what a sample takes of its thread, about (docs/performance.md)
+
+
+class Loop(Struct, frozen=True):
+    """A thread that was seen to repeat itself.
+
+    Attributes:
+        dispatch: name of the dispatch whose code it is in.
+        samples: how many were the same as an earlier one.
+        since_ns: CLOCK_MONOTONIC of the first sample.
+    """
+
+    dispatch: str
+    samples: int
+    since_ns: int
+
+
+class Loops:
+    """Workers of one process.
+
+    Args:
+        pid: the process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._repeats = Repeats(floats=True)
+
+    async def look(self, context: Context, threads: Mapping[int, str], libraries: Libraries) -> dict[int, Loop]:
+        """Sample some threads for a moment; gives those that repeat themselves, by tid.
+
+        Args:
+            context: of the session.
+            threads: identifiers of threads by tid.
+            libraries: the dispatches of the process.
+        """
+        self._repeats.keep(threads)
+        if not supported() or context.request.options.get(SAMPLES) == "no":
+            return {}
+        found: dict[int, Loop] = {}
+        taken = 0
+        end = time.monotonic() + _FOR_S
+        try:
+            with ClockSamples(stack_bytes=8) as clocks:
+                clocks.follow(dict.fromkeys(threads, _PERIOD_NS))
+                while time.monotonic() < end and len(found) < len(threads):
+                    await asyncio.sleep(_POLL_S)
+                    for sample in clocks.read():
+                        taken += 1
+                        if taken > _MOST * len(threads):
+                            end = 0.0  # it computes
+                        repeated = self._repeats.seen(self._pid, sample)
+                        dispatch = libraries.at(sample.registers[PC])
+                        found.pop(sample.tid, None)
+                        if repeated is not None and dispatch is not None and repeated.samples >= _ENOUGH:
+                            found[sample.tid] = Loop(dispatch.name, repeated.samples, repeated.since_ns)
+        except NoPerf:
+            return {}  # the adapter that samples says so
+        if taken:
+            self._account(context, taken, len(threads))
+        return found
+
+    def _account(self, context: Context, samples: int, threads: int) -> None:
+        about_ms = samples * _EACH_NS / 1e6
+        touch = Intrusion(
+            target=f"process:{context.request.host}/{self._pid}",
+            what="samples",
+            why=f"{samples} samples of {threads} workers by the kernel's clock, about {about_ms:.2f} ms of interrupts",
+            measured=False,
+            at_wall_ns=time.time_ns(),
+        )
+        context.emit(Touched(intrusion=touch, **context.stamp()))
