@@ -18,7 +18,12 @@ SYSTEM: Final = System(
         arguments=(r"(?:^|/)iree-",),
         modules=("(?:lib)?iree",),
     ),
-    adapters={"iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter")},
+    adapters={
+        "iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter"),
+        "iree-logs": Lazy("livedbg.adapters.iree.log_decoder:IreeLogsAdapter"),
+    },
+    judges_diagnostics=("status", "vulkan-.*"),
+    explains=Lazy("livedbg.adapters.iree.log_decoder:explains"),
     rules=Lazy("livedbg.adapters.iree.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.iree.recipes",
