@@ -90,6 +90,12 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         offset: byte offset of its first line.
         links: entities that it speaks of.
         head: so many characters of the text are a header (time, severity, process), of which the other fields are made.
+        writer: in words, which of those that share the log wrote it, as a launcher or collector tags its lines: `rank
+            3`, `worker TP1`, `node12`; the tag is not in the text.
+        rank: of the job, where that is what the tag says.
+        host: name of the host, node or address, as the tag says.
+        stream: `stdout` or `stderr`, as the tag says.
+        container: name of the container, pod or service, as the tag says.
     """
 
     source: str
@@ -103,6 +109,11 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tid: int | None = None
     links: tuple[str, ...] = ()
     head: int = 0
+    writer: str = ""
+    rank: int | None = None
+    host: str = ""
+    stream: str = ""
+    container: str = ""
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
