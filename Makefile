@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo aoti long-watch gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti long-watch gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,10 @@ mutants: ## small changes of the code that decides verdicts, which the tests sho
 zoo: ## what livedbg says of programs that it was not made for; those that are installed (ZOO=words of names)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.zoo $(ZOO)
+
+wild: ## what livedbg says of logs of failed jobs that nobody here wrote: bare, in every wrapping, amid 200 MB of lines
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.wild --wrapped --padded
 
 aoti: ## real AOTInductor models that are wrong, under the guide; needs torch and g++, takes minutes (AOTI=shape|dtype|nan|throw|hang)
 	$(PY) -m tests.aoti $(AOTI)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livedbg.model import EdgeKey, EdgeKind
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext
@@ -99,6 +100,8 @@ class WaitsPanel(LinePanel):
                 found.append((f"at {place}", Role.DIM))
         elif word:
             found.append((word, Role.DIM))
+        if row.parent is not None and self._only_behind(entity, row.parent):
+            found.append(("perhaps not directly", Role.DIM))
         holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
         if holders and row.parent is not None:
             found.append(("held above", Role.DIM))
@@ -108,6 +111,11 @@ class WaitsPanel(LinePanel):
         elif task is not None and task.where and row.parent is None:
             found.append((context.names.label(task.where[0]), Role.DIM))
         return found
+
+    def _only_behind(self, entity: str, blocker: str) -> bool:
+        """Whether it is known only that a task waits behind another one."""
+        edge = self.context.snapshot.edges.get(EdgeKey(EdgeKind.DEPENDS_ON, entity, blocker))
+        return edge is not None and edge.inferred
 
     def placeholder(self) -> str:
         """Nothing waits."""

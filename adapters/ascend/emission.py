@@ -215,7 +215,7 @@ class Emitter:
         if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.level:
             self._rings_seen[ring.ring] = ring.level
             state = f"full, {ring.level}" if ring.level else "full"
-            name = f"heap of ring {ring.ring}" if ring.heap else f"task ring {ring.ring}"
+            name = ring.name.removeprefix("the ")
             resources.append(Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state))
         return [ResourcesSeen(resources=tuple(resources), **stamp)] if resources else []
 

@@ -6,13 +6,17 @@ import re
 from typing import Final
 
 from livedbg.adapters.ascend.cann_reports.report import CODE, is_npu
-from livedbg.model import ExceptionHit
+from livedbg.logs.tracebacks import CUT_OFF
+from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["explains"]
 
 _RUN_FAILED: Final = re.compile(r"\b\w+ failed with code -?\d+|\(run_id=\d+ slot=\d+ .*run_epoch=\d+\)")
 """What the runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
+
+_BELOW: Final = 40  # lines of a compiler's report below its exception
+_NEAR: Final = 2  # lines between a traceback without its last line and what that line says
 
 _RUN_ENDS: Final = frozenset(
     {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
@@ -27,15 +31,33 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
         hit: an exception that a log shows.
         snapshot: the state.
     """
-    if is_npu(hit):
-        return any(
-            said.code == CODE and said.attributes.get("source") == hit.source
-            for said in snapshot.diagnostics.values()
-            if said.system == "ascend"
-        )
+    reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
+    if any(said.attributes.get("source") == hit.source and _passed_on(hit, said) for said in reports):
+        return True
+    if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):
+        return True
     return _RUN_FAILED.search(hit.message) is not None and any(
         diagnostic.system == "ascend"
         and diagnostic.code in _RUN_ENDS
         and diagnostic.attributes.get("resolved") != "yes"
         for diagnostic in snapshot.diagnostics.values()
     )
+
+
+def _passed_on(hit: ExceptionHit, report: Diagnostic) -> bool:
+    """Whether an exception passes a report on: by its words, or since it is cut off where the report begins."""
+    if is_npu(hit):
+        return True
+    begins = report.evidence[0].source.rpartition(":")[2] if report.evidence else ""
+    if not (CUT_OFF in hit.message and hit.line is not None and begins.isdecimal()):
+        return False
+    return (hit.first_line or hit.line) <= int(begins) <= hit.line + _NEAR
+
+
+def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:
+    """Whether an exception is what a compiler raised: the error's own text stands in it, or close below it."""
+    proof = error.evidence[0] if error.evidence else None
+    if proof is None or proof.log != hit.source or hit.line is None or error.attributes.get("resolved") == "yes":
+        return False
+    line = proof.source.rpartition(":")[2]
+    return line.isdecimal() and (hit.first_line or hit.line) <= int(line) <= hit.line + _BELOW

@@ -65,6 +65,11 @@ def _heap_request(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str,
     return ()
 
 
+def _resource(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    job.trouble.resource_numbers(fields)
+    return ()
+
+
 def _scope_head(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     job.trouble.scope_head(fields)
     return ()
@@ -205,6 +210,7 @@ FAILURE_HANDLERS: Final[dict[str, Handler]] = {
     "operation_set": _operation_set,
     "reclaim": _reclaim,
     "resolution_stall": _resolution_stall,
+    "resource": _resource,
     "ring_head": _ring_head,
     "ring_state": _ring_state,
     "scope_head": _scope_head,

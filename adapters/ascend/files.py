@@ -1,4 +1,4 @@
-"""Finds and reads the files that the runtime writes beside its log: `deps.json`, `name_map*.json`.
+"""Finds and reads the files that the runtime writes beside its log: deps.json, name_map*.json, scope_stats.jsonl.
 
 They come late (after a run has drained), and may be read while they are being written: a file that
 is not whole JSON yet is tried again when it has changed.
@@ -30,6 +30,7 @@ __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
 SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
 
+_NAMES: Final = ("deps.json", "scope_stats.jsonl")
 _DEPTH: Final = 6  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one scan may visit
 _SHORT_S: Final = 2.0  # looks come no more often in any case
@@ -119,6 +120,10 @@ class FileWatch:
                 graph = parse_graph(data)
                 lost_orders(graph)  # it may take seconds: here, in a thread of its own
                 return JobFile(path, mark, graph=graph)
+            if path.name == "scope_stats.jsonl":
+                from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
+
+                return JobFile(path, mark, scopes=read_scope_stats(data))
             names = msgspec.json.decode(data, type=ready(_NameMap)).callable_id_to_name
             return JobFile(path, mark, names=by_func_id(names))
         except OSError as error:
@@ -146,5 +151,5 @@ def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
             if visited > _ENTRIES:
                 return
             for name in sorted(files):
-                if name == "deps.json" or (name.startswith("name_map") and name.endswith(".json")):
+                if name in _NAMES or (name.startswith("name_map") and name.endswith(".json")):
                     yield Path(root, name)

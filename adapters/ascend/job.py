@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
+from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names
@@ -78,6 +79,7 @@ class Job:
     Attributes:
         chips: devices of the chip processes that write into this log, by pid.
         chips_at_work: the pids of those whose run has begun and not ended.
+        scopes: what its scope_stats.jsonl tells.
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
         ended: its process has ended, with a status that is known.
@@ -93,6 +95,7 @@ class Job:
         self.graph: TaskGraph | None = None
         self.graph_mark: Mark = NOWHERE
         self.lost: LostOrders = LostOrders((), ())
+        self.scopes: ScopeStats | None = None
         self.last_mark: Mark = NOWHERE
         self.last_wall_ns: int | None = None
         self.written_wall_ns: int | None = None
@@ -203,6 +206,12 @@ class Job:
         """Take in names of kernels."""
         if self.kernels.learn(found):
             self.run.changed.update(self.run.tasks)
+            self.stale = True
+
+    def use_scopes(self, scopes: ScopeStats) -> None:
+        """Take in a `scope_stats.jsonl`."""
+        if self.scopes != scopes:
+            self.scopes = scopes
             self.stale = True
 
     def exited(self, status: int, mark: Mark) -> None:

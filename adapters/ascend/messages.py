@@ -208,6 +208,11 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
         False,
     ),
     ("heap_request", "Requested:", r"Requested: +(?P<bytes>\d+) bytes", False),
+    ("resource", "Pool used:", r"Pool used: +(?P<used>\d+) / (?P<size>\d+)", False),
+    ("resource", "entries alive", r"exhausted: (?P<used>\d+) entries alive \(capacity=(?P<size>\d+)\)", False),
+    ("resource", "Needed:", r"Needed: +(?P<wanted>\d+) entries", False),
+    ("resource", "scope_task_count:", r"scope_task_count: +(?P<in_scope>\d+)", False),
+    ("resource", "active_tasks:", r"active_tasks: +(?P<active>\d+) / (?P<window>\d+)", False),
     ("scope_head", "Head task ", r"Head task (?P<local>\d+) is the oldest task owned by an open scope", False),
     (
         "fatal_seen",

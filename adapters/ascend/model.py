@@ -24,6 +24,7 @@ from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
+    from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
     from livedbg.adapters.ascend.emission import Emitter
     from livedbg.adapters.ascend.job import Job
     from livedbg.graphs.declared import TaskGraph
@@ -48,6 +49,7 @@ class JobFile(Struct, frozen=True):
         graph: the graph of a `deps.json`.
         names: names of kernels of a `name_map*.json`.
         status: exit status from an `exit.txt`.
+        scopes: what a `scope_stats.jsonl` tells.
     """
 
     path: PurePath
@@ -55,6 +57,7 @@ class JobFile(Struct, frozen=True):
     graph: TaskGraph | None = None
     names: dict[int, str] = field(default_factory=dict)
     status: int | None = None
+    scopes: ScopeStats | None = None
 
 
 class _Record(Struct):
@@ -241,6 +244,8 @@ class AscendModel:
             record.job.use_names(file.names)
         if file.graph is not None:
             record.job.use_graph(file.graph, file.mark)
+        if file.scopes is not None:
+            record.job.use_scopes(file.scopes)
         if file.status is not None:
             record.job.exited(file.status, file.mark)
 

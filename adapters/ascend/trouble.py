@@ -10,10 +10,11 @@ from msgspec import Struct
 from livedbg.adapters.ascend.cann import cann_code
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.adapters.ascend.names import raw_id
+from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
+from livedbg.adapters.ascend.resources import Full, RingFull
 from livedbg.adapters.ascend.run import Run
 
-__all__ = ["Crash", "Fatal", "RingFull", "TensorWait", "Trouble"]
+__all__ = ["Crash", "Fatal", "TensorWait", "Trouble"]
 
 _PRODUCER: Final = re.compile(r"producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not completed")
 _CONSUMERS: Final = re.compile(r"consumers of producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not done")
@@ -31,7 +32,8 @@ _BLOCKED: Final = (  # words of a FATAL line -> code, and whether a ring is name
     ("TensorMap", 11),
     ("Invalid Arg", 5),
 )
-_RING_CODES: Final = frozenset({1, 2, 3, 11})
+_RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
+"""What is full, by the code of the FATAL."""
 
 
 class Fatal(Struct):
@@ -47,53 +49,6 @@ class Fatal(Struct):
     text: str
     func: str
     mark: Mark
-
-
-class RingFull(Struct):
-    """The orchestrator can't submit, for a ring is full.
-
-    Attributes:
-        head: the ring's oldest task that was not reclaimed.
-        head_state: 0 when it has not completed.
-        consumers_left: tasks that still read its output.
-        scope_released: the scope that it belongs to has ended.
-        by_scope: the runtime proved that an open scope pins the head.
-        heap: what is full is the ring's heap, not its slots.
-        heap_size, heap_used, heap_free, requested: bytes; None where the log has not told.
-        host_built: the whole graph must fit (host_build_graph): nothing is stuck, it is too big.
-    """
-
-    ring: int | None
-    resource: str
-    mark: Mark
-    head: int | None = None
-    head_state: int | None = None
-    consumers_left: int = 0
-    scope_released: bool = True
-    by_scope: bool = False
-    host_built: bool = False
-    active: int | None = None
-    window: int = 0
-    heap: bool = False
-    heap_size: int | None = None
-    heap_used: int | None = None
-    heap_free: int | None = None
-    requested: int | None = None
-
-    @property
-    def level(self) -> str:
-        """How full it is: `15 of 15 usable slots`; `196,608 of 262,144 bytes used, 65,536 wanted`; "" if unknown.
-
-        The allocator keeps one slot free (PTO2TaskAllocator::alloc, pto_ring_buffer.h). A heap may be full with room
-        left: a task's output has to lie in one piece.
-        """
-        if not self.heap:
-            return f"{self.active} of {max(self.active, self.window - 1)} usable slots" if self.active else ""
-        if self.heap_size is None:
-            return ""
-        wanted = f", {self.requested:,} wanted" if self.requested is not None else ""
-        piece = f", {self.heap_free:,} free in one piece" if self.heap_free else ""
-        return f"{self.heap_used:,} of {self.heap_size:,} bytes used{piece}{wanted}"
 
 
 class TensorWait(Struct):
@@ -181,12 +136,12 @@ class Trouble(Struct):
         code = next((code for words, code in _BLOCKED if words in text), 0)
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
-        if code in _RING_CODES:
+        what = _RESOURCES.get(code)
+        if what is not None and not (what is Full.POOL and "Deadlock" not in text):  # one task wants too many
             ring = _RING.search(text)
-            self.ring = RingFull(int(ring[1]) if ring else None, text, mark)
+            self.ring = RingFull(int(ring[1]) if ring else None, text, mark, what)
             self.ring.host_built = "Exhausted!" in text and "Deadlock" not in text
             self.ring.by_scope = code == 1
-            self.ring.heap = code == 2
 
     def ring_state(self, fields: Fields) -> None:
         """`Task ring R: current=…, last_alive=…, active=15/16`."""
@@ -200,20 +155,40 @@ class Trouble(Struct):
         """`Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
         if self.ring is not None:
             size, used, free = (number(fields, name) for name in ("size", "used", "available"))
-            self.ring.heap_size, self.ring.heap_free = size, free
-            self.ring.heap_used = used if used or free else size  # it counts modulo the size: 0 is also what full is
+            if self.ring.what is not Full.HEAP:
+                return  # its numbers are told whatever is full
+            self.ring.size, self.ring.free = size, free
+            self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
 
     def heap_request(self, fields: Fields) -> None:
         """`Requested:  65536 bytes`."""
         if self.ring is not None:
-            self.ring.requested = number(fields, "bytes")
+            self.ring.wanted = number(fields, "bytes")
+
+    def resource_numbers(self, fields: Fields) -> None:
+        """`Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`, `active_tasks: 15 / 16`."""
+        ring, fatal = self.ring, self.fatal
+        if ring is None:
+            if fatal is not None and "used" in fields and "size" in fields:
+                fatal.text += f" {number(fields, 'used'):,} of {number(fields, 'size'):,} entries are used."
+            return
+        for name in ("used", "size", "wanted", "active", "window", "in_scope"):
+            value = optional_number(fields, name)
+            if value is not None:
+                setattr(ring, name, value)
 
     def ring_head(self, fields: Fields, run: Run) -> None:
         """`Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
         ring = self.ring
-        if ring is None or ring.ring is None:
+        if ring is None:
             return
-        ring.head = raw_id(ring.ring, number(fields, "local"))
+        local = number(fields, "local")
+        if ring.ring is None:  # the message of the dependency pool names no ring
+            open_ones = [raw for raw, task in run.tasks.items() if local_of(raw) == local and task.open]
+            if len(open_ones) != 1:
+                return
+            ring.ring = ring_of(open_ones[0])
+        ring.head = raw_id(ring.ring, local)
         ring.head_state = number(fields, "state")
         ring.consumers_left = max(0, number(fields, "all") - number(fields, "done"))
         ring.scope_released = fields["released"] == "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -117,11 +118,13 @@ def job_of(
     try:
         made = plan(picked, folder, os.environ, argv, find_tool)
         made = replace(made, logs=(*logs, *made.logs), catch=tuple(dict.fromkeys((*catches, *made.catch))))
+        for needed in made.folders:
+            Path(needed).mkdir(parents=True, exist_ok=True)
         if made.catch:
             refuse_touch(None, "A catchpoint sets probes")
     except BaseException:
         if made_here:
-            folder.rmdir()
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     for note in made.notes:
         say(note)

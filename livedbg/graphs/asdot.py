@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Node, layers
+from livedbg.graphs.drawing import EXTRA, INFERRED, MISSING, Arrow, Drawing, Node, layers
 from livedbg.text.wording import many
 
 __all__ = ["to_dot"]
@@ -21,6 +21,7 @@ _STYLES = {
         'label="missing"',
         'fontcolor="#c00000"',
     ),
+    INFERRED: ("style=dotted", 'tooltip="perhaps not directly"'),
     EXTRA: ("style=bold", "arrowhead=vee", 'label="only here"'),
 }
 _UPWARDS = "constraint=false"

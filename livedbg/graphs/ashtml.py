@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Final
 
-from livedbg.graphs.drawing import DECLARED, EXTRA, MISSING, Arrow, Drawing, cut_down
+from livedbg.graphs.drawing import DECLARED, EXTRA, INFERRED, MISSING, Arrow, Drawing, cut_down
 from livedbg.graphs.pagelayout import HEIGHT, WIDTH, Layout, Place, Route, laid_out
 from livedbg.text.wording import many
 
@@ -110,15 +110,15 @@ def _arrows(drawing: Drawing, layout: Layout, *, missing: bool) -> Iterator[str]
 
 
 def _arrow(arrow: Arrow, one: Place, other: Place, route: Route) -> str:
-    kind = {MISSING: "missing", EXTRA: "extra", DECLARED: "edge"}[arrow.state]
-    style = f"{kind} around" if arrow.state == DECLARED and route.lane is not None else kind
+    kind = {MISSING: "missing", EXTRA: "extra", DECLARED: "edge", INFERRED: "perhaps"}[arrow.state]
+    style = f"{kind} around" if arrow.state in (DECLARED, INFERRED) and route.lane is not None else kind
     tip = "lost" if arrow.state == MISSING else "tip"
     said = f"{arrow.first} → {arrow.second} {arrow.word}".strip()
     path = (
         f'<path class="{style}" d="{_line(one, other, route)}" marker-end="url(#{tip})">'
         f"<title>{escape(f'{kind}: {said}' if kind != 'edge' else said)}</title></path>"
     )
-    if arrow.state == DECLARED:
+    if arrow.state in (DECLARED, INFERRED):
         return path
     word = {MISSING: "missing", EXTRA: "only here"}[arrow.state]
     x, y = _middle(one, other, route)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
+from typing import Final
 
-from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark, layers
+from livedbg.graphs.drawing import EXTRA, INFERRED, MISSING, Arrow, Drawing, Remark, layers
 from livedbg.text.wording import many
 
 __all__ = ["to_text"]
@@ -86,13 +87,13 @@ def _layers(drawing: Drawing, most: int) -> Iterator[str]:
         yield f"… and {many(rest, 'more task')} (--limit, or --task ID --hops N)"
 
 
+_STATES: Final = {MISSING: " (edge missing!)", EXTRA: " (only here)", INFERRED: " (perhaps not directly)"}
+
+
 def _after(arrows: Sequence[Arrow]) -> str:
     if not arrows:
         return ""
     order = sorted(arrows, key=lambda arrow: arrow.state != MISSING)
-    names = []
-    for arrow in order[:_AFTER]:
-        state = {MISSING: " (edge missing!)", EXTRA: " (only here)"}.get(arrow.state, "")
-        names.append(f"{arrow.first}{state}")
+    names = [f"{arrow.first}{_STATES.get(arrow.state, '')}" for arrow in order[:_AFTER]]
     more = f" and {len(order) - _AFTER} more" if len(order) > _AFTER else ""
     return f"  after {', '.join(names)}{more}"

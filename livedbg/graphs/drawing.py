@@ -12,10 +12,11 @@ from typing import Final
 
 from livedbg.graphs.layers import Layers, layered
 
-__all__ = ["DECLARED", "EXTRA", "MISSING", "Arrow", "Drawing", "Node", "Remark", "around", "layers"]
+__all__ = ["DECLARED", "EXTRA", "INFERRED", "MISSING", "Arrow", "Drawing", "Node", "Remark", "around", "layers"]
 
 DECLARED: Final = "declared"
 MISSING: Final = "missing"
+INFERRED: Final = "inferred"  # one waits behind the other, and whether directly is not known
 EXTRA: Final = "extra"  # only here, where another run is compared with
 
 
@@ -44,7 +45,7 @@ class Arrow:
     """One edge.
 
     Attributes:
-        state: DECLARED, MISSING or EXTRA.
+        state: DECLARED, INFERRED, MISSING or EXTRA.
         word: who declared it: `creator`, `tensormap`, `explicit`; or what it is: `waits_for`.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.graphs.drawing import DECLARED, MISSING, Arrow, Drawing, Node, Remark
+from livedbg.graphs.drawing import DECLARED, INFERRED, MISSING, Arrow, Drawing, Node, Remark
 from livedbg.model import EdgeKind, EdgeState, Task
 from livedbg.model.snapshot import Snapshot
 
@@ -20,7 +20,8 @@ def drawing_of_state(snapshot: Snapshot, name: str) -> Drawing:
         nodes.setdefault(edge.target, Node(edge.target))
         lost = edge.state is EdgeState.MISSING
         word = "waits for" if edge.kind is EdgeKind.WAITS_FOR else ""
-        arrows.append(Arrow(edge.target, edge.source, MISSING if lost else DECLARED, word))
+        state = MISSING if lost else INFERRED if edge.inferred else DECLARED
+        arrows.append(Arrow(edge.target, edge.source, state, word))
         if lost:
             remarks.append(Remark("missing", edge.target, edge.source, edge.evidence or "no edge orders them"))
     short = _short({task.system for task in snapshot.tasks.values()}, nodes)

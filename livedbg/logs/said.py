@@ -19,18 +19,16 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_writer
+from livedbg.logs.writers import writer_of
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
-__all__ = ["Form", "Said", "SaidDecoder", "found_in", "rank_of", "words_of"]
+__all__ = ["Form", "Said", "SaidDecoder", "found_in", "words_of"]
 
 _MOST: Final = 200  # messages of one log that are told
 _LONGEST: Final = 20_000  # characters that are searched
-_TEXT: Final = 400
+_TEXT: Final = 600
 _WRITERS: Final = 256
-_RANK: Final = re.compile(
-    r"(?:rank|default)(\d{1,6})\b|\[\d{1,6},(\d{1,6})\]|^(\d{1,6})$|/(\d{1,6})\]|\brank=(\d{1,6})"
-)
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -90,8 +88,8 @@ def words_of(forms: Sequence[Form]) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(word.encode() for form in forms for word in form.words))
 
 
-def found_in(text: str, forms: Sequence[Form], begin: int = 0) -> Iterator[tuple[Said, int]]:
-    """The messages of a text, each with where it starts.
+def found_in(text: str, forms: Sequence[Form], begin: int = 0) -> Iterator[tuple[Said, int, int]]:
+    """The messages of a text, each with where it begins and ends.
 
     Args:
         text: lines, without the prefixes of writers.
@@ -105,13 +103,7 @@ def found_in(text: str, forms: Sequence[Form], begin: int = 0) -> Iterator[tuple
             if match.end() > begin:
                 said = form.make(match)
                 if said is not None:
-                    yield said, match.start()
-
-
-def rank_of(record: LogRecord) -> str:
-    """`rank 3`, where the launcher's prefix of a record says it; else ""."""
-    match = _RANK.search(split_writer(record.text.partition("\n")[0])[0])
-    return f"rank {next(group for group in match.groups() if group)}" if match is not None else ""
+                    yield said, match.start(), match.end()
 
 
 class SaidDecoder(LogDecoder):
@@ -145,12 +137,14 @@ class SaidDecoder(LogDecoder):
         begin = sum(len(text) + 1 for text in texts[:-1])
         events: list[Event] = []
         links: dict[str, None] = {}
-        for said, position in found_in("\n".join(texts)[: begin + _LONGEST], self.forms, begin):
+        joined = "\n".join(texts)[: begin + _LONGEST]
+        for said, position, end in found_in(joined, self.forms, begin):
             judged = self.judge(said, record)
             if judged is None:
                 continue
             part, offset = _part(texts, position)
-            entry, new = self._keep(judged, parts[part], texts[part].count("\n", 0, offset), log)
+            number = texts[part].count("\n", 0, offset)
+            entry, new = self._keep(judged, parts[part], number, _lines(joined, position, end), log)
             if entry is None:
                 continue
             links[entry.diagnostic.id] = None
@@ -179,15 +173,16 @@ class SaidDecoder(LogDecoder):
         before.append(record)
         return parts
 
-    def _keep(self, said: Said, record: LogRecord, number: int, log: _Log) -> tuple[_Entry | None, bool]:
+    def _keep(self, said: Said, record: LogRecord, number: int, text: str, log: _Log) -> tuple[_Entry | None, bool]:
         """What is known of a message now, and whether it is new."""
-        name = hashlib.blake2b(f"{record.source}\n{said.code}\n{said.key}".encode(), digest_size=6).hexdigest()
+        writer = said.writer or writer_of(record.text.partition("\n")[0])
+        parts = (record.source, writer, said.code, said.key)
+        name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         known = log.told.get(name)
         if known is None and len(log.told) >= _MOST:
             return None, False
         where = f"{log.source.name}:{record.line + number}" if record.line is not None else log.source.name
-        line = record.text.split("\n")[number].strip()[:_TEXT]
-        proof = Evidence(kind="log", source=where, text=line, at_wall_ns=record.wall_ns, log=record.source)
+        proof = Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
         if known is not None:
             first = known.diagnostic.evidence[0]
             if proof != first:
@@ -214,10 +209,17 @@ class SaidDecoder(LogDecoder):
             evidence=(proof,),
             at_wall_ns=record.wall_ns,
             cause=said.cause,
-            writer=said.writer or rank_of(record),
+            writer=writer,
         )
         entry = log.told[name] = _Entry(said, diagnostic)
         return entry, True
+
+
+def _lines(text: str, begin: int, end: int) -> str:
+    """The whole lines of a part of a text, cut."""
+    begin = text.rfind("\n", 0, begin) + 1
+    stop = text.find("\n", end)
+    return text[begin : stop if stop >= 0 else len(text)].strip()[:_TEXT]
 
 
 def _close(one: LogRecord, other: LogRecord, near: int) -> bool:

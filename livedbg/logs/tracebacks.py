@@ -24,7 +24,10 @@ from livedbg.logs.native_frames import native_frames
 from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import Frame
 
-__all__ = ["FILE", "Raised", "innermost_raised", "python_frame"]
+__all__ = ["CUT_OFF", "FILE", "Raised", "innermost_raised", "python_frame"]
+
+CUT_OFF: Final = "the traceback is cut off"
+"""The message of an exception whose last line is missing."""
 
 FILE: Final = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
 _RAISED: Final = re.compile(
@@ -65,7 +68,7 @@ class _Block(Struct):
     @property
     def message(self) -> str:
         if not self.body:
-            return "the traceback is cut off"
+            return CUT_OFF
         match = _RAISED.match(self.body[0])
         first = (match[2] or "") if match is not None else self.body[0]
         kept = [line for line in self.body[1:] if not native_frames(line)]

@@ -27,10 +27,7 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "sets", f"{name}={value}"
     for library in recipe.preload:
         yield "loads", " or ".join(library.names)
-    if recipe.wrapper or recipe.arguments:
-        yield "runs", " ".join([*recipe.wrapper, "CMD", *recipe.arguments])
-    for log in recipe.logs:
-        yield "reads", log
+    yield from _runs(recipe)
     for pattern in recipe.catch:
         yield "catches", pattern
     for files in recipe.grows:
@@ -44,13 +41,26 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield "verified by", f"file {way.file}"
         else:
             yield "verified by", f"a process that loads a file that matches /{way.loaded}/"
-    for made in recipe.cached:
-        yield "too late", made.means
+    for built in recipe.cached:
+        yield "too late", built.means
     if recipe.note:
         yield "note", recipe.note
     yield "source", recipe.source
     for name, meaning in recipe.options.items():
         yield f"={name}", meaning
+
+
+def _runs(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """What is run, made and read."""
+    if recipe.wrapper or recipe.arguments:
+        yield "runs", " ".join([*recipe.wrapper, "CMD", *recipe.arguments])
+    for source in recipe.sources:
+        if source.arguments:
+            yield "runs", f"CMD {' '.join(source.arguments)}   (where its source has /{source.says}/)"
+    for made in recipe.folders:
+        yield "makes", made
+    for log in recipe.logs:
+        yield "reads", log
 
 
 def facts_of_rerun(again: Again) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The format of a recipe: a debugging question, and the variables, wrappers and checks that answer it.
 
 A recipe is a TOML file; its keys are the attributes of `Recipe`. In a value, `{folder}` is the directory for the
-launch's output and `{option}` the option that the user gave after the recipe's name.
+launch's output, `{cwd}` the working directory and `{option}` the option that the user gave after the recipe's name.
 
     question = "Into which segments is a graph cut?"
     systems = ["toy"]
@@ -22,7 +22,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-__all__ = ["After", "Cached", "Effect", "Grows", "Preload", "Reason", "Recipe"]
+__all__ = ["After", "Cached", "Effect", "Grows", "Preload", "Reason", "Recipe", "Source"]
 
 
 class Effect(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +73,26 @@ class Cached(Struct, frozen=True, forbid_unknown_fields=True):
     argument: str = ""
     variable: str = ""
     file: str = ""
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True):
+    """What holds where the command's source text says so: its script (the first word that ends with .py), and `files`.
+
+    Attributes:
+        says: a regular expression that the text matches; "": any text.
+        unless: one that it does not match.
+        files: globs of more files, in the script's folder or the nearest above it.
+        only: the options for which this is checked; () for all.
+        arguments: words to append instead of the recipe's own: the flags of another version.
+        means: what the user should know before the command starts.
+    """
+
+    says: str = ""
+    unless: str = ""
+    files: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    means: str = ""
 
 
 class Grows(Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,7 +159,9 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         preload: libraries to load first.
         wrapper: a program that starts the command, with its arguments.
         remedy: how to get the wrapper's program.
+        folders: directories to make before the command starts.
         logs: more logs to read.
+        sources: what the command's source text shows: the flags of its version, or what it lacks.
         catch: catchpoints, as `launch --catch` takes them.
         effect: how to verify that it took effect; any of them is enough.
         reasons: messages of the program when a flag has no effect.
@@ -165,7 +187,9 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     preload: tuple[Preload, ...] = ()
     wrapper: tuple[str, ...] = ()
     remedy: str = ""
+    folders: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
     catch: tuple[str, ...] = ()
     effect: tuple[Effect, ...] = ()
     reasons: tuple[Reason, ...] = ()
@@ -192,5 +216,6 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return (
             *(text for way in self.effect for text in (way.says, way.loaded)),
             *(reason.says for reason in self.reasons),
+            *(text for source in self.sources for text in (source.says, source.unless)),
             *(text for made in self.cached for text in (made.argument, made.variable.partition("=")[2])),
         )

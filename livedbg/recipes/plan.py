@@ -22,6 +22,7 @@ from msgspec import structs
 from livedbg.model.errors import UsageError
 from livedbg.recipes.globs import matching
 from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
+from livedbg.recipes.sources import fitting_sources
 
 __all__ = ["Part", "Plan", "plan"]
 
@@ -56,6 +57,7 @@ class Plan:
         environment: variables to add to ours.
         wrapper: words before the command.
         arguments: words after the command.
+        folders: directories to make.
         logs: more logs to read.
         catch: catchpoints.
         parts: by recipe, what to check while it runs and at the end.
@@ -66,6 +68,7 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)
     wrapper: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     catch: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -97,6 +100,7 @@ def plan(
     preloads: dict[str, None] = {}
     wrappers: dict[tuple[str, ...], None] = {}
     arguments: dict[tuple[str, ...], None] = {}
+    folders: dict[str, None] = {}
     logs: dict[str, None] = {}
     catch: dict[str, None] = {}
     parts: list[Part] = []
@@ -105,7 +109,7 @@ def plan(
         label = f"{recipe.name}={option}" if option else recipe.name
 
         def filled(text: str, option: str = option) -> str:
-            return text.replace("{folder}", str(folder)).replace("{option}", option)
+            return text.replace("{folder}", str(folder)).replace("{cwd}", str(Path.cwd())).replace("{option}", option)
 
         for name, text in recipe.environment.items():
             value, before = filled(text), environment.get(name, around.get(name, ""))
@@ -127,8 +131,12 @@ def plan(
         if recipe.wrapper:
             program, *words = map(filled, recipe.wrapper)
             wrappers[_program(program, recipe, label, find), *words] = None  # the same one twice is once
-        if recipe.arguments:
-            arguments[tuple(map(filled, recipe.arguments))] = None
+        found = fitting_sources(recipe, option, argv, Path.cwd())
+        appended = next((source.arguments for source in found if source.arguments), recipe.arguments)
+        if appended:
+            arguments[tuple(map(filled, appended))] = None
+        notes += [f"{label}: {filled(source.means)}" for source in found if source.means]
+        folders.update(dict.fromkeys(map(filled, recipe.folders)))
         logs.update(dict.fromkeys(map(filled, recipe.logs)))
         catch.update(dict.fromkeys(map(filled, recipe.catch)))
         mine = {name: environment[name] for name in recipe.environment if owner.get(name) == label}
@@ -140,7 +148,9 @@ def plan(
         environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*preloads, *filter(None, re.split("[: ]", own))]))
     behind = tuple(word for words in arguments for word in words)
     before_it = tuple(word for words in wrappers for word in words)
-    return Plan(environment, before_it, behind, tuple(logs), tuple(catch), tuple(parts), tuple(notes), find)
+    return Plan(
+        environment, before_it, behind, tuple(folders), tuple(logs), tuple(catch), tuple(parts), tuple(notes), find
+    )
 
 
 def _part(

@@ -30,12 +30,13 @@ class Branch(NamedTuple):
 
 def wait_tree(report: ReportDocument) -> list[Branch]:
     """The rows of the tree of the verdict's roots, bounded."""
-    waiters: dict[str, dict[str, None]] = {}
+    waiters: dict[str, dict[str, bool]] = {}  # of each, who waits for it, and whether that is sure to be direct
     for edge in report.edges:
         if edge.state == "pending" and edge.kind in ("waits_for", "depends_on"):
-            waiters.setdefault(edge.target, {})[edge.source] = None
+            of_it = waiters.setdefault(edge.target, {})
+            of_it[edge.source] = of_it.get(edge.source, False) or not (edge.inferred and edge.kind == "depends_on")
         elif edge.state == "pending" and edge.kind == "holds":
-            waiters.setdefault(edge.source, {})[edge.target] = None
+            waiters.setdefault(edge.source, {})[edge.target] = True
     rows: list[Branch] = []
     seen: set[str] = set()
     for root in report.verdict.roots:
@@ -47,14 +48,15 @@ def wait_tree(report: ReportDocument) -> list[Branch]:
 
 
 def _below(
-    entity: str, above: tuple[str, ...], waiters: dict[str, dict[str, None]], seen: set[str]
+    entity: str, above: tuple[str, ...], waiters: dict[str, dict[str, bool]], seen: set[str]
 ) -> Iterator[Branch]:
     depth = len(above)
     if entity in seen:
         yield Branch(depth, entity, "(closes the cycle)" if entity in above else "(see above)" if depth else "")
         return
     seen.add(entity)
-    yield Branch(depth, entity, "")
+    direct = not above or waiters[above[-1]][entity]
+    yield Branch(depth, entity, "" if direct else "(perhaps not directly)")
     children = list(waiters.get(entity, ()))
     for child in children[:_CHILDREN]:
         if len(seen) < _ROWS:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from livedbg.session import log_formats, systems
 from livedbg.session.systems import Lazy, System, problems
 
-BUILT_IN = {"ascend", "cuda", "hosts", "iree", "nvfuser", "pytorch", "rocm"}
+BUILT_IN = {"ascend", "compilers", "cuda", "hosts", "iree", "nvfuser", "pytorch", "rocm"}
 
 GOOD = """
 from livedbg.session.systems import Lazy, Signs, System

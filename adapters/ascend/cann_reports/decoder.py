@@ -33,6 +33,8 @@ _FAR: Final = 400  # lines after a report from which on it is another one
 _MOST: Final = 200  # reports of one log
 _TEXT: Final = 600  # characters of evidence
 _WORKER: Final = re.compile(r"\([\w .:=-]{0,60}?pid=\d{1,10}[^()\n]{0,60}\) ?")
+_PID: Final = re.compile(r"\bpid=(\d{1,10})")
+_RANK: Final = re.compile(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
 _WARNED: Final = "Warning: NPU warning"
 _RAISED: Final = (
     "Error: ",
@@ -52,6 +54,7 @@ class _Log(Struct):
     process: str
     reports: dict[str, Report] = field(default_factory=dict)
     current: str | None = None
+    pids: dict[str, str] = field(default_factory=dict)  # whose pid it is
     told: int = 0
 
 
@@ -84,18 +87,21 @@ class CannDecoder(LogDecoder):
         raised = not warned and (
             record.severity.rank >= Severity.ERROR.rank or any(word in record.text for word in _RAISED)
         )
-        for number, line in _lines(record.text):
-            writer, body = _writer(line[:_LONGEST])
+        rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
+        for number, line, writer, body in _lines(record.text):
             found = facts(body)
             if not found and log.current is None:
                 continue
-            owner, mark = self._owner(log, record, writer, found), self._mark(log, record, number, line)
+            owner, mark = _owner(log, record, writer, found), self._mark(log, record, number, line)
             report = self._open(log, owner, record)
             if report is None and (any(fact.kind not in WEAK for fact in found) or (found and raised)):
                 report = self._begin(log, record.source, owner, mark)
             if report is not None:
                 log.current = owner
-                self._learn(report, found, mark, raised)
+                strong = any(fact.kind not in WEAK for fact in found)
+                self._learn(report, found, mark, raised=raised or (strong and not warned))
+                if rank is not None:
+                    report.fields.setdefault("rank", rank[1])
         if self._fresh or stamp["mono_ns"] - self._told_ns >= _REPORT_NS:
             return self._collect(stamp), ()
         return (), ()
@@ -109,15 +115,7 @@ class CannDecoder(LogDecoder):
         exact = record.wall_ns is not None
         return Mark(where, line.strip()[:_TEXT], record.wall_ns, exact, log=record.source)
 
-    @staticmethod
-    def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:
-        """Whose line it is: by its prefix, by the pid in it, else that of the line before."""
-        if writer:
-            return writer
-        pid = next((fact.fields["pid"] for fact in found if "pid" in fact.fields), record.pid)
-        return f"pid {pid}" if pid else log.current or ""
-
-    def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, raised: bool) -> None:
+    def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, *, raised: bool) -> None:
         for fact in found:
             report.learn(fact, mark)
         report.raised = report.raised or raised
@@ -148,13 +146,26 @@ class CannDecoder(LogDecoder):
         return [DiagnosticSeen(diagnostic=_diagnostic(report), **stamp) for report in changed.values()]
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a record with their numbers; those of a text in JSON's quotes too."""
+def _lines(text: str) -> Iterator[tuple[int, str, str, str]]:
+    """The lines of a record: number, line, who wrote it, the rest; those of a text in JSON's quotes too."""
     for number, line in enumerate(text.split("\n")):
-        if "\\n" in line:
-            yield from ((number, part) for part in line.split("\\n"))
-        else:
-            yield number, line
+        writer, body = _writer(line)
+        for part in body.split("\\n") if "\\n" in body else (body,):
+            yield number, line, writer, part[:_LONGEST]
+
+
+def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:
+    """Whose line it is: by its prefix, by the pid in it, else that of the line before."""
+    named = _PID.search(writer)
+    if named is not None:
+        log.pids.setdefault(named[1], writer)
+    pid = next((fact.fields["pid"] for fact in found if "pid" in fact.fields), str(record.pid or ""))
+    known = log.pids.get(pid, "")
+    if known:
+        return known
+    if writer and pid and len(log.pids) < _MOST:
+        log.pids[pid] = writer
+    return writer or (f"pid {pid}" if pid else log.current or "")
 
 
 def _writer(line: str) -> tuple[str, str]:

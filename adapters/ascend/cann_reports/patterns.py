@@ -125,12 +125,18 @@ _SHAPES: Final[tuple[tuple[str, str, str], ...]] = (
         r"(?P<api>rt[A-Z]\w{1,60}) execut(?:e|ion) failed, reason=\[?(?P<reason>[^\]\[\n]{3,120})",
     ),
     (
-        "setup",
+        "driver",
         "[drv api]",
-        r"\[drv api\] (?P<api>\w{1,60}) failed[.,:]? ?(?:device_?[iI]d=(?P<device>\d{1,5}), )?"
-        r"(?:drvRetCode=(?P<driver>\d{1,5}))?",
+        r"\[drv api\] (?P<driver_call>\w{1,60}) failed[.,:]? ?(?:(?:drv )?dev(?:ice)?_?[iI]d=(?P<device>\d{1,5}), ?)?"
+        r"(?:[^\n\[]{0,60}?drvRetCode=(?P<driver>\d{1,5}))?",
     ),
     ("setup", "Failed to open device", r"Failed to open device, retCode=\w+, deviceId=(?P<device>\d{1,5})"),
+    (
+        "setup",
+        "runtime initialization failed",
+        r"kernel runtime initialization failed(?:, device id: (?P<device>\d{1,5}))?",
+    ),
+    ("reason", "Kernel task happen error", r"Kernel task happen error, retCode=\w+, \[(?P<reason>[^\]\n]{3,80})\]"),
     ("setup", "tsd client wait", r"tsd client wait response fail(?P<tsd>)"),
     ("hardware", "ECC", r"(?P<words>(?:HBM|DDR|hbm)[^\n\[]{0,60}(?:ECC|ecc) (?:error|ERROR)[^\n\[]{0,60})"),
     (
@@ -145,7 +151,20 @@ _SHAPES: Final[tuple[tuple[str, str, str], ...]] = (
         r"(?<![\w.])(?P<block>E[0-9A-Z]\d{4})(?:\[PID: ?(?P<pid>\d{1,10})\] \S{10,40} \(E[0-9A-Z]\d{4}\))?: {1,3}"
         rf"(?:\[PID: ?(?P<pid2>\d{{1,10}})\] )?(?:{_DATE} {{1,3}})?(?P<text>[A-Za-z][^\n]{{3,600}})",
     ),
+    (
+        "logged",
+        "[ERROR] ",
+        r"\[ERROR\] (?P<module>(?!AICPU|CCECPU)[A-Z_]{2,12})\(\d{1,10},[^)\n]{0,100}\): ?"
+        rf"{_DATE} ?\[[^\]\n]{{1,200}}\] ?(?:\[?\d{{1,10}}\]?)?(?P<first_error>[^\n]{{3,400}})",
+    ),
     # HCCL
+    (
+        "notify",
+        "hccl fftsplus task timeout",
+        r"device\(chipId:(?P<chip>\d{1,5}), dieId:(?P<die>\d{1,3})\).{0,60}hccl fftsplus task timeout occurred during "
+        r"task execution, stream_id:(?P<stream>\d{1,9}),.{0,40}? task_id:(?P<task>\d{1,9}), stuck notify "
+        r"num:(?P<notifies>\d{1,9}), timeout:(?P<waited>[^.\[\n]{1,40})",
+    ),
     ("notify", "Notify register", r"Notify record from remote rank:? ?\[(?P<remote>[^\]\n]{0,40})"),
     ("tag", "tag[", r"\btag\[(?P<tag>[^\]\n]{1,200})\]"),
     ("group", "rankSize[", r"rankSize\[(?P<size>\d{1,7})\], ?rankId\[(?P<member>\d{1,7})\]"),

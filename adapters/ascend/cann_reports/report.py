@@ -31,9 +31,11 @@ class Kind(StrEnum):
     SETUP = "setup"
     OPERATOR = "operator"  # the host refused a call, before anything ran
     TIMEOUT = "timeout"  # of a kernel
+    DRIVER = "driver"
     COLLECTIVE = "collective"
     OTHER = "other"
     MASKED = "masked"  # only that something failed
+    LOGGED = "logged"  # an error line of CANN's logs, and nothing else
     EXIT = "exit"  # that a process ended with an exception
 
 
@@ -142,7 +144,9 @@ class Report(Struct):
             return Kind.MEMORY
         if blocks & _COLLECTIVE_BLOCKS or {"notify", "socket", "link", "lost", "hccl", "port"} & kinds.keys():
             return Kind.SETUP if blocks & _SETUP_BLOCKS else Kind.COLLECTIVE
-        if "setup" in kinds or Group.SETUP in groups or blocks & _SETUP_BLOCKS:
+        if "driver" in kinds and "Open" not in self.fields.get("driver_call", ""):
+            return Kind.DRIVER
+        if {"setup", "driver"} & kinds.keys() or Group.SETUP in groups or blocks & _SETUP_BLOCKS:
             return Kind.SETUP
         return self._lesser(groups)
 
@@ -156,9 +160,11 @@ class Report(Struct):
             return Kind.OTHER
         if self.codes or "reason" in self.fields or "call" in self.kinds:
             return Kind.MASKED
-        return (
-            Kind.EXIT if self.fields.get("torch") == _UNKNOWN else Kind.OTHER if "said" in self.fields else Kind.MASKED
-        )
+        if "logged" in self.kinds:
+            return Kind.LOGGED
+        if self.fields.get("torch") == _UNKNOWN:
+            return Kind.EXIT
+        return Kind.OTHER if "said" in self.fields else Kind.MASKED
 
     @property
     def marks(self) -> tuple[Mark, ...]:
@@ -170,6 +176,8 @@ class Report(Struct):
             "kernel",
             "words",
             "memory",
+            "driver",
+            "setup",
             "notify",
             "lost",
             "socket",

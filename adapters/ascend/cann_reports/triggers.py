@@ -21,7 +21,10 @@ _CANN: Final = (
     *("Inner Error!", "TraceBack (most recent call", "The error from device(", "during AICPU execution", "errorStr: "),
     *("kernel execute failed, device_id", "fault kernel_name=", "fault op_name=", "[AIC_INFO]", "[FUNC:", "[drv api] "),
     *("Failed to open device, retCode", "tsd client wait", "rtMalloc fail", "bytes of NPU memory", "runtime result = "),
-    *("launch failed for ", "Kernel Run failed. opType"),
+    *("launch failed for ", "Kernel Run failed. opType", "Kernel task happen error", "runtime initialization failed"),
+    *("hccl fftsplus task timeout",),
+    *(f"[ERROR] {module}(" for module in ("RUNTIME", "HCCL", "HCCP", "GE", "FE", "ASCENDCL", "TDT", "DRV", "TSD")),
+    *(f"[ERROR] {module}(" for module in ("TEFUSION", "IDEDD", "DEVICE", "KERNEL", "PROFILING", "ATB", "NNOP", "OP")),
 )
 _HCCL: Final = (
     *("Notify register", "Cluster Exception Location", "Heartbeat Lost", "Getting socket times out"),

@@ -8,7 +8,8 @@ from livedbg.adapters.ascend.codes import ErrorCode, error_code, whole_graph
 from livedbg.adapters.ascend.diagnostics.statement import statement
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
-from livedbg.adapters.ascend.trouble import Fatal, RingFull, TensorWait
+from livedbg.adapters.ascend.resources import RingFull
+from livedbg.adapters.ascend.trouble import Fatal, TensorWait
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import many
 
@@ -43,8 +44,10 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
         "head_open": "yes" if head_open else "no",
         "active": f"{ring.active}/{ring.window}" if ring.active is not None else "",
         "level": ring.level,
-        "heap": "yes" if ring.heap else "no",
-        "heap_size": f"{ring.heap_size:,}" if ring.heap_size is not None else "",
+        "what": ring.what.value,
+        "name": ring.name,
+        "size": f"{ring.size:,}" if ring.size is not None else "",
+        "scopes": _scopes(job, ring),
         "by_scope": "yes" if ring.by_scope else "no",
         "host_built": "yes" if ring.host_built else "no",
         "code": _named_code(fatal.code if fatal is not None else 0),
@@ -55,6 +58,24 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
     return statement(
         job, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
     )
+
+
+def _scopes(job: Job, ring: RingFull) -> str:
+    """What scope_stats.jsonl tells of what is full, in sentences."""
+    stats = job.scopes
+    if stats is None:
+        return ""
+    words = []
+    inside = [one for one in stats.open if ring.ring in (None, one.ring) and one.depth]
+    if inside:
+        words.append(f"The scope at {inside[-1].site} (depth {inside[-1].depth}) has begun and not ended.")
+    peak = stats.peak(ring.what, ring.ring)
+    if peak is not None:
+        least = "at least " if stats.dropped else ""
+        words.append(
+            f"Of the scopes that ended, the one at {peak.site} held the most: {least}{peak.used:,} of {peak.size:,}."
+        )
+    return " ".join(words)
 
 
 def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:

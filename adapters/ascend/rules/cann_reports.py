@@ -3,7 +3,8 @@
 Invariants:
     cann_rule.C1. The report of a process that is not the target's decides nothing; nor does one while a target lives.
     cann_rule.C2. Warnings that only carry a code (torch_npu prints them while it ends) are no crash.
-    cann_rule.C3. Ranks that waited for others are no cause where a rank reports a failure of its own.
+    cann_rule.C3. Ranks that waited for others are no cause where a rank reports a failure of its own
+        (livedbg.analysis.causes makes them notes).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class CannReports:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """The cause, then one finding for each kind of what follows."""
+        """What is most likely the cause, then one finding for each other kind."""
         snapshot = state.snapshot
         reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
         told = [report for report in reports if kind_of(report) is not Kind.EXIT] or reports
@@ -87,19 +88,15 @@ class CannReports:
             if kind_of(report) is not kind_of(cause) or finding.state is None:
                 by_kind.setdefault((kind_of(report), finding.state is None), []).append((finding, report))
         for told in list(by_kind.values())[:_FOLLOWERS]:
-            finding, first = told[0]
-            if finding.state is None:
-                yield finding
-                continue
-            others = [report for _, report in told[1:]]
+            finding, _ = told[0]
+            others = [report for _, report in told[1:]] if finding.state is not None else []
             more = f" {many(len(others), 'more process', 'more processes')} like it{_names(others)}." if others else ""
-            sentence = f"{headline_of(first)}.{more} It follows from the first failure, or came beside it."
-            yield replace(finding, severity=Severity.WARNING, state=None, sentence=sentence, next=())
+            yield replace(finding, sentence=finding.sentence + more)
 
 
-def _order(finding: Finding, report: Diagnostic) -> tuple[bool, int, int, int]:
-    over = finding.state is None
-    return over, _RANKS[kind_of(report)], report.at_wall_ns or 0, int(report.attributes.get("order", "0"))
+def _order(finding: Finding, report: Diagnostic) -> tuple[int, int, int, int]:
+    state = {VerdictState.CRASHED: 0, VerdictState.UNKNOWN: 1}.get(finding.state or VerdictState.EXITED, 2)
+    return state, _RANKS[kind_of(report)], report.at_wall_ns or 0, int(report.attributes.get("order", "0"))
 
 
 def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot) -> Finding:
@@ -124,6 +121,8 @@ def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot) -> Findin
         Kind.EXIT,
     ):
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
+    if kind is Kind.LOGGED:
+        return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.MASKED:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES)

@@ -41,7 +41,7 @@ _HCCL: Final = {
 """HcclResult, of CANN's hccl/hccl_types.h."""
 
 _BLOCKING: Final = (
-    "ASCEND_LAUNCH_BLOCKING=1   (operators then run one by one, and the one that fails raises at its own line)"
+    "livedbg launch --recipe ascend-blocking -- COMMAND   (the call that fails then raises at its own line)"
 )
 _CONNECT: Final = (
     "check whether that rank started, and when: HCCL_CONNECT_TIMEOUT (120 s) must be longer than ranks start apart"
@@ -152,6 +152,18 @@ def _setup(fields: Mapping[str, str]) -> str:
     return f"{npu} could not be started for the process" + (f": {text}" if text else "")
 
 
+def _driver(fields: Mapping[str, str]) -> str:
+    code = f" with {fields['driver']}" if "driver" in fields else ""
+    npu = _npu(fields)
+    text = _short(fields.get("said", "")) or _why(fields)
+    call = fields.get("driver_call", "a call")
+    return f"the driver's {call} failed{code}{f' on {npu}' if npu else ''}" + (f": {text}" if text else "")
+
+
+def _logged(fields: Mapping[str, str]) -> str:
+    return f"the first error line of CANN's {fields.get('module', 'log')} is: {_short(fields.get('first_error', ''))}"
+
+
 def _operator(fields: Mapping[str, str]) -> str:
     text = _short(fields.get("text", "")) or _why(fields)
     subject = (
@@ -169,6 +181,9 @@ def _collective(fields: Mapping[str, str]) -> str:
     blocks = fields.get("blocks", "").split()
     if "port" in fields:
         return f"HCCL can't listen on port {fields['port']}: another process uses it, or another job still runs"
+    if "waited" in fields:
+        npu = _npu(fields)
+        return f"{name} waited for a notify of another rank for {fields['waited']}{f' on {npu}' if npu else ''}"
     if "EI0002" in blocks or "tag" in fields:
         return f"{name} waited for {whom} until the time-out (HCCL_EXEC_TIMEOUT)"
     if {"socket", "role", "remote"} & fields.keys() or "EI0006" in blocks:
@@ -205,6 +220,8 @@ _HEADLINES: Final = {
     Kind.MEMORY: _memory,
     Kind.SETUP: _setup,
     Kind.OPERATOR: _operator,
+    Kind.DRIVER: _driver,
+    Kind.LOGGED: _logged,
     Kind.TIMEOUT: _timeout,
     Kind.COLLECTIVE: _collective,
     Kind.MASKED: _masked,

@@ -36,8 +36,6 @@ __all__ = [
     "pid_of",
     "progress_of",
     "quiet_for_s",
-    "ring_name",
-    "ring_variable",
     "shared",
     "waiters_of",
     "where_of",
@@ -248,24 +246,6 @@ def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
     tasks = state.snapshot.tasks
     found = dict.fromkeys(waiter for root in roots for waiter in state.graph.waiters_of(root.id))
     return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
-
-
-def ring_name(full: Diagnostic) -> str:
-    """`task ring 1`, `the heap of ring 1`, from a ring-full diagnostic."""
-    rings = [entity for entity in full.entities if entity.startswith("ring:")]
-    heap = full.attributes.get("heap") == "yes"
-    number = rings[0].rpartition("/")[2] if rings else ""
-    if not number:
-        return "its ring's heap" if heap else "its task ring"
-    return f"the heap of ring {number}" if heap else f"task ring {number}"
-
-
-def ring_variable(full: Diagnostic) -> str:
-    """The variable that sizes what is full, with its value if the log has it: `PTO2_RING_HEAP (now 262,144 bytes)`."""
-    if full.attributes.get("heap") != "yes":
-        return "PTO2_RING_TASK_WINDOW"
-    size = full.attributes.get("heap_size")
-    return f"PTO2_RING_HEAP (now {size} bytes)" if size else "PTO2_RING_HEAP"
 
 
 def pid_of(job: JobDiagnostics, snapshot: Snapshot) -> str:

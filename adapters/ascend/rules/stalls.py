@@ -7,7 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.ascend.resources import FREED, Full
 from livedbg.adapters.ascend.rules.failed_runs import slow
+from livedbg.adapters.ascend.rules.ring_words import ring_variable, scopes_of
 from livedbg.adapters.ascend.rules.run_progress import building
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
@@ -25,7 +27,6 @@ from livedbg.adapters.ascend.rules.sentences import (
     pid_of,
     progress_of,
     quiet_for_s,
-    ring_variable,
     shared,
     waiters_of,
     where_of,
@@ -155,10 +156,11 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
 def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
     """A sentence on the orchestrator where it waits for the roots, or ""."""
     if blocked.ring is not None:
-        what = "memory of the heap" if blocked.ring.attributes.get("heap") == "yes" else "a slot"
+        freed = FREED[Full(blocked.ring.attributes.get("what", Full.SLOTS.value))]
         return (
             f" The runtime reports “{blocked.ring.sentence.partition(':')[0]}”{code_of(blocked.ring)}. That is a "
-            f"symptom: {what} is freed only when the oldest task completes, so the orchestrator waits."
+            f"symptom: {freed} freed only when the oldest task completes, so the orchestrator waits."
+            f"{scopes_of(blocked.ring)}"
         )
     if blocked.tensor is not None:
         return f" The orchestrator waited for its output until a time-out{code_of(blocked.tensor)}."

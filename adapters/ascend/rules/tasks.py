@@ -17,13 +17,12 @@ from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
 from livedbg.adapters.ascend.rules.long_runs import long_run
 from livedbg.adapters.ascend.rules.lost_orders import flag_cycle, missing_edge
+from livedbg.adapters.ascend.rules.ring_words import ring_name, ring_variable, scopes_of, which_scope
 from livedbg.adapters.ascend.rules.run_progress import goes_on, run_complete
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
     evidence,
     jobs,
-    ring_name,
-    ring_variable,
 )
 from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.adapters.ascend.rules.unreturned import unreturned
@@ -158,13 +157,14 @@ def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterato
         severity=Severity.CRITICAL,
         sentence=(
             f"The orchestrator waits for itself: {ring_name(ring)} is full, and only the orchestrator can end "
-            f"the scope of its oldest task.{f' {sentence_case(level)}.' if level else ''}"
+            f"the scope of its oldest task.{f' {sentence_case(level)}.' if level else ''}{scopes_of(ring)}"
         ),
         entities=ring.entities,
         evidence=evidence(ring),
         next=(
             "split the scope into smaller ones",
             f"or raise {ring_variable(ring)} to hold the scope's largest live set",
+            *which_scope(ring),
         ),
         since_wall_ns=ring.at_wall_ns,
     )

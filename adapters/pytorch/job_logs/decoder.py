@@ -7,15 +7,16 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.pytorch.job_logs import elastic, nccl_errors, recorder_text, stores, watchdog
-from livedbg.logs.said import Form, Said, SaidDecoder, found_in, rank_of, words_of
+from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors, recorder_text, stores, watchdog
+from livedbg.logs.said import Form, Said, SaidDecoder, found_in, words_of
+from livedbg.logs.writers import rank_of, writer_of
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["JobLogsDecoder", "explains"]
 
-_FORMS = (*watchdog.FORMS, *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *recorder_text.FORMS)
-_THROWN = (*watchdog.FORMS[:1], *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS)
+_FORMS = (*watchdog.FORMS, *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *recorder_text.FORMS, *compilation.FORMS)
+_THROWN = (*watchdog.FORMS[:1], *stores.FORMS, *nccl_errors.FORMS, *elastic.FORMS, *compilation.FORMS)
 _SUMMARIES: Final = ("ChildFailedError", "SignalException")  # exceptions of torchrun's agent
 
 
@@ -24,6 +25,7 @@ _CAUSES: Final = {
     **dict.fromkeys((stores.UNREACHED, stores.STORE_LOST, stores.PEER, nccl_errors.CODE), CauseClass.PEER),
     **dict.fromkeys((recorder_text.APART, recorder_text.ABSENT), CauseClass.PROCESS),
     stores.USED: CauseClass.PROCESS,
+    compilation.CODE: CauseClass.PROCESS,
     **dict.fromkeys((elastic.ROOT, elastic.FAILED, elastic.TOLD), CauseClass.SUMMARY),
 }
 _PROCESS_ERRORS: Final = ("Duplicate GPU", "out of memory", "no kernel image", "insufficient driver")
@@ -55,7 +57,8 @@ class JobLogsDecoder(SaidDecoder):
 
 def _of_job(said: Said, record: LogRecord) -> Said:
     """A watchdog's message with its rank in the job: the one in its text is that in the group."""
-    writer = rank_of(record) or said.writer
+    writer = writer_of(record.text.partition("\n")[0])
+    writer = writer if rank_of(writer) is not None else said.writer
     number = writer.partition(" ")[2]
     inner = said.attributes["rank"]
     sentence = said.sentence.replace(f"Rank {inner}", f"Rank {number}", 1) if number else said.sentence
@@ -73,4 +76,4 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     text = f"{hit.type}: {hit.message}"
     if hit.type.rpartition(".")[2] in _SUMMARIES:
         return any(_of_torchrun(said, hit) for said in snapshot.diagnostics.values())
-    return any(said.severity is Severity.ERROR for said, _ in found_in(text, _THROWN))
+    return any(said.severity is Severity.ERROR for said, *_ in found_in(text, _THROWN))

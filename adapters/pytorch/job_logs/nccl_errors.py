@@ -17,7 +17,7 @@ __all__ = ["CODE", "FORMS", "advice"]
 CODE: Final = "nccl-error"
 
 _ERROR = re.compile(
-    r"NCCL error in: (?P<file>\S{1,300}?):(?P<line>\d{1,9}), (?P<text>[^\n]{1,200}?)"
+    r"NCCL error(?: in: (?P<file>\S{1,300}?):(?P<line>\d{1,9}),|:) (?P<text>[^\n]{1,200}?)"
     r"(?: ?\(run with NCCL_DEBUG=\w+ for details\))?(?:, NCCL [Vv]ersion (?P<version>[\d.]{1,20}))?[ .]*"
     r"(?:\n(?P<code>nccl\w{1,40}): (?P<about>[^\n]{1,300}))?(?:\n *Last error: *\n?(?P<last>[^\n]{1,400}))?$",
     re.MULTILINE,
@@ -61,7 +61,7 @@ def _thrown(match: re.Match[str]) -> Said:
     name = match["code"] or next((name for text, name in _NAMES.items() if text in words), "")
     last = (match["last"] or "").strip(" .")
     said = f"NCCL failed: {last or words}" + (f" ({name})" if name else "")
-    file = match["file"].rpartition("/")[2]
+    file = (match["file"] or "").rpartition("/")[2]
     return Said(
         code=CODE,
         key=f"{name} {last} {file}:{match['line']}",
@@ -71,4 +71,4 @@ def _thrown(match: re.Match[str]) -> Said:
     )
 
 
-FORMS: Final = (Form(("NCCL error in: ",), _ERROR, _thrown),)
+FORMS: Final = (Form(("NCCL error in: ", "NCCL error: "), _ERROR, _thrown),)

@@ -7,14 +7,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.pytorch.job_logs import elastic, nccl_errors, recorder_text, stores, watchdog
+from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors, recorder_text, stores, watchdog
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import SaidRule, finding_of
+from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic
 from livedbg.text.wording import spans
 
-__all__ = ["ElasticLogged", "RanksMissing", "rules"]
+__all__ = ["ElasticLogged", "PeersClosed", "RanksMissing", "rules"]
 
 _PROOFS: Final = 6
 
@@ -27,16 +28,16 @@ _JOB: Final[tuple[tuple[str, str, dict[str, VerdictState | None]], ...]] = (
         {stores.STORE_TIMEOUT: _CRASHED, stores.UNREACHED: _CRASHED, stores.USED: _CRASHED},
     ),
     (
-        "job-peer-closed",
-        "A rank lost the connection to another one (gloo), or to the store of the job: the other end has ended, and is "
-        "the one to look at. A crash of that rank where gloo threw; a lost store alone is a warning.",
-        {stores.PEER: _CRASHED, stores.STORE_LOST: None},
-    ),
-    (
         "nccl-error",
         "PyTorch threw since NCCL failed, with NCCL's code and its last error; or its heartbeat monitor ended a "
         "process whose watchdog was stuck.",
         {nccl_errors.CODE: _CRASHED, watchdog.STUCK: _CRASHED},
+    ),
+    (
+        "torch-compile-failed",
+        "torch.compile threw: it could not trace the program, a backend failed, or inductor could not lower an "
+        "operator or compile its code; with the line of the program where the log has it.",
+        {compilation.CODE: _CRASHED},
     ),
     (
         "recorder-analysis",
@@ -74,6 +75,53 @@ class RanksMissing:
             yield finding
 
 
+class PeersClosed:
+    """Connections that ranks lost."""
+
+    name = "job-peer-closed"
+    doc = (
+        "A rank lost the connection to another one (gloo), or to the store of the job: the other end has ended, and is "
+        "the one to look at. A crash of that rank where gloo threw; a lost store alone is a warning. A rank between "
+        "those that reported it, of which no log shows an error, is named: it reported nothing."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a rank and connection."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
+        closed = [one for one in said if one.code == stores.PEER]
+        silent = _silent([one.writer for one in closed], state)
+        for one in closed:
+            finding = finding_of(self.name, one, state, _CRASHED if _thrown(one) else None)
+            call = _call(one, state)
+            sentence = finding.sentence.removesuffix(".") + (f", in {call}." if call else ".")
+            yield replace(finding, sentence=f"{sentence}{silent}")
+        for one in said:
+            if one.code == stores.STORE_LOST:
+                yield finding_of(self.name, one, state, None)
+
+
+def _silent(writers: Sequence[str], state: RuleInput) -> str:
+    """` Rank 2 reported nothing.`, of ranks between those that wrote, which wrote no error."""
+    ranks = {rank for writer in writers if (rank := rank_of(writer)) is not None}
+    snapshot = state.snapshot
+    heard = {one.writer for one in snapshot.diagnostics.values()}
+    heard |= {hit.writer for hit in snapshot.exceptions.values()}
+    gaps = [rank for rank in range(max(ranks, default=0)) if rank not in ranks and f"rank {rank}" not in heard]
+    if len(ranks) < 2 or not gaps or len(gaps) > len(ranks):
+        return ""
+    return f" Rank{'s' if len(gaps) > 1 else ''} {spans(gaps)} reported nothing."
+
+
+def _call(said: Diagnostic, state: RuleInput) -> str:
+    """The collective in whose call a message was thrown; "" where no traceback shows it."""
+    source, line = said.attributes.get("source"), said.attributes.get("until")
+    for hit in state.snapshot.exceptions.values():
+        if hit.source == source and str(hit.line) == line:
+            calls = (frame.function for frame in hit.stack if (frame.file or "").endswith("/distributed_c10d.py"))
+            return next(calls, "")
+    return ""
+
+
 class ElasticLogged:
     """How torchrun says that its workers ended."""
 
@@ -109,5 +157,6 @@ def rules() -> Sequence[Rule]:
     return (
         *(SaidRule(name, doc, "pytorch", codes, _thrown) for name, doc, codes in _JOB),
         RanksMissing(),
+        PeersClosed(),
         ElasticLogged(),
     )

@@ -140,7 +140,7 @@ def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]])
     for said in told:
         number = said.attributes.get("seq")
         calls[f"{said.attributes['op']}{f' #{number}' if number else ''}"].append(_rank(said))
-    of = f" of group {group}" if group else ""
+    of = f" of {group if group.startswith('PG ') else f'group {group}'}" if group else ""
     if len(calls) == 1:
         return f"{next(iter(calls))}{of}"
     parts = [f"{call} ({_lower(_who(ranks))})" for call, ranks in list(calls.items())[:3]]

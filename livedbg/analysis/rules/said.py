@@ -15,6 +15,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.model import Diagnostic
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["SaidRule", "finding_of", "somebody_lives", "steps_of", "thrown_at"]
 
@@ -43,6 +44,13 @@ def thrown_at(said: Diagnostic, state: RuleInput) -> str:
     return ""
 
 
+def _who(said: Diagnostic) -> str:
+    """`Rank 3: `, where the message itself does not name who wrote it."""
+    sentence = said.sentence.lower()
+    named = not said.writer or sentence.startswith("rank") or said.writer.lower() in sentence
+    return "" if named else f"{sentence_case(said.writer)}: "
+
+
 def finding_of(
     rule: str,
     said: Diagnostic,
@@ -55,7 +63,7 @@ def finding_of(
     finding = Finding(
         rule=rule,
         severity=said.severity,
-        sentence=f"{said.sentence}{thrown_at(said, state)}.",
+        sentence=f"{_who(said)}{said.sentence}{thrown_at(said, state)}.",
         entities=said.entities,
         evidence=said.evidence,
         next=steps_of(said),

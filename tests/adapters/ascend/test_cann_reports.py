@@ -23,8 +23,8 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
-from livedbg.model import LogSource
-from livedbg.model.events import LogSourceSeen, LogsSeen
+from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, LogSourceSeen, LogsSeen
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnose
 from tests.analysis.world import World
@@ -77,6 +77,14 @@ SAID = [
     ("mindspore-notify", "AllReduce waited for rank 0 until", ("Device 0 of 10.90.55.95", "train_ms.py:140")),
     ("suspect-remote", "a kernel failed on vector core 15", ("507057",)),
     ("escaped", "NPU 0 could not be started for the process", ("Failed to verify the OPP",)),
+    ("fftsplus", "Rank 2: a collective operation waited for a notify of another rank for 30min", ("spread_inputs",)),
+    ("peer-access", "Rank 6: the driver's halDeviceEnableP2P failed with 17 on NPU 6", ("507899",)),
+    ("mindspore-init", "NPU 0 could not be started for the process", ("generate.py:9",)),
+    (
+        "two-writers",
+        "Engine (pid 10180): a kernel on a vector core ran longer",
+        ("507034", "sample_tokens (runner.py:2101)"),
+    ),
     ("masked", "ACL stream", ()),
 ]
 
@@ -151,6 +159,13 @@ def test_lines_with_numbers_like_codes_are_no_report() -> None:
 )
 def test_error_lines_of_others_are_not_taken_for_understood(line: str) -> None:
     assert not any(word.decode() in line for word in TRIGGERS)
+
+
+def test_error_lines_of_cann_s_logs_alone_are_inconclusive() -> None:
+    world = seen(text("no-plog-alone"))
+    judged = diagnose(world.snapshot()).verdict
+    assert judged.state is VerdictState.UNKNOWN
+    assert "the first error line of CANN's TDT is" in judged.sentence and "closed already" in judged.sentence
 
 
 @pytest.mark.invariant("cann_reports.R2")
@@ -258,3 +273,21 @@ def test_the_exception_that_passes_a_report_on_is_no_finding_of_its_own() -> Non
 def test_every_form_has_a_trigger() -> None:
     for name, _, _ in SAID:
         assert any(word.decode() in text(name) for word in TRIGGERS), name
+
+
+def test_what_a_compiler_raises_is_no_crash_of_its_own_but_what_comes_later_is() -> None:
+    hit = ExceptionHit(id="exception:log/1", type="ValueError", message="x", source="log:a", line=13, first_line=3)
+    proof = Evidence(kind="log", source="err.txt:14", text="Check failed", log="log:a")
+    error = Diagnostic(
+        id="pypto/compile-error/1",
+        system="ascend",
+        code="compile-error",
+        severity=Severity.ERROR,
+        sentence="x",
+        evidence=(proof,),
+    )
+    world = World()
+    world.store.apply(DiagnosticSeen(diagnostic=error, **world.stamp()))
+    assert explains(hit, world.snapshot())
+    assert not explains(replace(hit, line=40, first_line=30), world.snapshot())
+    assert not explains(replace(hit, source="log:b"), world.snapshot())

@@ -226,7 +226,7 @@ def test_the_orchestrator_waits_for_what_is_full_or_for_a_tensor() -> None:
     assert "reports “Ring 1 is full” (code 3). That is a symptom: a slot is freed" in ring.sentence
     assert ring.entities == (R1, "core:ascend/8", "ring:ascend/1")
     assert any(step.startswith("do not raise PTO2_RING_TASK_WINDOW") for step in ring.next)
-    heap = dumped().say("ring-full", "The heap is full: x", "ring:ascend/1", heap="yes").stalled()
+    heap = dumped().say("ring-full", "The heap is full: x", "ring:ascend/1", what="heap").stalled()
     assert "memory of the heap is freed" in heap.sentence
     tensor = dumped().say("tensor-wait-timeout", "x", code="code 8").stalled()
     assert "The orchestrator waited for its output until a time-out (code 8)." in tensor.sentence

@@ -213,7 +213,8 @@ def test_each_form(text: str, sentence: str) -> None:
     for log in (text, TRACE + text, "[rank5]: " + (TRACE + text).replace("\n", "\n[rank5]: ")):
         said = verdict(log)
         at = ", at train.py:9." if "Traceback" in log else "."
-        assert (said.state, said.sentence) == (CRASHED, sentence.removesuffix(".") + at)
+        assert said.state is CRASHED
+        assert said.sentence.removeprefix("Rank 5: ") == sentence.removesuffix(".") + at
         assert found("crash", log) == []
 
 
@@ -258,6 +259,15 @@ def test_ranks_that_waited_for_the_same_rank_are_one_finding() -> None:
     one, *_ = found("ranks-missing", "".join(line.format(rank) for rank in (1, 2, 3)))
     assert one.sentence.startswith("Ranks 1-3 waited for rank 0's NCCL id, which never came")
     assert one.next[0].startswith("read the log of rank 0")
+
+
+def test_the_rank_that_reported_nothing_of_a_closed_connection_is_named() -> None:
+    line = "[rank{0}]: RuntimeError: [/b/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.4.0.18]:2{0}\n"
+    said = verdict("".join(line.format(rank) for rank in (0, 1, 3))).sentence
+    assert "Rank 2 reported nothing." in said
+    assert "reported nothing" not in verdict("".join(line.format(rank) for rank in (0, 1))).sentence
+    other = "[rank2]: " + (TRACE + "KeyError: 'x'").replace("\n", "\n[rank2]: ") + "\n"
+    assert "reported nothing" not in verdict(other + "".join(line.format(rank) for rank in (0, 1, 3))).sentence
 
 
 def block(

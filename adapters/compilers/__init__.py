@@ -1,0 +1,1 @@
+"""The compilers of a job's code: what they say when they fail."""

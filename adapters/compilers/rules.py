@@ -1,0 +1,78 @@
+"""Judges failures of compilers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.adapters.compilers.failures import FAILED, SUMMARY
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
+from livedbg.model import Diagnostic, Severity
+from livedbg.text.wording import many
+
+__all__ = ["CompilerFailed", "rules"]
+
+_PROOFS: Final = 6
+_NEAR: Final = 60
+"""Lines between two errors that are of one compilation."""
+
+
+class CompilerFailed:
+    """A compiler that failed."""
+
+    name = "compiler-failed"
+    doc = (
+        "A compiler failed: ptxas, nvcc, NVRTC, Triton, a C++ compiler or linker, or a pass of an MLIR compiler. Its "
+        "first error is quoted, with file and line; errors that follow close by are counted. A crash, unless the log "
+        "goes on (a tuner drops configurations that do not compile, a build tries another way); what a logger calls a "
+        "warning is a note."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for the errors of one compilation."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "compilers"]
+        for told in _compilations(said):
+            yield self._finding(told, state)
+
+    def _finding(self, told: Sequence[Diagnostic], state: RuleInput) -> Finding:
+        own = [one for one in told if one.code == FAILED]
+        first = own[0] if own else told[0]
+        last = max(told, key=lambda one: int(one.attributes["until"]))
+        decides = first.severity.rank >= Severity.ERROR.rank
+        at = next((place for one in told if (place := thrown_at(one, state))), "")
+        passes = next((one for one in told if one.attributes["message"].startswith("pass ")), None)
+        more = f", in {passes.attributes['message']}" if passes is not None and passes is not first else ""
+        shown = replace(
+            first,
+            sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
+            evidence=tuple(dict.fromkeys((first.evidence[0], *(one.evidence[-1] for one in (*told, last)))))[:_PROOFS],
+        )
+        finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
+        if not decides:
+            finding = replace(finding, sentence=f"{finding.sentence} It was logged as a warning.")
+        others = len(own) - 1
+        sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
+        return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
+
+
+def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
+    """Messages that belong together: of one log, and near each other."""
+    found: list[list[Diagnostic]] = []
+    ordered = sorted(said, key=lambda one: (one.attributes["source"], int(one.attributes["order"])))
+    for one in (one for one in ordered if one.code in (FAILED, SUMMARY)):
+        last = found[-1][-1] if found else None
+        near = last is not None and int(one.attributes["order"]) - int(last.attributes["until"]) <= _NEAR
+        if last is not None and near and last.attributes["source"] == one.attributes["source"]:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def rules() -> Sequence[Rule]:
+    """The rule of this room."""
+    return (CompilerFailed(),)

@@ -1,0 +1,21 @@
+"""What livedbg knows of compilers, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Lazy, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="compilers",
+    title="Compilers",
+    about="why code was not compiled: ptxas, nvcc, NVRTC, Triton, MLIR, C++ compilers and linkers, as logs quote them",
+    rank=45,
+    adapters={"compilers": Lazy("livedbg.adapters.compilers.adapter:CompilersAdapter")},
+    rules=Lazy("livedbg.adapters.compilers.rules:rules"),
+    judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.compilers.decoder:explains"),
+    continuations=("`ptxas", "ptxas ", "Repro command: "),
+)

@@ -1,0 +1,65 @@
+"""What the source text of a command shows before it is started: which flags its version knows, what it lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from livedbg.recipes.model import Recipe, Source
+
+__all__ = ["fitting_sources"]
+
+_UP: Final = 5  # folders above a script that are looked into for its other files
+_SIZE: Final = 2 << 20  # of a file that is read
+_FILES: Final = 50  # that a glob may give
+
+
+def fitting_sources(recipe: Recipe, option: str, argv: Sequence[str], folder: Path) -> tuple[Source, ...]:
+    """The entries of `recipe.sources` that hold for a command.
+
+    Args:
+        recipe: the recipe.
+        option: its option.
+        argv: the command.
+        folder: that it runs in.
+    """
+    if not recipe.sources:
+        return ()
+    script = next((folder / word for word in argv if word.endswith(".py") and (folder / word).is_file()), None)
+    return tuple(
+        source
+        for source in recipe.sources
+        if (not source.only or option in source.only) and _holds(source, script, folder)
+    )
+
+
+def _holds(source: Source, script: Path | None, folder: Path) -> bool:
+    text = "\n".join(_read(path) for path in _files(source, script, folder))
+    if not text:
+        return False
+    says = not source.says or re.search(source.says, text) is not None
+    return says and not (source.unless and re.search(source.unless, text))
+
+
+def _files(source: Source, script: Path | None, folder: Path) -> Iterator[Path]:
+    """The script, and the files beside or above it that the entry names."""
+    if script is not None:
+        yield script
+    start = script.parent if script is not None else folder
+    for pattern in source.files:
+        for above in [start, *start.parents][:_UP]:
+            found = list(islice(above.glob(pattern), _FILES))
+            if found:
+                yield from found
+                break
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_SIZE).decode("utf-8", "replace")
+    except OSError:
+        return ""

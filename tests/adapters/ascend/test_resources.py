@@ -1,0 +1,199 @@
+"""What the orchestrator runs out of: each resource with its numbers, its variable, and the scope that fills it.
+
+The lines have the formats of simpler's pto_ring_buffer.h, pto_ring_buffer.cpp and pto_orchestrator.cpp (August 2026).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
+from livedbg.adapters.ascend.resources import Full
+from livedbg.analysis import VerdictState
+from livedbg.analysis.diagnosis import Finding
+from livedbg.model.snapshot import Snapshot
+from tests.adapters.ascend.replay import Replay, replay_lines
+
+Find = Callable[[Snapshot], dict[str, Finding]]
+
+BEGIN = "[INFO] init: [aicpu_executor.cpp:300] AicpuExecutor: Initializing"
+DISPATCH = (
+    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {task} "
+    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=8 reg_task_id=3"
+)
+OPEN_SCOPE = (
+    "Head task 0 is the oldest task owned by an open scope on this ring ->",
+    "no open scope can end while the orchestrator is blocked here.",
+    "Provable head-of-line deadlock.",
+)
+POOL = (
+    "  - Pool used:     1024 / 1024 (100.0%)",
+    "  - Pool top:      1024 (linear)",
+    "  - Pool tail:     0 (linear)",
+    "  - High water:    1024",
+    "  - Needed:        17 entries",
+    "  - last_task_alive: 0 (stuck here)",
+    "  - current_task:    9",
+    "  - In-flight tasks: 9",
+    "  Head task 0: state=0, consumers=0/8, scope_released=0",
+    "Solution:",
+    "  Increase dep pool capacity (current: 1024, recommended: 2048)",
+    "  Runtime env:  PTO2_RING_DEP_POOL=2048",
+)
+CODE = (
+    "[ERROR] validate_runtime_impl: [runtime_maker.cpp:900] PTO2 runtime failed: orch_error_code={} "
+    "sched_error_code=0 runtime_status=-{}"
+)
+
+
+def logged(*lines: str, func: str = "report_deadlock") -> list[str]:
+    return [f"[ERROR] {func}: [pto_ring_buffer.cpp:142] {line}" for line in lines]
+
+
+def pool(*between: str) -> list[str]:
+    dispatched = DISPATCH.format(task=(1 << 32))
+    return [BEGIN, dispatched, *logged("FATAL: Dependency Pool Deadlock Detected!", *between, *POOL), CODE.format(4, 4)]
+
+
+def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock(findings: Find) -> None:
+    deadlock = findings(replay_lines(pool(*OPEN_SCOPE)))["ascend-scope-deadlock"]
+    assert deadlock.state is VerdictState.DEADLOCK
+    assert deadlock.sentence == (
+        "The orchestrator waits for itself: the dependency pool of ring 1 is full, and only the orchestrator can end "
+        "the scope of its oldest task. 1,024 of 1,024 entries used, 17 wanted."
+    )
+    assert "or raise PTO2_RING_DEP_POOL (now 1,024 entries) to hold the scope's largest live set" in deadlock.next
+    assert any("ascend-scope-stats" in step for step in deadlock.next)
+
+
+def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom(findings: Find) -> None:
+    lines = pool("DepListPool cannot reclaim space after ~500 ms (no progress).")
+    stall = findings(replay_lines(lines))["ascend-stall"]
+    assert (stall.state, stall.roots) == (VerdictState.STALLED, ("task:ascend/r1t0",))
+    assert "entries of the pool are freed only when the oldest task completes" in stall.sentence
+    (advice,) = [step for step in stall.next if "PTO2_" in step]
+    assert advice.startswith("do not raise PTO2_RING_DEP_POOL (now 1,024 entries) first")
+
+
+def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock(findings: Find) -> None:
+    overflow = logged(
+        "FATAL: Dependency Pool Overflow!", "DepListPool exhausted: 1024 entries alive (capacity=1024).", func="alloc"
+    )
+    found = findings(replay_lines([BEGIN, *overflow, CODE.format(4, 4)]))
+    assert "ascend-scope-deadlock" not in found
+    states = {finding.state for finding in found.values()}
+    assert VerdictState.DEADLOCK not in states and VerdictState.CRASHED in states
+    assert any("PTO2_RING_DEP_POOL" in step for finding in found.values() for step in finding.next)
+    assert any("1,024 of 1,024 entries are used" in finding.sentence for finding in found.values())
+
+
+def test_a_scope_with_as_many_tasks_as_there_are_slots(findings: Find) -> None:
+    lines = logged(
+        "FATAL: Scope Deadlock Detected! (ring 1)",
+        "Tasks in current scope (15) >= task_window_size (16).",
+        "  scope_depth:        2",
+        "  ring_id:            1",
+        "  scope_task_count:   15",
+        "  active_tasks:       15 / 16",
+        func="check_scope_can_accept_task",
+    )
+    deadlock = findings(replay_lines([BEGIN, *lines, CODE.format(1, 1)]))["ascend-scope-deadlock"]
+    assert "task ring 1 is full" in deadlock.sentence
+    assert "15 of 15 usable slots, 15 by one scope." in deadlock.sentence
+    assert any("PTO2_RING_TASK_WINDOW" in step for step in deadlock.next)
+
+
+def test_the_tensor_map_is_no_ring(findings: Find) -> None:
+    lines = logged(
+        "FATAL: TensorMap Entry Pool Deadlock Detected!",
+        "TensorMap entry pool freed no entries for ~500 ms while a task waits.",
+        "  - Pool used:   65536 / 65536",
+        "  - Needed:      3 entries",
+        func="ensure_entries",
+    )
+    dispatched = DISPATCH.format(task=(1 << 32))
+    stall = findings(replay_lines([BEGIN, dispatched, *lines, CODE.format(11, 11)]))
+    steps = [step for finding in stall.values() for step in finding.next]
+    assert any("PTO2_TENSORMAP_POOL_SIZE" in step for step in steps)
+    assert not any("PTO2_RING_TASK_WINDOW" in step for step in steps)
+
+
+META = {
+    "version": 6,
+    "fatal": True,
+    "dropped": 0,
+    "total": 3,
+    "task_window_max": [16, 16],
+    "heap_max": [4096, 262144],
+    "dep_pool_max": [1024, 1024],
+    "tensormap_max": 65536,
+}
+
+
+def sample(
+    phase: str, depth: int, line: int, heap: tuple[int, int], slots: tuple[int, int] = (0, 0)
+) -> dict[str, object]:
+    return {
+        "site": f"attention.cpp:{line}",
+        "phase": phase,
+        "depth": depth,
+        "ring": depth,
+        "task_window_start": slots[0],
+        "task_window_end": slots[1],
+        "heap_start": heap[0],
+        "heap_end": heap[1],
+        "dep_pool_start": 1,
+        "dep_pool_end": 1,
+        "tensormap": 5,
+    }
+
+
+def scope_stats(*records: dict[str, object], meta: dict[str, object] = META) -> bytes:
+    return b"\n".join(json.dumps(one).encode() for one in (meta, *records)) + b"\n"
+
+
+RECORDS = (
+    sample("begin", 0, 10, (0, 0)),
+    sample("begin", 1, 30, (0, 0)),
+    sample("end", 1, 30, (0, 131072), (0, 9)),
+    sample("begin", 1, 77, (131072, 131072)),
+)
+
+
+def test_scope_stats_name_the_scope_that_is_open_and_the_fullest(
+    tmp_path: Path, recorded: Path, findings: Find
+) -> None:
+    (tmp_path / "err.txt").write_bytes((recorded / "30_heap_scope" / "err.txt").read_bytes())
+    (tmp_path / "scope_stats.jsonl").write_bytes(scope_stats(*RECORDS))
+    replay = Replay()
+    source = replay.open(tmp_path / "err.txt")
+    replay.feed(source, (tmp_path / "err.txt").read_bytes())
+    replay.end(source)
+    replay.files(tmp_path)
+    deadlock = findings(replay.flush())["ascend-scope-deadlock"]
+    assert deadlock.sentence.endswith(
+        "The scope at attention.cpp:77 (depth 1) has begun and not ended. Of the scopes that ended, the one at "
+        "attention.cpp:30 held the most: 131,072 of 262,144."
+    )
+    assert not any("ascend-scope-stats" in step for step in deadlock.next)
+
+
+def test_scope_stats_of_before_do_not_tell_the_heap_s_peak() -> None:
+    old = read_scope_stats(scope_stats(*RECORDS, meta={**META, "version": 5}))
+    assert old.peak(Full.HEAP, 1) is None
+    slots = old.peak(Full.SLOTS, 1)
+    assert slots is not None and (slots.used, slots.size) == (9, 16)
+
+
+def test_scope_stats_that_are_being_written() -> None:
+    cut = scope_stats(*RECORDS)[:-30]
+    assert [one.site for one in read_scope_stats(cut).open] == ["attention.cpp:10"]
+    with pytest.raises(msgspec.DecodeError):
+        read_scope_stats(b'{"version": 6}\nnot json\n' + scope_stats(*RECORDS))
+    with pytest.raises(msgspec.DecodeError):
+        read_scope_stats(b"[1, 2]\n")
