@@ -21,6 +21,7 @@ SYSTEM: Final = System(
     adapters={"iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter")},
     rules=Lazy("livedbg.adapters.iree.rules:rules"),
     judges_tasks=True,
+    judges_diagnostics=("made-nan",),
     recipes="livedbg.adapters.iree.recipes",
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
