@@ -9,13 +9,15 @@ from typing import ClassVar, Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.hosts.endings import TRIGGERS, Ending, endings
+from livedbg.adapters.hosts.endings import TRIGGERS, endings
+from livedbg.adapters.hosts.kinds import Ending, Kind
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_writer
-from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
+from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.model.snapshot import Snapshot
 
-__all__ = ["HostsDecoder"]
+__all__ = ["HostsDecoder", "explains"]
 
 _TOGETHER: Final = 4  # records that can be one message: a heading, an empty rule, the process, how it ended
 _NEAR: Final = 6  # lines between the first and the last of them
@@ -65,8 +67,8 @@ class HostsDecoder(LogDecoder):
             where = f"{log.source.name}:{record.line}" if record.line is not None else log.source.name
             text = record.text.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
-            if ending.late:
-                attributes["late"] = "yes"
+            marks = (("late", ending.late), ("shell", ending.shell), ("limit", ending.limit))
+            attributes |= {name: "yes" for name, said in marks if said}
             yield Diagnostic(
                 id=f"diagnostic:hosts/{name}",
                 system="hosts",
@@ -87,3 +89,9 @@ def _near(one: LogRecord, other: LogRecord) -> bool:
 
 def _plain(text: str) -> str:
     return "\n".join(split_writer(line)[1] for line in text.split("\n"))
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception says that a helper of its program has ended, which the rules judge."""
+    text = f"{hit.type}: {hit.message}"
+    return any(ending.kind in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for ending in endings(text))

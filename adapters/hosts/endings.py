@@ -16,62 +16,15 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
-
-from livedbg.model import CauseClass
+from livedbg.adapters.hosts import batch_endings, worker_endings
+from livedbg.adapters.hosts.kinds import Ending, Kind, signal_name
 from livedbg.text.wording import sentence_case
 
-__all__ = ["TRIGGERS", "Ending", "Kind", "endings", "signal_name"]
+__all__ = ["TRIGGERS", "endings"]
 
 _LONGEST: Final = 4_000  # characters of a record that are read
-
-
-class Kind(StrEnum):
-    """How near to the cause a line is."""
-
-    CAUSE = "cause"  # from outside: the kernel for memory, a scheduler at a limit, a node that failed
-    ABORTED = "aborted"  # the program ended itself on purpose
-    KILLED = "killed"  # SIGKILL, and it isn't said by whom
-    SUMMARY = "summary"  # a launcher's account of who ended first, and how
-    CANCELLED = "cancelled"  # asked to end, and it isn't said why: somebody's wish, or since a part of it failed
-
-    @property
-    def cause(self) -> CauseClass:
-        """The same in the classes of all systems."""
-        return _CLASSES[self]
-
-
-_CLASSES: Final = {
-    Kind.CAUSE: CauseClass.HOST,
-    Kind.ABORTED: CauseClass.PROCESS,
-    Kind.KILLED: CauseClass.PROCESS,
-    Kind.SUMMARY: CauseClass.SUMMARY,
-    Kind.CANCELLED: CauseClass.SUMMARY,
-}
-
-
-class Ending(Struct, frozen=True):
-    """One of them.
-
-    Attributes:
-        key: tells it from others of its kind.
-        sentence: without its full stop.
-        pid: the process that it names; 0 for none.
-        steps: what to do.
-        writer: whose end it is, as `Diagnostic.writer`.
-        late: it is written when all is over.
-    """
-
-    kind: Kind
-    key: str
-    sentence: str
-    pid: int = 0
-    steps: tuple[str, ...] = ()
-    writer: str = ""
-    late: bool = True
 
 
 _LESS: Final = "give the job more memory, or let it use less (smaller batches, fewer DataLoader workers, less cached)"
@@ -136,14 +89,6 @@ _SHELL = re.compile(
 )
 
 
-def signal_name(number: int) -> str:
-    """`SIGKILL`, `signal 63`."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _oom(match: re.Match[str]) -> Ending:
     had = f", which had {int(match['kb']) / 1024**2:,.1f} GiB" if match["kb"] else ""
     why = "it reached the memory limit of its cgroup" if match["group"] != "O" else "the host had no memory left"
@@ -166,12 +111,15 @@ def _step(match: re.Match[str]) -> Ending:
     job = match["id"].partition(".")[0]
     if not why:
         return Ending(Kind.CANCELLED, match["id"], f"Slurm cancelled {name}{where}", 0, (_STEPS.format(job),))
+    if why.upper() == "TASK FAILURE":
+        return Ending(Kind.SUMMARY, match["id"], f"Slurm ended {name}{where}: a task had failed", 0, (_FIRST,))
     said = _WHY.get(why.upper(), why.lower())
     steps = [_STEPS.format(job)]
     if why.upper() == "TIME LIMIT":
         steps.append("ask for more time (sbatch --time), or have it save its state before the limit (sbatch --signal)")
     sentence = f"Slurm cancelled {name}{where}: {said} ({why.upper()}, {match['at']})"
-    return Ending(Kind.CAUSE, f"step {match['id']} {why}", sentence, 0, tuple(steps))
+    limit = why.upper() == "TIME LIMIT"
+    return Ending(Kind.CAUSE, f"step {match['id']} {why}", sentence, 0, tuple(steps), limit=limit)
 
 
 def _step_oom(match: re.Match[str]) -> Ending:
@@ -265,7 +213,7 @@ def _shell(match: re.Match[str]) -> Ending:
     of = f" ({command})" if command else ""
     who = f"Process {match['pid']}{of}" if match["pid"] else f"A process of the job{of}"
     said = f"{who} was killed by signal 9 (SIGKILL), as a shell says{_BY_WHOM}"
-    return Ending(Kind.KILLED, match["pid"] or "shell", said, int(match["pid"] or 0), (_BY_KERNEL,))
+    return Ending(Kind.KILLED, match["pid"] or "shell", said, int(match["pid"] or 0), (_BY_KERNEL,), shell=True)
 
 
 _FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending | None]], ...]] = (
@@ -285,6 +233,8 @@ _FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending
     ("OOM killer", _UNIT, _unit),
     ("result 'oom-kill'", _UNIT, _unit),
     ("Killed", _SHELL, _shell),
+    *batch_endings.FORMS,
+    *worker_endings.FORMS,
 )
 
 TRIGGERS: Final = (
@@ -300,6 +250,12 @@ TRIGGERS: Final = (
     *(b"with errorcode", b"Errorcode:", b"EXIT CODE: ", b"KILLED BY SIGNAL: ", b" RUNNING AT ", b"Exit code: "),
     b"exit status of rank ",
     *(f"signal {number} (".encode() for number in (1, 2, 4, 6, 7, 8, 9, 11, 15)),
+    *(b"=>> PBS: job killed: ", b"job hard limit", b"enforced h_", b"The node was low on resource"),
+    *(b"TERM_MEMLIMIT", b"TERM_RUNLIMIT", b"TERM_SWAP", b"TERM_CPULIMIT", b"TERM_PROCESSLIMIT", b"TERM_PREEMPT"),
+    *(b"TERM_OWNER", b"TERM_ADMIN", b"specified deadline", b"Main process exited, code=", b"Watchdog timeout"),
+    b"result 'watchdog'",
+    *(word.encode() for word, _, _ in worker_endings.FORMS),
+    b"Worker exit type: ",
 )
 """What records contain that say, or help to say, how something ended."""
 

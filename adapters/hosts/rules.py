@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from livedbg.adapters.hosts.endings import Kind
+from livedbg.adapters.hosts.kinds import Kind
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.elsewhere import named_elsewhere
@@ -32,6 +32,8 @@ _LAST_WORDS: Final = re.compile(
 )
 """Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+_INTERPRETERS: Final = re.compile(r"\((?:python|pt_main_thread|torchrun|ray::|julia|mpi)[^)]*\)")
+"""Names of processes that jobs of a GPU are, as the kernel writes them."""
 
 
 class HostEnded:
@@ -76,10 +78,8 @@ class HostEnded:
         )
         if why := _no_crash(kind, first, state, {other for other in found if _RANK[other] < _RANK[kind]}):
             return _note(finding, why)
-        killed = any(
-            one.attributes.get("source") != first.attributes.get("source") for one in found.get(Kind.KILLED, ())
-        )
-        if kind is Kind.CAUSE and _of_whom_is_not_known(first, snapshot, killed):
+        seen = _was_seen(first, found.get(Kind.KILLED, ()), snapshot)
+        if kind is Kind.CAUSE and not seen and _of_whom_is_not_known(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "Why is not said: somebody asked for it, or a part of the job had failed."
@@ -100,9 +100,9 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     if any(not process.exited for process in targets):
         return "The target lives."
     if kind is Kind.CAUSE:
-        hung = "TIME LIMIT" in first.sentence and any(state.tasks_in(TaskState.RUNNING))
+        hung = first.attributes.get("limit") == "yes" and any(state.tasks_in(TaskState.RUNNING))
         return "What was still running then is the question." if hung else ""
-    if kind is Kind.SUMMARY:
+    if kind in (Kind.WORKER, Kind.LOST, Kind.SUMMARY):
         return ""  # livedbg.analysis.causes says what it follows from
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
@@ -118,21 +118,29 @@ def _program_s_own(snapshot: Snapshot) -> bool:
     return any(said.severity.rank >= Severity.CRITICAL.rank for said in reported)
 
 
-def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot, killed: bool) -> bool:
-    """Whether a process is named that the logs beside this one never mention.
-
-    Args:
-        first: the ending.
-        snapshot: what is known.
-        killed: another log says that something of the job was killed.
-    """
+def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether a process is named that the logs beside this one never mention."""
     pid, log = first.attributes.get("pid", ""), first.attributes.get("source", "")
-    return bool(pid) and not killed and named_elsewhere(pid, log, snapshot) is False
+    return bool(pid) and named_elsewhere(pid, log, snapshot) is False
+
+
+def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
+    """Whether another log has the same end: of this process, or of one that it does not name, which this may be."""
+    for said in killed:
+        if said.attributes["source"] == first.attributes["source"]:
+            continue
+        pid = said.attributes.get("pid", "")
+        if pid and pid == first.attributes.get("pid"):
+            return True
+        goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
+        if not pid and not goes_on and _INTERPRETERS.search(first.sentence) is not None:
+            return True
+    return False
 
 
 def _is_of_a_shell(first: Diagnostic) -> bool:
     """Whether a shell, which may go on, says that one of its children was killed."""
-    return "as a shell says" in first.sentence
+    return first.attributes.get("shell") == "yes"
 
 
 def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:

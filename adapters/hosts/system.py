@@ -17,6 +17,7 @@ SYSTEM: Final = System(
     adapters={"hosts": Lazy("livedbg.adapters.hosts.adapter:HostsAdapter")},
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
     judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.hosts.decoder:explains"),
     causes=(
         (r"\b(?:RayActor|ActorDied|ActorUnavailable|WorkerCrashed|NodeDied|OwnerDied)Error:", CauseClass.SUMMARY),
         (r"\b(?:TerminatedWorkerError|KilledWorker):", CauseClass.PEER),

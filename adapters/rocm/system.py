@@ -11,7 +11,7 @@ __all__ = ["SYSTEM"]
 SYSTEM: Final = System(
     name="rocm",
     title="ROCm",
-    about="AMD's runtime in a process, and its log",
+    about="AMD's runtime in a process, its log, and its failures in logs",
     rank=30,
     signs=Signs(
         files=(r"/libamdhip64\.so",),
@@ -22,5 +22,9 @@ SYSTEM: Final = System(
     framework=Framework(modules=(r"lib(?:amdhip64|hsa-runtime64|hsakmt|rccl|rocblas|hipblas\w*|MIOpen)\.",)),
     # ROCm documentation, "GPU isolation techniques": it goes before CUDA_VISIBLE_DEVICES, which HIP reads too
     device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
+    adapters={"rocm-logs": Lazy("livedbg.adapters.rocm.log_decoder:RocmLogsAdapter")},
+    rules=Lazy("livedbg.adapters.rocm.rules:rules"),
+    judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.rocm.log_decoder:explains"),
     shapes=Lazy("livedbg.adapters.rocm.log_shapes:SHAPES"),
 )

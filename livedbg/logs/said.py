@@ -185,7 +185,16 @@ class SaidDecoder(LogDecoder):
         proof = Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
         if known is not None:
             first = known.diagnostic.evidence[0]
-            if proof != first:
+            if where == first.source and len(text) > len(first.text):  # more of its lines have come
+                attributes = {**known.diagnostic.attributes, **said.attributes}
+                known.diagnostic = replace(
+                    known.diagnostic,
+                    sentence=said.sentence,
+                    severity=said.severity,
+                    attributes={**attributes, "next": "\n".join(said.steps)},
+                    evidence=(proof, *known.diagnostic.evidence[1:]),
+                )
+            elif where != first.source:
                 known.count += 1
                 attributes = {**known.diagnostic.attributes, "count": str(known.count)}
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)

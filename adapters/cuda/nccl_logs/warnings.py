@@ -79,6 +79,10 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], _What], ...]] = (
         lambda match: (f"connecting to {match['peer'] or 'a peer'} failed{_why(match)}", _SOCKETS),
     ),
     (
+        re.compile(r"Call to (?:recv|send)\w* (?:from|to) (?P<peer>\S+?)(?: \S+)? failed ?:? ?(?P<why>[^\n]+)?"),
+        lambda match: (f"the connection to {match['peer']} broke{_why(match)}", _SOCKETS),
+    ),
+    (
         re.compile(r"(?:Connection closed by remote peer|closed by) (?P<peer>\S+)"),
         lambda match: (f"peer {match['peer']} closed its connection", _SOCKETS),
     ),

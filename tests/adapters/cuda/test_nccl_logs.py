@@ -33,6 +33,11 @@ WARNED = [
         "connecting to 10.4.1.9<45763> failed: Connection refused.",
     ),
     (
+        "misc/socket.cc:518",
+        "Net : Call to recv from 10.4.1.9<58355> failed : Broken pipe",
+        "the connection to 10.4.1.9<58355> broke: Broken pipe.",
+    ),
+    (
         "misc/socket.cc:49",
         "socketProgress: Connection closed by remote peer n9.ib<53735>",
         "peer n9.ib<53735> closed its connection.",

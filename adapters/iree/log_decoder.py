@@ -1,0 +1,54 @@
+"""The decoder of IREE's status lines, and of what Vulkan prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from livedbg.adapters.iree import status_lines, vulkan_lines
+from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.said import Form, SaidDecoder, found_in, words_of
+from livedbg.model import ExceptionHit
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Adapter, Context, Request
+
+__all__ = ["IreeLogDecoder", "IreeLogsAdapter", "explains"]
+
+_FORMS = (*status_lines.FORMS, *vulkan_lines.FORMS)
+
+
+class IreeLogDecoder(SaidDecoder):
+    """Makes a diagnostic of each of these messages."""
+
+    name = "iree"
+    forms: ClassVar[Sequence[Form]] = _FORMS
+    triggers: ClassVar[tuple[bytes, ...]] = (*words_of(_FORMS), *status_lines.BLOCK, b"vkQueueSubmit(): ")
+    together: ClassVar[int] = 4
+    near: ClassVar[int] = 8
+
+
+class IreeLogsAdapter(Adapter):
+    """Failures of IREE and Vulkan, from logs."""
+
+    name = "iree-logs"
+    title = "Failures of IREE in logs"
+    sees = "failed statuses of IREE with their code, call and place, and errors of Vulkan and its validation, in logs"
+    cost = "reads log lines that are read anyway"
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Any session that reads logs."""
+        return bool(request.processes or request.logs)
+
+    def decoders(self, request: Request) -> Sequence[LogDecoder]:
+        """The decoder of the logs."""
+        return (IreeLogDecoder(),)
+
+    async def run(self, context: Context) -> None:
+        """Nothing to do: the decoder does it all."""
+        context.settled()
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception carries a status of IREE, or an error of Vulkan."""
+    return any(True for _ in found_in(f"{hit.type}: {hit.message}", _FORMS))

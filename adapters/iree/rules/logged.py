@@ -1,0 +1,50 @@
+"""Failures of IREE and of Vulkan, as logs tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.adapters.iree import status_lines, vulkan_lines
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import SaidRule, finding_of
+
+__all__ = ["VulkanLogged", "rules"]
+
+
+class VulkanLogged:
+    """Errors of Vulkan."""
+
+    name = "vulkan-error"
+    doc = (
+        "A Vulkan call returned an error, the device was lost, or the validation layer reports a wrong call, in a log. "
+        "A lost device is a crash; validation errors and other results alone are `unknown`, for a program goes on "
+        "after "
+        "them. What the validation layer says after a lost device follows from it, and decides nothing."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """The lost device first; one finding an error."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "iree"]
+        lost = [one for one in said if one.code == vulkan_lines.LOST]
+        failed = [one for one in said if one.code == status_lines.CODE]
+        for one in lost:
+            if not any("DEVICE_LOST" in other.sentence for other in failed):
+                yield finding_of(self.name, one, state, VerdictState.CRASHED)
+        for one in said:
+            if one.code in (vulkan_lines.VALIDATION, vulkan_lines.RESULT):
+                yield finding_of(self.name, one, state, None if lost or failed else VerdictState.UNKNOWN)
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (
+        SaidRule(
+            "iree-status",
+            "IREE's runtime failed with a status: its code and words, the call that failed, and the place in the "
+            "program that its stack names. A crash, unless the log goes on after it.",
+            "iree",
+            {status_lines.CODE: VerdictState.CRASHED},
+        ),
+        VulkanLogged(),
+    )

@@ -1,0 +1,54 @@
+"""The decoder of AMD's failures in logs, and its adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from livedbg.adapters.rocm import log_lines
+from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.said import Form, SaidDecoder, found_in
+from livedbg.model import ExceptionHit
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Adapter, Context, Request
+
+__all__ = ["RocmDecoder", "RocmLogsAdapter", "explains"]
+
+
+class RocmDecoder(SaidDecoder):
+    """Makes a diagnostic of each of these messages."""
+
+    name = "rocm"
+    forms: ClassVar[Sequence[Form]] = log_lines.FORMS
+    triggers: ClassVar[tuple[bytes, ...]] = (
+        *(b"Memory access fault by GPU node-", b"HW Exception by GPU node-", b"HSA_STATUS_ERROR", b"HIP error"),
+        *(b"HIP runtime error", b"HIP driver error", b"HIP out of memory", b"amdgpu: ", b"*ERROR* ring "),
+    )
+    together: ClassVar[int] = 1
+
+
+class RocmLogsAdapter(Adapter):
+    """Failures of AMD's runtime and driver, from logs."""
+
+    name = "rocm-logs"
+    title = "Failures of ROCm in logs"
+    sees = "faults of AMD GPUs, errors of HIP and of the amdgpu driver, in logs"
+    cost = "reads log lines that are read anyway"
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Any session that reads logs."""
+        return bool(request.processes or request.logs)
+
+    def decoders(self, request: Request) -> Sequence[LogDecoder]:
+        """The decoder of the logs."""
+        return (RocmDecoder(),)
+
+    async def run(self, context: Context) -> None:
+        """Nothing to do: the decoder does it all."""
+        context.settled()
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception carries an error of HIP."""
+    return any(True for _ in found_in(f"{hit.type}: {hit.message}", log_lines.FORMS))

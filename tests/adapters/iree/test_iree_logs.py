@@ -1,0 +1,111 @@
+"""IREE's status lines and Vulkan's errors in logs; and lines that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import found, verdict
+
+CRASHED, UNKNOWN = VerdictState.CRASHED, VerdictState.UNKNOWN
+STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+
+SHARED = (
+    "iree/runtime/src/iree/hal/drivers/cuda/native_executable.c:133: INTERNAL; CUDA driver error: Requested shared "
+    "memory "
+    "size of 819200 larger than allowed size of 166912; while invoking native function hal.executable.create; while "
+    "calling import; \n[ 1]   native hal.executable.create:0 -\n[ 0] bytecode module.__init:238 fail.mlir:9:10\n    "
+    "  at "
+    "fail.mlir:4:3\n"
+)
+EXHAUSTED = (
+    "iree/runtime/src/iree/hal/drivers/hip/memory_pools.c:236: RESOURCE_EXHAUSTED; HIP driver error "
+    "'hipErrorOutOfMemory' "
+    "(2): out of memory; while invoking native function hal.device.queue.alloca; while calling import;\n[ 1] bytecode "
+    "module.net$async:14710 [\n    model.mlir:192:12,\n    model.mlir:1510:13\n  ]\n[ 0] bytecode module.net:66 "
+    "model.mlir:2:3; invoking function 'net'\n"
+)
+LOST = (
+    "/b/iree/runtime/src/iree/hal/drivers/vulkan/direct_command_queue.cc:178: INTERNAL; VkResult=-4; "
+    "VK_ERROR_DEVICE_LOST; while invoking native function hal.fence.await; while calling import;\n[1] bytecode "
+    "module@1:2030 -\n"
+)
+VALIDATION = (
+    "Validation Error: [ VUID-vkFreeCommandBuffers-pCommandBuffers-00047 ] | MessageID = 0x1ab902fc\n"
+    "vkFreeCommandBuffers(): pCommandBuffers[0] (VkCommandBuffer 0x81058ca0a0) is in use.\nThe Vulkan spec states: All "
+    "elements of pCommandBuffers must not be in the pending state\nObjects: 2\n    [0] VkCommandBuffer 0x81058ca0a0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "names"),
+    [
+        (
+            SHARED,
+            "IREE failed with INTERNAL: CUDA driver error: Requested shared memory size of 819200",
+            "hal.executable.create",
+        ),
+        (EXHAUSTED, "IREE failed with RESOURCE_EXHAUSTED: HIP driver error 'hipErrorOutOfMemory'", "model.mlir"),
+        (LOST, "IREE failed with INTERNAL: the Vulkan device was lost (VkResult=-4; VK_ERROR_DEVICE_LOST)", "fence"),
+    ],
+)
+def test_a_status_line(text: str, begins: str, names: str) -> None:
+    said = verdict(text)
+    assert said.state is CRASHED and said.sentence.startswith(begins) and names in said.sentence
+    assert verdict(text + STEPS).state is not CRASHED
+
+
+def test_a_status_in_an_exception_is_one_finding() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/run.py", line 7, in main\n    f(x)\nRuntimeError: Error '
+        "invoking "
+        "function: " + EXHAUSTED
+    )
+    assert found("crash", text) == []
+    assert verdict(text).sentence.endswith(", at main (run.py:7).")
+
+
+@pytest.mark.invariant("iree_status.L1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "status.h:12: the codes are OK; INTERNAL; UNKNOWN\n",
+        "INTERNAL; something else\n",
+        "iree-run-module: EXEC @main\nresult[0]: hal.buffer_view\n4xf32=1 2 3 4\n",
+        "gcs.py:31: INTERNAL error of the bucket\n",
+    ],
+)
+def test_L1_no_status_lines(text: str) -> None:
+    assert found("iree-status", text) == []
+
+
+def test_what_the_validation_says_after_a_lost_device_follows_from_it() -> None:
+    said = verdict(LOST + VALIDATION)
+    assert said.state is CRASHED and "device was lost" in said.sentence
+    (one,) = found("vulkan-error", LOST + VALIDATION)
+    assert one.state is None and "VUID-vkFreeCommandBuffers" in one.sentence
+
+
+def test_a_lost_device_without_iree() -> None:
+    said = verdict("terminate: vkQueueSubmit failed: VK_ERROR_DEVICE_LOST\n")
+    assert said.state is CRASHED and said.sentence == "The Vulkan device was lost (VK_ERROR_DEVICE_LOST)."
+
+
+def test_a_validation_error_alone_is_unknown() -> None:
+    said = verdict(VALIDATION)
+    assert said.state is UNKNOWN and said.sentence.startswith("Vulkan's validation: vkFreeCommandBuffers")
+    assert verdict(VALIDATION + STEPS).state is not CRASHED
+
+
+@pytest.mark.invariant("vulkan_lines.V1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Validation Performance Warning: [ UNASSIGNED-x ] a barrier is not needed\n",
+        "Validation Warning: [ VUID-x-y-1 ] x\n",
+        "VK_ERROR_DEVICE_LOST = -4,\n",
+        "the app handles VK_ERROR_OUT_OF_DATE_KHR by a new swapchain\n",
+    ],
+)
+def test_V1_warnings_and_lists_of_codes(text: str) -> None:
+    assert found("vulkan-error", text) == []
