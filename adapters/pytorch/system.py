@@ -38,7 +38,7 @@ SYSTEM: Final = System(
     judges_diagnostics=(
         *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
         *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
-        "torch-compile-failed",
+        *("torch-compile-failed", "aoti-.*"),
     ),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,
