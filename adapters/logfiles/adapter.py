@@ -20,7 +20,7 @@ from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.logfiles.feed import SourceFeed
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
+from livedbg.model import NO_LOG, LogRecord, LogSource, SourceHealth, SourceStatus
 from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
@@ -61,6 +61,8 @@ class LogAdapter(Adapter):
         self._feeds: list[SourceFeed] = []
         self._turn = 0
         self._problems: dict[str, str] = {}
+        self._binary: set[str] = set()
+        self._troubled = False  # something that was named can't be read
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -124,6 +126,7 @@ class LogAdapter(Adapter):
         ]
         found, cost = await asyncio.to_thread(timed, self._catalogue.search, pids)
         stamp = context.stamp()
+        self._troubled = self._troubled or bool(found.statuses)
         for status in found.statuses:
             context.emit(StatusSeen(status=status, **stamp))
         for candidate in found.new:
@@ -171,6 +174,10 @@ class LogAdapter(Adapter):
         if feed.poll():
             result.records += feed.step(stamp)
             self._catalogue.read(feed.tail.identity, feed.tail.head)
+            if b"\0" in feed.tail.head and feed.source.id not in self._binary:
+                self._binary.add(feed.source.id)
+                sentence = f"{feed.source.name} holds binary data: it is no log, or damaged."
+                result.events.append(_status_event(feed.source, SourceHealth.DEGRADED, stamp, sentence, code=NO_LOG))
             result.busy = result.busy or feed.tail.backlog > 0
         else:
             result.records += feed.settle(stamp)
@@ -190,6 +197,9 @@ class LogAdapter(Adapter):
 
     async def _settle(self, context: Context) -> None:
         """The first full pass is done: end what is held back in logs that nobody writes to now."""
+        request = context.request
+        if request.once and request.logs and not (self._feeds or request.processes or self._troubled):
+            context.emit(_no_logs(context.request.logs, context.stamp()))
         self._end_buffered(context, [feed for feed in self._feeds if context.request.once or feed.old])
         context.settled()
 
@@ -227,12 +237,34 @@ class LogAdapter(Adapter):
         return [_status_event(source, SourceHealth.FAILED, stamp, text, remedy)]
 
 
-def _status_event(source: LogSource, health: SourceHealth, stamp: Stamp, sentence: str = "", remedy: str = "") -> Event:
+def _no_logs(paths: Sequence[str], stamp: Stamp) -> Event:
+    """Nothing that was named holds a log."""
+    where = clean_line(", ".join(paths))
+    status = SourceStatus(
+        source="logs",
+        target=where,
+        health=SourceHealth.DEGRADED,
+        code=NO_LOG,
+        sentence=f"No log was found in {where}.",
+        remedy="name the log files themselves: --logs FILE",
+    )
+    return StatusSeen(status=status, **stamp)
+
+
+def _status_event(
+    source: LogSource,
+    health: SourceHealth,
+    stamp: Stamp,
+    sentence: str = "",
+    remedy: str = "",
+    *,
+    code: str = "unreadable",
+) -> Event:
     status = SourceStatus(
         source="logs",
         target=source.path or source.id,
         health=health,
-        code="unreadable",
+        code=code,
         sentence=clean_line(sentence),
         remedy=clean_line(remedy),
     )

@@ -44,6 +44,7 @@ class Decoding:
     def __init__(self, decoders: Iterable[LogDecoder]) -> None:
         self._events: list[Event] = []
         self.fed = False
+        self._understood = False  # some decoder has made an event of the record
         self.errors: dict[str, ErrorLines] = {}
         self._use(list(decoders))
 
@@ -102,12 +103,12 @@ class Decoding:
         hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
         if hits and stores_others(record.text):
             return record  # what others logged
-        understood = any(word < self._first_beat for word, _, _ in hits)
         severe = record.severity.rank >= Severity.ERROR.rank
-        if severe and not understood and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):
-            self._not_understood(record)
         if not hits and not self._eager:
+            if severe and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):
+                self._not_understood(record)
             return record
+        self._understood = False
         owners, first_beat = self._owners, self._first_beat  # others, when a decoder fails
         wanted = self._eager.union([owners[word] for word, _, _ in hits if word < first_beat])
         links: tuple[str, ...] = ()
@@ -122,12 +123,15 @@ class Decoding:
         for word, _, _ in hits:
             if word >= first_beat and owners[word] not in wanted:
                 beats[owners[word]] = record
+        if severe and not (self._understood or links) and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):
+            self._not_understood(record)
         return msgspec.structs.replace(record, links=links) if links else record
 
     def _not_understood(self, record: LogRecord) -> None:
         found = self.errors.setdefault(record.source, ErrorLines(first=record.line))
         found.count += 1
         found.last = clean_line(record.text.partition("\n")[0])[:_ERROR_SHOWN]
+        found.first_text = found.first_text or found.last
 
     def _hand(self, decoder: LogDecoder, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
         if decoder not in self._decoders:
@@ -138,6 +142,7 @@ class Decoding:
             self._failed(decoder, error, stamp)
             return ()
         self.fed = True
+        self._understood = self._understood or bool(events)
         self._events.extend(_with_writer(event, record) for event in events)
         return links
 

@@ -179,6 +179,7 @@ class SourceFeed:
             last_wall_ns=self._newest_ns,
             errors=errors.count,
             first_error_line=errors.first,
+            first_error=errors.first_text,
             last_error=errors.last,
             unread=self._unread + (self._skimmer.unread if self._skimmer is not None else 0),
         )

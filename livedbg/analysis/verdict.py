@@ -26,6 +26,7 @@ from livedbg.analysis.liveness import (
     ticking,
     unseen_runtimes,
 )
+from livedbg.analysis.log_words import logs_said
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.closed import NoWaker
 from livedbg.analysis.rules.ends import INTERRUPTED
@@ -181,6 +182,8 @@ def _nothing(state: RuleInput) -> str:
     if running is not None:
         name = sentence_case(name_of(running.id, snapshot))
         return f"{name} was running where the log ends: hung, or died: no exit status. If the log still grows, it runs."
+    if said := logs_said(snapshot):
+        return said
     return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
 
 

@@ -42,8 +42,8 @@ _KNOWN: Final = frozenset(
 )
 _BY_CONDITION: Final = ("cmov", "set")
 _FLOATS: Final = re.compile(
-    r"v?(?:(?:add|sub)(?:ss|ps)|(?:mul|div|sqrt|min|max|mov[au]?|cvt\w*2|and|andn|or|xor|unpck[lh]|shuf|blend|round|cmp\w*|"
-    r"f\w+(?:132|213|231))[sp][sd]|u?comis[sd]|cvt\w+|broadcasts[sd]|rndscale[sp][sd])"
+    r"v?(?:(?:add|sub|mul|div|f\w+(?:132|213|231))(?:ss|ps)|(?:sqrt|min|max|mov[au]?|and|andn|or|xor|unpck[lh]|shuf|blend|"
+    r"round|cmp\w*)[sp][sd]|u?comis[sd]|cvt\w+|broadcasts[sd]|rndscale[sp][sd])"
 )
 """Floating-point instructions that a loop may have (P2)."""
 _TRIES: Final = frozenset({"xchg", "cmpxchg", "lock cmpxchg"})

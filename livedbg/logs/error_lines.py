@@ -14,18 +14,66 @@ from msgspec import Struct
 
 __all__ = ["ALARMS", "ALARMS_READ", "ERROR_CHARACTERS", "EXPLICIT", "ErrorLines"]
 
-EXPLICIT: Final = re.compile(
-    r"\b(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)\b|\b(?:[Ee]rror|[Ff]atal|panic): |^[EF][01]\d{3} "
-    r"|^\S+(?:Error|Exception): "
+_VALUE: Final = r"(?! {0,4}(?:None|True|False|null|nil|no\b|ok\b|OK\b|[-+.]?\d|$))"
+"""Not after a word that calls itself an error: then it is the name of a number, or of a setting."""
+
+_STATUS: Final = (
+    r"(?:INTERNAL|RESOURCE_EXHAUSTED|UNAVAILABLE|ABORTED|DATA_LOSS|DEADLINE_EXCEEDED|FAILED_PRECONDITION"
+    r"|INVALID_ARGUMENT|UNIMPLEMENTED|PERMISSION_DENIED|OUT_OF_RANGE)"
 )
-"""What calls itself an error. A line that merely names a class of exceptions is none."""
+_LEVEL: Final = "(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)"
+EXPLICIT: Final = re.compile(
+    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])"
+    r"|(?<![\w<-])(?:[Ee]rror|[Ff]atal|panic)(?:\[\w{1,12}\])? {0,4}:(?= )" + _VALUE + r"|^[EF][01]\d{3} "
+    r"|^\S+(?:Error|Exception): |\bException in thread "
+    r"|\b[Uu]n(?:handled|caught) exception\b|\bpanicked at |^(?:\[ERR\]|<ERR>|ERR!)|^[Ee]rror(?: -|,) \w"
+    r"|\bFAILED: |\*\*\* \[.{1,200}\] Error \d|^Error \d{1,9} |\bcore dumped\)|\bcore dumped$"
+    r"|\b[Ee]rror code(?:[ :=]| is )\s?(?!0\b)[-\dx]|\blevel=\"?(?:error|fatal|critical|panic|crit|emerg)\b"
+    r"|\"(?:level|severity|lvl)\" ?: ?\"(?:[Ee]rror|ERROR|[Ff]atal|FATAL|[Cc]ritical|CRITICAL)\""
+    rf"|\bstatus: {_STATUS}(?:[;:,(]|$)|(?:^|[;:] ){_STATUS}: |\b[A-Z]{{2,12}}_ERROR_[A-Z]"
+    r"|: (?:command not found|Permission denied|No such file or directory|No space left on device)$",
+)
+"""What calls itself an error. A line that merely names a class of exceptions is none, nor a number of that name."""
 
 ERROR_CHARACTERS: Final = 200
 """So far into a record is looked for that."""
 
 ALARMS: Final = (
-    *(b"ERROR", b"FATAL", b"CRITICAL", b"PANIC", b"EMERG", b"ALERT", b"rror: ", b"atal: ", b"panic: ", b"Exception: "),
-    *(b"\nE0", b"\nE1", b"\nF0", b"\nF1"),
+    *(
+        b"ERROR",
+        b"FATAL",
+        b"CRITICAL",
+        b"PANIC",
+        b"EMERG",
+        b"ALERT",
+        b"panic",
+        b"Exception: ",
+        b"Exception in thread",
+        b"d exception",
+    ),
+    *(b"rror:", b"rror :", b"rror  :", b"rror   :", b"rror    :", b"rror["),
+    *(b"atal:", b"atal :", b"atal  :", b"atal   :", b"atal    :", b"atal["),
+    *(b"\nE0", b"\nE1", b"\nF0", b"\nF1", b"\n[ERR]", b"\n<ERR>", b"\nERR!", b"rror - ", b"rror, "),
+    *(
+        b"FAILED: ",
+        b"] Error ",
+        b"rror code",
+        b"\nError ",
+        b"level=",
+        b'level"',
+        b'severity"',
+        b'lvl"',
+    ),
+    *(
+        b"core dumped",
+        b"status: ",
+        b"_ERROR_",
+        b"command not found",
+        b"Permission denied",
+        b"No such file",
+        b"No space left",
+    ),
+    *(f"{status}: ".encode() for status in _STATUS.strip("(?:)").split("|")),
 )
 """What is searched for in those parts of a log that are not read line by line."""
 
@@ -39,9 +87,11 @@ class ErrorLines(Struct):
     Attributes:
         count: of them.
         first: number of the first one's line.
+        first_text: the first line of it.
         last: the first line of the last one.
     """
 
     count: int = 0
     first: int | None = None
+    first_text: str = ""
     last: str = ""

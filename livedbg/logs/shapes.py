@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
 
 __all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "split_prefix", "split_writer"]
@@ -171,7 +172,8 @@ def split_writer(line: str) -> tuple[str, str]:
 _GUESS = re.compile(
     r"(?P<critical>\bterminate called|\bSegmentation fault|^Aborted\b|\bFatal Python error|\bFATAL\b|\bCRITICAL\b"
     r"|\(core dumped\)|\bdouble free or corruption|^\*\*\* stack smashing|\bXid \()"
-    r"|(?P<error>Traceback \(most recent call|\bERROR\b|\b(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)(?::|$)|\b[Ee]rror:"
+    r"|(?P<error>Traceback \(most recent call|\bERROR\b|\b(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)(?::|$)"
+    r"|\b[Ee]rror:(?! ?(?:None|True|False|[-+.]?\d))"
     r"|\bASSERT|[Aa]ssertion [`'\w].* failed)"
     r"|(?P<warning>\bWARN(?:ING)?\b|\b[Ww]arning\b|\w+Warning:)"
     r"|(?P<debug>^\W{0,2}(?:DEBUG|TRACE)\b)"
@@ -179,7 +181,20 @@ _GUESS = re.compile(
 _GUESS_CHARACTERS = 200
 _HINTS = (
     *("err", "exception", "warn", "fatal", "critical", "fault", "abort", "terminate", "assert", "debug", "trace"),
-    *("xid", "core dump", "double free", "smash"),
+    *(
+        "xid",
+        "core dump",
+        "double free",
+        "smash",
+        "fail",
+        "panic",
+        "status: ",
+        "denied",
+        "not found",
+        "no such",
+        "no space",
+    ),
+    *("_exhausted", "internal: ", "unavailable"),
 )
 
 
@@ -191,5 +206,7 @@ def guess_severity(line: str) -> Severity:
     for hint in _HINTS:
         if hint in start:
             match = _GUESS.search(line, 0, _GUESS_CHARACTERS)
-            return Severity.INFO if match is None or match.lastgroup is None else Severity(match.lastgroup)
+            if match is not None and match.lastgroup is not None:
+                return Severity(match.lastgroup)
+            return Severity.ERROR if EXPLICIT.search(line, 0, _GUESS_CHARACTERS) is not None else Severity.INFO
     return Severity.INFO

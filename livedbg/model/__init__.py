@@ -22,6 +22,7 @@ from livedbg.model.entities import (
 from livedbg.model.observations import (
     HANG_SEEN,
     NO_ACCESS,
+    NO_LOG,
     POLLS,
     SOURCE_FAILED,
     UNSEEN_RUNTIME,
@@ -48,6 +49,7 @@ __all__ = [
     "IDLE",
     "LOST",
     "NO_ACCESS",
+    "NO_LOG",
     "OUTSIDE",
     "POLLS",
     "SAMPLED",

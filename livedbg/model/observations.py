@@ -15,6 +15,7 @@ from livedbg.model.states import CauseClass, Severity, SourceHealth
 __all__ = [
     "HANG_SEEN",
     "NO_ACCESS",
+    "NO_LOG",
     "POLLS",
     "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
@@ -32,6 +33,9 @@ UNSEEN_RUNTIME: Final = "unseen-runtime"
 
 POLLS: Final = "polling-runtime"
 """The same, and they use CPU time while they wait."""
+
+NO_LOG: Final = "no-log"
+"""`SourceStatus.code` of a file or a folder that was named and holds no log."""
 
 SOURCE_FAILED: Final = "source-failed"
 """`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
@@ -55,7 +59,8 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         last_wall_ns: the newest time stamp of its records.
         errors: records of severity ERROR or worse that no decoder understands.
         first_error_line: number of the line in which the first of them begins, where it is known.
-        last_error: the first line of the last of them.
+        first_error: the first line of the first of them.
+        last_error: that of the last of them.
         unread: bytes of a big log in which such records were not looked for, because there were too many before.
     """
 
@@ -69,6 +74,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_wall_ns: int | None = None
     errors: int = 0
     first_error_line: int | None = None
+    first_error: str = ""
     last_error: str = ""
     unread: int = 0
 

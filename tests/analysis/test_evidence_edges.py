@@ -427,11 +427,11 @@ def test_a_traced_thread_whose_process_is_not_known_yet_or_that_has_ended_is_no_
     ("errors", "line", "process", "where", "about"),
     [
         (1, 7, None, "app.log:7", ()),
-        (2, 7, ONE, "app.log", (ONE,)),
+        (2, 7, ONE, "app.log:7", (ONE,)),
         (1, None, ONE, "app.log", (ONE,)),
     ],
 )
-def test_error_lines_are_of_their_log_and_the_place_of_one_alone_is_given(
+def test_error_lines_are_of_their_log_and_the_place_of_the_first_is_given(
     errors: int, line: int | None, process: str | None, where: str, about: tuple[str, ...]
 ) -> None:
     world = World()

@@ -113,19 +113,19 @@ def test_error_lines_tell_nothing_sure_where_nobody_is_alive_and_nothing_ended_w
     [found] = [f for f in world.diagnosis().findings.values() if f.rule == "error-lines"]
     assert found.state is state
     assert found.severity is (Severity.WARNING if state else Severity.INFO)
-    assert found.sentence.startswith("all.log has 2 error lines")
+    assert found.sentence.startswith("2 error lines")
     assert ("or those of others" in found.sentence) is (state is None)
 
 
 @pytest.mark.parametrize(
     ("errors", "first", "unread", "words"),
     [
-        (1, 7012, 0, "a.log has 1 error line that livedbg does not recognise, the first in line 7,012, the last: E"),
-        (2, None, 0, "a.log has 2 error lines that livedbg does not recognise, the last: E"),
+        (1, 7012, 0, "1 error line that livedbg does not understand, at a.log:7012: E."),
+        (2, None, 0, "2 error lines that livedbg does not understand, the first at a.log: E."),
         (0, None, 3 << 20, "3.0 MiB of a.log were not read for errors: too many lines look like one."),
         (
             *(20_000, 1, 3 << 20),
-            "a.log has at least 20,000 error lines that livedbg does not recognise, the first in line 1, one of them: "
+            "At least 20,000 error lines that livedbg does not understand, the first at a.log:1: "
             "E. 3.0 MiB of a.log were not read for errors: too many lines look like one.",
         ),
         (0, None, 0, None),

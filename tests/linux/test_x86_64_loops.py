@@ -49,11 +49,13 @@ OTHERS = {
 
 FLOATS = {
     "a root in a register": "1: vsqrtss %xmm3, %xmm3, %xmm3; vucomiss %xmm2, %xmm3; ja 1b",
-    "a product": "1: mulsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",
+    "a product": "1: mulss %xmm1, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
     "a fused product": "1: vfmadd213ss %xmm1, %xmm2, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
 }
 COUNTING = {
     "counts in doubles": "1: addsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; jb 1b",
+    "shrinks a double": "1: mulsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",
+    "adds by a fused product of doubles": "1: vfmadd213sd %xmm1, %xmm2, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",
     "counts in a vector": "1: vpaddd %xmm1, %xmm0, %xmm0; vptest %xmm2, %xmm0; je 1b",
     "stores": "1: vsqrtss %xmm3, %xmm3, %xmm3; movss %xmm3, (%rdi); ucomiss %xmm2, %xmm3; ja 1b",
     "calls": "1: sqrtss %xmm3, %xmm3; call 2f; ucomiss %xmm2, %xmm3; ja 1b; 2: ret",

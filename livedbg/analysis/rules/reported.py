@@ -110,8 +110,8 @@ class ErrorLines:
 
     name = "error-lines"
     doc = (
-        "A log has lines of severity ERROR or worse that livedbg does not recognise; how many, where the first is, and "
-        "the last one's text. Where no process is alive that could tell more, the verdict is `unknown` and not that "
+        "A log has lines that call themselves an error and of which no decoder makes anything; how many, where the "
+        "first is, and its text. Where no process is alive that could tell more, the verdict is `unknown` and not that "
         "nothing is wrong, or that a run completed; else they are a note, for a living program may collect the lines "
         "of others. A big log is searched for them too; if 20,000 lines of it look like errors, the finding says how "
         "much of it was not read for them."
@@ -131,7 +131,7 @@ class ErrorLines:
                 severity=Severity.WARNING if silent else Severity.INFO,
                 sentence=_error_lines(source, whose),
                 entities=(source.process,) if source.process else (),
-                evidence=(Evidence(kind="log", source=_place(source), text=source.last_error),),
+                evidence=_error_evidence(source),
                 next=("read these lines: livedbg can't tell whether they end the job",),
                 state=VerdictState.UNKNOWN if silent else None,
                 decides=silent,
@@ -139,23 +139,29 @@ class ErrorLines:
 
 
 def _error_lines(source: LogSource, whose: str) -> str:
-    """`a.log has 3 error lines that livedbg does not recognise, the first in line 7,012, the last: …`."""
+    """`3 error lines that livedbg does not understand, the first at a.log:7,012: …`."""
     parts = []
     if source.errors:
-        lines = f"{'at least ' if source.unread else ''}{many(source.errors, 'error line')}"
-        first = f"the first in line {source.first_error_line:,}, " if source.first_error_line is not None else ""
-        last = f"{'one of them' if source.unread else 'the last'}: {source.last_error}"
-        parts.append(f"{source.name} has {lines}{whose} that livedbg does not recognise, {first}{last}")
+        lines = f"{'At least ' if source.unread else ''}{many(source.errors, 'error line')}"
+        line = f":{source.first_error_line}" if source.first_error_line is not None else ""
+        where = f"{'at' if source.errors == 1 else 'the first at'} {source.name}{line}"
+        text = (source.first_error or source.last_error).rstrip(".")
+        parts.append(f"{lines}{whose} that livedbg does not understand, {where}: {text}")
     if source.unread:
         parts.append(
-            f"{byte_size(source.unread)} of {source.name} were not read for errors: too many lines look like one."
+            f"{byte_size(source.unread)} of {source.name} were not read for errors: too many lines look like one"
         )
-    return ". ".join(parts)
+    return f"{'. '.join(parts)}."
 
 
-def _place(source: LogSource) -> str:
+def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
+    """The first of these lines, and the last."""
     line = source.first_error_line
-    return f"{source.name}:{line}" if line is not None and source.errors == 1 else source.name
+    first = f"{source.name}:{line}" if line is not None else source.name
+    proofs = [Evidence(kind="log", source=first, text=source.first_error or source.last_error, log=source.id)]
+    if source.errors > 1 and source.last_error:
+        proofs.append(Evidence(kind="log", source=source.name, text=source.last_error, log=source.id))
+    return tuple(proofs)
 
 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:
