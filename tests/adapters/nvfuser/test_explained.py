@@ -12,11 +12,11 @@ from tests.cli.zygote import run_livedbg
 TRACE = 'Traceback (most recent call last):\n  File "/w/bench.py", line 41, in <module>\n    fd.execute(inputs)\n'
 FAILED = TRACE + (
     'RuntimeError: INTERNAL ASSERT FAILED at "/b/Fuser/csrc/runtime/fusion_kernel_runtime.cpp":358, please report a '
-    'bug '
+    "bug "
     "with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues. Detected exception while compiling fusion "
     "segments in parallel. Error messages from all threads are printed below.\n\nError from segmentation group 8:  "
     'INTERNAL ASSERT FAILED at "/b/Fuser/csrc/transform_iter.cpp":546, please report a bug with repro script to '
-    'NVFuser '
+    "NVFuser "
     "at https://github.com/NVIDIA/Fuser/issues. Error during replay.\n"
 )
 OTHER = (
