@@ -15,8 +15,6 @@ from msgspec import Struct, field
 
 from livedbg.adapters.pytorch.aoti.printed import Value, begins, take
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_writer
-from livedbg.logs.writers import writer_of
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
@@ -64,14 +62,14 @@ class PrintedDecoder(LogDecoder):
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
         source = self._sources.get(record.source)
-        writer = writer_of(record.text.partition("\n")[0])
+        writer = record.writer
         if source is None or (len(self._streams) >= _WRITERS and (record.source, writer) not in self._streams):
             return (), ()
         stream = self._streams.setdefault((record.source, writer), _Stream())
         found: list[Event] = []
         for number, line in enumerate(record.text.split("\n")):
             at = record.line + number if record.line is not None else None
-            said = _line(stream, split_writer(line)[1], at)
+            said = _line(stream, line, at)
             if said is not None:
                 where = f"{source.name}:{stream.line}" if stream.line is not None else source.name
                 found.append(DiagnosticSeen(diagnostic=_diagnostic(said, where, record, writer), **stamp))
