@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.ascend.pass_difference import PassChange
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["CompileError", "Place", "Stage", "op_of", "shapes_of", "split_place"]
@@ -76,6 +77,7 @@ class CompileError(Struct):
         rule: which rule of the verifier found it.
         more: how many further errors the same report has.
         report: the file with the whole of it.
+        change: what the last pass before it changed, where the dumps show it.
     """
 
     stage: Stage
@@ -95,6 +97,7 @@ class CompileError(Struct):
     rule: str = ""
     more: int = 0
     report: str = ""
+    change: PassChange | None = None
 
     @property
     def op(self) -> str:

@@ -14,12 +14,15 @@ from msgspec import structs
 
 from livedbg.adapters.ascend.compile_errors import CompileError, Stage
 from livedbg.adapters.ascend.compile_reader import KEYWORDS, CompileReader
+from livedbg.adapters.ascend.pass_difference import PassChange, change_of
 from livedbg.adapters.ascend.passes import PassDump, next_pass, quoted
 from livedbg.adapters.ascend.pipeline import PIPELINE
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
+from livedbg.text.wording import many
 
 __all__ = ["CompileDecoder"]
 
@@ -84,6 +87,18 @@ class CompileDecoder(LogDecoder):
         for error in wanted:
             if error.place is not None and not error.code:
                 error.code, error.origin = quoted(error.place, folders)
+        self._compare_dumps()
+
+    def _compare_dumps(self) -> None:
+        with self._lock:
+            wanted = [
+                (error, self._dump_of(error, self._paths[source]))
+                for source, reader in self._readers.items()
+                for error in reader.errors.values()
+            ]
+        for error, dump in wanted:
+            if dump is not None and error.change is None:
+                error.change = change_of(dump.files(error.after), f"{error.message} {error.code}")
 
     def events(self, stamp: Stamp) -> list[Event]:
         """The events that follow from what was taken since the last call."""
@@ -137,10 +152,13 @@ class CompileDecoder(LogDecoder):
             "report": error.report,
             "beyond": str(reader.beyond or ""),
             "resolved": "yes" if reader.overtaken else "",
+            "compare": _command(error, self._dump_of(error, path)),
             **self._passes(error, path),
         }
         text = clean_line(error.text, _TEXT_LIMIT)
-        evidence = Evidence(kind="log", source=error.source, text=text, at_wall_ns=error.wall_ns, log=source)
+        evidence = [Evidence(kind="log", source=error.source, text=text, at_wall_ns=error.wall_ns, log=source)]
+        if error.change is not None:
+            evidence.append(_shown(error.change))
         return Diagnostic(
             id=f"pypto/compile-error/{number + 1}",
             system="ascend",
@@ -148,7 +166,7 @@ class CompileDecoder(LogDecoder):
             severity=Severity.ERROR,
             sentence=error.message or error.rule,
             attributes={name: value for name, value in attributes.items() if value},
-            evidence=(evidence,),
+            evidence=tuple(evidence),
             at_wall_ns=error.wall_ns,
         )
 
@@ -156,10 +174,9 @@ class CompileDecoder(LogDecoder):
         """Which pass failed: as the message says, or behind the last one whose dump is there."""
         if error.stage is Stage.PARSER:
             return {}
+        dump = self._dump_of(error, path)
         if error.stage is Stage.PTOAS:
-            dump = self._nearest([d for d in self._dumps if d.unit and d.unit == error.function], path)
             return {"last": dump.last, "dump": dump.file} if dump is not None else {}
-        dump = self._nearest([d for d in self._dumps if not d.unit], path)
         if error.after or error.before:
             named = {"failed": error.after or error.before, "side": "result" if error.after else "input"}
             return {**named, "dump": dump.file} if dump is not None else named
@@ -170,6 +187,14 @@ class CompileDecoder(LogDecoder):
             return {**found, "complete": "yes"}
         return {**found, "failed": next_pass(dump.last)}
 
+    def _dump_of(self, error: CompileError, path: PurePath) -> PassDump | None:
+        """The passes' dumps that belong to an error."""
+        if error.stage is Stage.PARSER:
+            return None
+        if error.stage is Stage.PTOAS:
+            return self._nearest([d for d in self._dumps if d.unit and d.unit == error.function], path)
+        return self._nearest([d for d in self._dumps if not d.unit], path)
+
     @staticmethod
     def _nearest(dumps: Sequence[PassDump], log: PurePath) -> PassDump | None:
         """The dump that lies nearest to a log; of several the newest."""
@@ -178,3 +203,16 @@ class CompileDecoder(LogDecoder):
             return len([1 for a, b in zip(dump.path.parts, log.parts, strict=False) if a == b])
 
         return max(dumps, key=lambda dump: (shared(dump), dump.written_ns), default=None)
+
+
+def _command(error: CompileError, dump: PassDump | None) -> str:
+    if error.change is None or dump is None:
+        return ""
+    files = (dump.path / error.change.before, dump.path / error.change.after)
+    return f"diff -u {' '.join(shell_word(clean_line(str(file))) for file in files)}"
+
+
+def _shown(change: PassChange) -> Evidence:
+    more = f"\n… and {many(change.more, 'more line')} that differ" if change.more else ""
+    text = "\n".join(["the last change before the error:", *change.lines]) + more
+    return Evidence(kind="file", source=f"{change.before} → {change.after}", text=text)

@@ -32,7 +32,7 @@ def _span(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
         if job.run.phase in {"completed", "failed"} and not within:
             job.begin(on_device=False)
         job.run.building = False
-        job.chips_at_work.add(pid)
+        job.chip_begins(pid)
         if job.run.phase != "running":
             job.run.progressed(mark)  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and job.run.phase != "failed":
@@ -136,6 +136,7 @@ def _chip_process(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str,
 
 def _stall_task(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     job.runs()
+    job.watchdog_reports()
     return (job.names.task(job.stalls.task(fields, mark)),)
 
 

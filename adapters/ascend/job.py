@@ -79,6 +79,8 @@ class Job:
     Attributes:
         chips: devices of the chip processes that write into this log, by pid.
         chips_at_work: the pids of those whose run has begun and not ended.
+        chips_begun: the pids of all whose run has begun.
+        stuck_chip: the pid of the only one that was at work when a watchdog reported tasks.
         scopes: what its scope_stats.jsonl tells.
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
@@ -103,6 +105,8 @@ class Job:
         self.stale = False
         self.chips: dict[int, int] = {}
         self.chips_at_work: set[int] = set()
+        self.chips_begun: set[int] = set()
+        self.stuck_chip: int | None = None
         self.process = ""
         self.environment: dict[str, str] | None = None
         self.ended = False
@@ -161,6 +165,16 @@ class Job:
     def shared(self) -> bool:
         """Several chips write into this log: a line without a pid may be any one's."""
         return len(self.chips) > 1
+
+    def chip_begins(self, pid: int) -> None:
+        """The run of a chip process begins, by its span."""
+        self.chips_at_work.add(pid)
+        self.chips_begun.add(pid)
+
+    def watchdog_reports(self) -> None:
+        """A line without a pid tells of stuck tasks: they are of the only chip that is at work, where there is one."""
+        if self.shared and len(self.chips_begun) > 1:
+            self.stuck_chip = next(iter(self.chips_at_work)) if len(self.chips_at_work) == 1 else None
 
     def end(self, mark: Mark, pid: int | None = None) -> None:
         """The run has ended: well, unless the log says otherwise.

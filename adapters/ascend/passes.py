@@ -49,6 +49,14 @@ class PassDump(Struct, frozen=True):
     written_ns: int
     missing: int = 0
 
+    def files(self, upto: str = "") -> list[Path]:
+        """The files of the passes, in their order; up to that of a pass, where it is named and there."""
+        steps = sorted(
+            (int(step[1]), step[2], self.path / name) for name in _names(self.path) if (step := _STEP.match(name))
+        )
+        last = max((number for number, name, _ in steps if name == upto), default=self.number)
+        return [path for number, _, path in steps if number <= last]
+
     @property
     def file(self) -> str:
         """The file of the last pass that ended."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from livedbg.graphs.orders import LostOrder
 from livedbg.values.compare import Difference, Tolerance, compare, compare_scalars
 from livedbg.values.dtypes import ElementType
 from livedbg.values.dump import Dump
@@ -60,6 +61,7 @@ class TaskVerdict:
         producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph says which, the
             first `CANDIDATES` that wrote different outputs before.
         lost: of those, the ones that it waits for in the golden run only.
+        missing: dependencies of it that its own run's graph lacks.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
         note: what else there is to say.
     """
@@ -71,6 +73,7 @@ class TaskVerdict:
     certain: bool = True
     producers: list[int] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
+    missing: list[LostOrder] = field(default_factory=list)
     redeclared: list[tuple[int, str, str]] = field(default_factory=list)
     note: str = ""
 
@@ -134,6 +137,8 @@ def diverge(
         found.elements |= _elements(dump, verdict)
         left[task] = verdict
         found.verdicts.append(verdict)
+    if found.first is not None:
+        found.first.missing = wiring.missing_into({found.first.task})
     return found
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from livedbg.graphs.orders import LostOrder
 from livedbg.model.errors import LivedbgError
 from livedbg.text.wording import many
 from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
@@ -36,6 +37,7 @@ class GoldenMatch:
         by: what it was matched by: `name`, `values`, `type and size`; "" where it was not.
         writers: tasks that wrote what differs; the culprit is one of them or precedes them.
         behind: further tasks before any of the writers: those that may have spoilt their inputs.
+        missing: dependencies that the graph lacks of the writers, or of tasks before them.
         certain: the one writer's inputs are the golden ones, so that it is the culprit.
         note: why it was not matched, or what else there is to say.
     """
@@ -46,6 +48,7 @@ class GoldenMatch:
     difference: Difference = field(default_factory=Difference)
     writers: list[int] = field(default_factory=list)
     behind: int = 0
+    missing: list[LostOrder] = field(default_factory=list)
     certain: bool = False
     note: str = ""
 
@@ -216,8 +219,10 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
     sound = {
         id(other.buffer) for other in found.matches if not other.file.output and other.buffer and not other.differs
     }
-    match.behind = len(_before(wiring, match.writers))
-    if len(match.writers) == 1 and not match.behind:
+    before = _before(wiring, match.writers)
+    match.behind = len(before)
+    match.missing = wiring.missing_into({*match.writers, *before})
+    if len(match.writers) == 1 and not match.behind and not match.missing:
         writer = match.writers[0]
         buffers = {
             entry.arg: id(other.buffer)

@@ -9,6 +9,7 @@ from livedbg.values.compare import Difference, Tolerance, tolerance_of
 from livedbg.values.divergence import Comparison, Divergence, TaskVerdict
 from livedbg.values.dump import Dump
 from livedbg.values.listing import number, shape_text
+from livedbg.values.missing_words import missing_json, missing_text
 from livedbg.values.numbers import number_text
 from livedbg.values.program import GoldenMatch, ProgramComparison
 
@@ -94,7 +95,7 @@ def headline(dump: Dump, found: TaskVerdict) -> str:
         text = f"{name} read other values, though {writers}, which writes them, wrote the same as in the golden run."
         if found.lost:
             text += f" In the golden run it waits for {_names(dump, found.lost)}: that dependency is lost."
-        else:
+        elif not found.missing:
             text += " It read too early or too late (a lost dependency, a race), or another write changed them."
     elif found.verdict == "given":
         text = f"{name} read other values, and no task is known to write them: the runs were given different data."
@@ -102,6 +103,7 @@ def headline(dump: Dump, found: TaskVerdict) -> str:
         text = f"{name} has arguments of another shape or type than in the golden run."
     else:
         text = f"{name} read other values. The outputs of {writers or 'the task before it'} can't be compared."
+    text += missing_text(dump, [order for order in found.missing if order.first not in found.lost])
     for arg, here, there in found.redeclared:
         text += f" Arg {arg} is declared {here} here and {there} in the golden run."
     return text + (f" Also, {found.note}." if found.note else "")
@@ -182,6 +184,7 @@ def _verdict_json(dump: Dump, found: TaskVerdict) -> Json:
         "certain": found.certain,
         "producers": [dump.short_name(task) for task in found.producers],
         "lost": [dump.short_name(task) for task in found.lost],
+        "missing": missing_json(dump, found.missing),
         "redeclared": [{"arg": arg, "here": here, "golden": there} for arg, here, there in found.redeclared],
         "note": found.note,
         "arguments": [
@@ -256,6 +259,8 @@ def cause(dump: Dump, match: GoldenMatch) -> str:
     )
     if match.behind:
         text += f", and the {many(match.behind, 'task')} before"
+    if match.missing:
+        return f"{text}.{missing_text(dump, match.missing)} That alone can make the result wrong: fix it first."
     return f"{text}. Golden data have no values in between: compare with the dump of a passing run to name the task."
 
 
@@ -272,6 +277,7 @@ def program_json(dump: Dump, found: ProgramComparison) -> dict[str, object]:
                 "difference": difference_json(match.difference),
                 "candidates": [dump.short_name(task) for task in match.writers],
                 "certain": match.certain,
+                "missing": missing_json(dump, match.missing),
                 "note": match.note,
             }
             for match in found.matches

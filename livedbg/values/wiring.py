@@ -7,11 +7,14 @@ graph it is the order in which the payload was written.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from livedbg.graphs.accesses import WRITES, Access
 from livedbg.graphs.buffers import Buffers
 from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.lost import lost_orders
+from livedbg.graphs.orders import LostOrder
 from livedbg.values.dump import Dump
 
 __all__ = ["Wiring", "wiring_of"]
@@ -83,6 +86,12 @@ class Wiring:
     def before(self, task: int) -> list[int]:
         """The tasks that a task waits for directly."""
         return [] if self.graph is None else self.graph.predecessors.get(task, [])
+
+    def missing_into(self, tasks: Collection[int]) -> list[LostOrder]:
+        """Dependencies that the graph lacks of some tasks, which read or overwrite what others wrote."""
+        if self.graph is None:
+            return []
+        return [order for order in lost_orders(self.graph).sure if order.second in tasks]
 
     def has_edge(self, first: int, second: int) -> bool:
         """Whether the second task waits for the first directly."""

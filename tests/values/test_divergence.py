@@ -67,6 +67,21 @@ def test_the_kernel_that_computes_otherwise_is_named_not_those_behind_it(tmp_pat
     assert found.verdicts[2].producers == [1]
 
 
+def test_a_lost_edge_shows_in_the_run_s_own_graph_where_the_golden_run_has_none(tmp_path: Path) -> None:
+    shutil.copytree(GOOD, tmp_path / "good")
+    (tmp_path / "good" / "deps.json").unlink()
+    said = livedbg("values", LOST, "--against", tmp_path / "good")
+    assert said.code == 12
+    assert "deps.json beside the dump lacks a dependency: r0t1 (INC) overwrites 1,024 bytes" in said.out
+    found = walk(LOST, tmp_path / "good")
+    assert found.first is not None and [order.first for order in found.first.missing] == [0]
+
+
+def test_a_whole_graph_is_not_blamed(tmp_path: Path) -> None:
+    found = walk(run(tmp_path / "here", {2: 7}, {1: 7, 2: 8}), run(tmp_path / "golden"))
+    assert found.first is not None and found.first.missing == []
+
+
 @pytest.mark.invariant("divergence.D2")
 def test_two_culprits_are_both_told_and_the_first_is_first(tmp_path: Path) -> None:
     found = walk(run(tmp_path / "here", {1: 7}, {0: 7, 1: 3, 3: 9}), run(tmp_path / "golden"))

@@ -57,10 +57,13 @@ def test_the_real_captures_against_what_they_should_compute(tmp_path: Path, insi
     lost = inside("values", LOST, "--against", data)
     assert lost.code == 12
     assert "by type and size: 256 of 256 outside, first at [0]: 10, expected 15" in lost.out
-    assert "out/f: candidates are r0t1 (INC)" in lost.out and "no values in between" in lost.out
+    assert "out/f: candidates are r0t1 (INC), which wrote what differs. deps.json beside the dump lacks" in lost.out
+    assert "r0t1 (INC) overwrites 1,024 bytes" in lost.out and "which r0t0 (SLOW_ADD) wrote, and no path" in lost.out
     document = json.loads(inside("values", LOST, "--against", data, "--json").out)["golden"]
     outputs = [match for match in document["matches"] if match["side"] == "out"]
     assert outputs[0]["candidates"] == ["r0t1"] and outputs[0]["matched_by"] == "type and size"
+    assert [(one["from"], one["to"]) for one in outputs[0]["missing"]] == [("r0t0", "r0t1")]
+    assert not outputs[0]["certain"]
 
 
 def test_one_kernel_with_golden_inputs_is_the_culprit_for_certain(tmp_path: Path, inside: Inside) -> None:

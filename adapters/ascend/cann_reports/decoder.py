@@ -21,7 +21,6 @@ from livedbg.adapters.ascend.cann_reports.report import CAUSES, CODE, Report
 from livedbg.adapters.ascend.cann_reports.triggers import TRIGGERS
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_writer
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
@@ -32,7 +31,6 @@ _LONGEST: Final = 4_000  # characters of a line that are read
 _FAR: Final = 400  # lines after a report from which on it is another one
 _MOST: Final = 200  # reports of one log
 _TEXT: Final = 600  # characters of evidence
-_WORKER: Final = re.compile(r"\([\w .:=-]{0,60}?pid=\d{1,10}[^()\n]{0,60}\) ?")
 _PID: Final = re.compile(r"\bpid=(\d{1,10})")
 _RANK: Final = re.compile(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
 _WARNED: Final = "Warning: NPU warning"
@@ -88,7 +86,8 @@ class CannDecoder(LogDecoder):
             record.severity.rank >= Severity.ERROR.rank or any(word in record.text for word in _RAISED)
         )
         rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
-        for number, line, writer, body in _lines(record.text):
+        writer = _writer(record)
+        for number, line, body in _lines(record.text):
             found = facts(body)
             if not found and log.current is None:
                 continue
@@ -146,12 +145,11 @@ class CannDecoder(LogDecoder):
         return [DiagnosticSeen(diagnostic=_diagnostic(report), **stamp) for report in changed.values()]
 
 
-def _lines(text: str) -> Iterator[tuple[int, str, str, str]]:
-    """The lines of a record: number, line, who wrote it, the rest; those of a text in JSON's quotes too."""
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """The lines of a record: number, line, text; those of a text in JSON's quotes too."""
     for number, line in enumerate(text.split("\n")):
-        writer, body = _writer(line)
-        for part in body.split("\\n") if "\\n" in body else (body,):
-            yield number, line, writer, part[:_LONGEST]
+        for part in line.split("\\n") if "\\n" in line else (line,):
+            yield number, line, part[:_LONGEST]
 
 
 def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:
@@ -168,12 +166,9 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
     return writer or (f"pid {pid}" if pid else log.current or "")
 
 
-def _writer(line: str) -> tuple[str, str]:
-    """The innermost prefix that names a rank or worker, and the rest: a worker's lines come through its parent."""
-    writer, rest = split_writer(line)
-    while (match := _WORKER.match(rest)) is not None:
-        writer, rest = match[0].strip(), rest[match.end() :]
-    return writer, rest
+def _writer(record: LogRecord) -> str:
+    worker = record.writer.startswith("worker ") and record.pid is not None
+    return f"({record.writer} pid={record.pid})" if worker else record.writer
 
 
 def _near(report: Report, record: LogRecord) -> bool:

@@ -71,12 +71,26 @@ def run_complete(job: Job) -> Diagnostic:
 
 
 def shared_log(job: Job) -> Diagnostic:
-    """Several chips write into one log."""
+    """Several chips write into one log: which of them is stuck, by their spans, or that nothing tells."""
     devices = ", ".join(str(device) for device in sorted(job.chips.values()))
-    sentence = (
-        f"{len(job.chips)} chip processes (devices {devices}) write into this one log without "
-        "marking its lines: livedbg can't assign task ids to devices."
-    )
+    head = f"{len(job.chips)} chip processes (devices {devices}) write into this one log without marking its lines"
+    at_work = sorted(job.chips_at_work & job.chips.keys())
+    stuck = job.stuck_chip
+    if stuck is None and len(at_work) == 1 and len(job.chips_begun) > 1:
+        stuck = at_work[0]
+    if stuck is not None and stuck in job.chips:
+        sentence = f"{head}. By their spans it is device {job.chips[stuck]} (pid {stuck}): the others had ended."
+        return statement(
+            job,
+            "shared-log",
+            Severity.WARNING,
+            sentence,
+            attributes={"device": str(job.chips[stuck]), "pid": str(stuck)},
+        )
+    sentence = f"{head}: livedbg can't assign task ids to devices."
+    if 1 < len(at_work) < len(job.chips):
+        open_ones = ", ".join(str(job.chips[pid]) for pid in at_work)
+        sentence += f" By their spans the runs of devices {open_ones} have not ended."
     return statement(job, "shared-log", Severity.WARNING, sentence)
 
 

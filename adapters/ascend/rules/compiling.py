@@ -114,6 +114,8 @@ def _next(said: Diagnostic) -> Iterator[str]:
         yield f"change {seen['place']}: the message is about that line"
     if seen.get("dump"):
         yield f"read {seen['dump']}: the program as the last pass left it"
+        if seen.get("compare"):
+            yield f"all that differs: {seen['compare']}"
     elif seen.get("stage") in {"pass", "verifier"}:
         yield "compile with dump_passes=True: passes_dump/ then shows which pass fails"
     if seen.get("stage") == "ptoas" and seen.get("generated") and not seen.get("origin"):

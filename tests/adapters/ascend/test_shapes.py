@@ -318,6 +318,31 @@ def test_several_chip_processes_on_one_stderr(findings: Find) -> None:
     assert "devices 0, 1" in snapshot.diagnostics["ascend/shared-log"].sentence
 
 
+def _chips(recorded: Path) -> list[list[str]]:
+    """The lines of two chip processes, the second of which hangs."""
+    left = []
+    for chip, folder in enumerate(("01_healthy_trb", "02_hang_kernel/timeout_debug")):
+        lines = (recorded / folder / "err.txt").read_text().splitlines()
+        left.append([re.sub(r" pid=\d+", f" pid={100 + chip}", line) for line in lines])
+    return left
+
+
+def test_of_two_chips_the_one_that_has_not_ended_is_named(recorded: Path, findings: Find) -> None:
+    ready = [f"[chip_process pid={100 + chip} dev={3 + chip}] ready" for chip in range(2)]
+    good, stuck = _chips(recorded)
+    begin = next(n for n, line in enumerate(stuck) if "chip.run.bind" in line) + 1
+    told = findings(replay_lines([*ready, *stuck[:begin], *good, *stuck[begin:]]))["ascend-stall"].sentence
+    assert "r1t2" in told and "By their spans it is device 4 (pid 101): the others had ended." in told
+
+
+def test_of_two_chips_at_work_at_once_none_is_named(recorded: Path, findings: Find) -> None:
+    ready = [f"[chip_process pid={100 + chip} dev={3 + chip}] ready" for chip in range(2)]
+    good, stuck = _chips(recorded)
+    begin = next(n for n, line in enumerate(good) if "chip.run.bind" in line) + 1
+    told = findings(replay_lines([*ready, *good[:begin], *stuck]))["ascend-stall"].sentence
+    assert "can't assign task ids to devices" in told and "By their spans it is" not in told
+
+
 @pytest.mark.parametrize("hung", [True, False])
 def test_chips_that_share_a_log_are_well_when_all_are(recorded: Path, findings: Find, hung: bool) -> None:
     """Lines of four chip processes, mixed; that three runs have ended says nothing of the fourth."""
