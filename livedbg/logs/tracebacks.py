@@ -13,10 +13,10 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct, field
@@ -161,8 +161,8 @@ def _repeated(before: str, following: str) -> str:
         return ""
     if following.startswith(before):
         return before
-    common = os.path.commonprefix([before, following])
-    return common if following[len(common) :].lstrip().startswith('File "') else ""
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, following, strict=False)))
+    return before[:common] if following[common:].lstrip().startswith('File "') else ""
 
 
 def _chosen(blocks: Sequence[_Block]) -> int:
