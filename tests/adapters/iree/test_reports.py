@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.adapters.iree.conftest import Compile, RunModule
+from tests.adapters.iree.conftest import Compile, RunModule, needs_lavapipe
 from tests.cli.zygote import run_livedbg, stalls_after
 from tests.conftest import Target
 
@@ -70,6 +70,12 @@ def test_a_semaphore_that_nobody_signals(calls: Calls, compiled: Compile) -> Non
     target = calls("never", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     said = report_when(target.pid, "no queued operation signals it", "stalled")
     assert "waits for value 5 of a semaphore at 0" in said["verdict"]["sentence"]
+
+
+@needs_lavapipe
+def test_the_same_on_vulkan(calls: Calls, compiled: Compile) -> None:
+    module = compiled("stage", "--iree-execution-model=async-external", device="vulkan")
+    report_when(calls("never", "vulkan", module).pid, "no queued operation signals it", "stalled")
 
 
 def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compiled: Compile) -> None:
