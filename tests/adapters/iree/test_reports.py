@@ -35,12 +35,11 @@ def report_when(pid: int, words: str, state: str, deadline_s: float = 200.0) -> 
     end = time.monotonic() + deadline_s
     while True:
         said = report(pid)
-        if words in said["verdict"]["sentence"]:
-            assert (
-                said["verdict"]["state"] == state
-                and said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
-            )
+        verdict = said["verdict"]
+        if words in verdict["sentence"] and verdict["state"] == state:
+            assert said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
             return said
+        assert verdict["state"] in {"unknown", "running", state}, verdict
         assert time.monotonic() < end, said["verdict"]
 
 
@@ -97,6 +96,18 @@ def test_calls_that_wait_for_each_other(calls: Calls, compiled: Compile) -> None
     target = calls("circle", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     said = report_when(target.pid, "Deadlock of 4 tasks", "deadlock")
     assert len([root for root in said["verdict"]["roots"] if root.startswith("task:iree/")]) == 4
+
+
+def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compiled: Compile) -> None:
+    target = calls("open", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    said = report_when(target.pid, "4 queue operations wait for each other", "unknown")
+    assert "could signal it" in said["verdict"]["sentence"]
+
+
+def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
+    words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
+    said = report_when(run_module(compiled("gated"), *words, device="local-sync").pid, "main_dispatch_1", "unknown")
+    assert "(gated.mlir:" in said["verdict"]["sentence"] and "loops on iree-run-module" in said["verdict"]["sentence"]
 
 
 def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModule, compiled: Compile) -> None:
