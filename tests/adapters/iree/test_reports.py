@@ -84,6 +84,15 @@ def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compile
     target.until("DONE")
 
 
+def test_a_wait_with_a_time_limit_is_no_stall(calls: Calls, compiled: Compile) -> None:
+    target = calls("limit", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    end = time.monotonic() + 2 * STALL_S
+    while time.monotonic() < end:
+        said = report(target.pid)
+        assert said["verdict"]["state"] not in {"stalled", "deadlock"}, said["verdict"]
+    assert [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
+
+
 def test_a_call_that_nobody_waits_for_is_a_note(calls: Calls, compiled: Compile) -> None:
     target = calls("alone", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     said = report(target.pid)
