@@ -54,6 +54,7 @@ SYSTEM: Final = System(
         ),
     ),
     page="systems/iree.md",
+    graph_readers=Lazy("livedbg.adapters.iree.graph_files:READERS"),
     checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )
