@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti long-watch gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs long-watch gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ wild: ## what livedbg says of logs of failed jobs that nobody here wrote: bare, 
 
 aoti: ## real AOTInductor models that are wrong, under the guide; needs torch and g++, takes minutes (AOTI=shape|dtype|nan|throw|hang)
 	$(PY) -m tests.aoti $(AOTI)
+
+jobs: ## real torch.distributed jobs (gloo), hung and healthy, under launchers too; needs torch, takes minutes (JOBS=words of names)
+	$(PY) -m tests.jobs $(JOBS)
 
 long-watch: ## ten minutes of `watch` on a healthy Python job of 16 threads at a load of 20: no stall may be printed
 	$(PY) -m tests.healthy.long

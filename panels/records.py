@@ -23,6 +23,8 @@ def source_name(context: DrawContext, source: str) -> str:
 
 def rank_of(context: DrawContext, record: LogRecord) -> int | None:
     """The rank that wrote a record, where that is known."""
+    if record.rank is not None:
+        return record.rank
     source = context.snapshot.log_sources.get(record.source)
     process = context.snapshot.processes.get(source.process or "") if source is not None else None
     return process.rank if process is not None else None

@@ -16,7 +16,7 @@ from livedbg.adapters.cuda.host_errors import host_error, more_frames
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
 from livedbg.adapters.cuda.xid import xid_statement
-from livedbg.logs.shapes import split_prefix
+from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 
@@ -24,13 +24,8 @@ __all__ = ["CudaReader"]
 
 _REPORT_NS: Final = 1_000_000_000  # counts are reported at least this often while a large log is read
 _OWNERS: Final = 256  # ranks or workers in one log that are kept apart
-_RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^ *(\d{1,6}): |\[\w+/(\d{1,6})\]|\[\d{1,6},(\d{1,6})\]<")
-_LAUNCHER: Final = re.compile(  # `mpirun --tag-output`, `srun --label`
-    r"\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?| *\d{1,6}: (?==========|/\S+\.cuh?:\d)"
-)
 _LONGEST: Final = 4_000  # characters of a line that are read: patterns take too long on longer ones
 _FAR: Final = 60  # characters before the rule of a sanitizer, at most
-_WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
 _ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
 _POINTS: Final = re.compile(
     r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\]"
@@ -82,12 +77,10 @@ class CudaReader:
         self._now_ns = stamp["mono_ns"]
         links: dict[str, None] = {}
         plain: list[str] = []
-        stream = self._stream(record, "")
+        stream = self._stream(record, _owner(record))
         taken = False
         for number, line in enumerate(record.text.split("\n")):
-            prefix, body = _split(_bounded(line))
-            if prefix and (not plain or RULE in body):
-                stream = self._stream(record, _owner(prefix))
+            body = _unruled(_bounded(line))
             plain.append(body)
             place = self._place(record, number, line)
             ids = self._again(stream, body, place) if "] Assertion " in body else None
@@ -97,7 +90,7 @@ class CudaReader:
                 taken = True
                 links.update(dict.fromkeys(ids))
         if not taken:
-            links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
+            links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain_form(plain)))))
         if not self.errors.fresh and self._now_ns - self._reported_ns < _REPORT_NS:
             return (), tuple(links)
         self._reported_ns = self._now_ns
@@ -240,22 +233,11 @@ def _one(statement: Statement | None) -> list[Statement]:
     return [] if statement is None else [statement]
 
 
-def _split(line: str) -> tuple[str, str]:
-    """A line as (what says whose it is, the rest)."""
-    prefix, body = split_prefix(line)
-    worker = _WORKER.match(body) or (_LAUNCHER.match(body) if not prefix else None)
-    if worker is not None:
-        prefix, body = worker[0], body[worker.end() :]
-    ruled = body.find(f"{RULE} ", 0, _FAR)
-    if ruled > 0:  # behind a time, or whatever collected the log
-        body = body[ruled:]
-    return prefix, body
+def _unruled(line: str) -> str:
+    """A line of a sanitizer's report without what was put before its rule."""
+    ruled = line.find(f"{RULE} ", 0, _FAR)
+    return line[ruled:] if ruled > 0 else line
 
 
-def _owner(prefix: str) -> str:
-    rank, worker = _RANK.search(prefix), _WORKER.search(prefix)
-    if worker is not None:
-        return f"pid {worker['pid']}"
-    if rank is not None:
-        return f"rank {next(number for number in rank.groups() if number)}"
-    return ""
+def _owner(record: LogRecord) -> str:
+    return f"pid {record.pid}" if record.writer and record.pid is not None else record.writer

@@ -15,6 +15,7 @@ from msgspec import structs
 from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
 from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
+from livedbg.adapters.exceptions.circumstances import Circumstances
 from livedbg.adapters.exceptions.function_tracer import FunctionTracer
 from livedbg.adapters.exceptions.hits import Hits, Kind
 from livedbg.adapters.exceptions.native_calls import NativeCalls, Subject
@@ -42,6 +43,7 @@ from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["TracingCatchpoint"]
 
+_STEP_NS: Final = 50_000_000
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile is counted without one
 _WAITING_EACH: Final = 4096  # calls from one of them
@@ -82,6 +84,8 @@ class TracingCatchpoint:
         self._pid = int(ids.parse(catchpoint.process).parts[1])
         self._calls = CallStacks(self._pid, pool, follow=catchpoint.follow)
         self._hits = Hits(context.request.host, catchpoint.id)
+        self._offset_ns = 0  # of the clock from that of the samples
+        self._circumstances = Circumstances(context.request.host)
         self._tracer: Tracer | None = None
         self._disarmed: tuple[Tracer, CatchpointState, str] | None = None  # stopped, and not reported yet
         self._waiting: dict[Place, list[tuple[Kind, TracedCall]]] = {}  # the first one of each has its stack
@@ -186,6 +190,7 @@ class TracingCatchpoint:
             while self._waiting:
                 for kind, traced in self._waiting.popitem()[1]:
                     self._count_in(kind, traced)
+            await self._circumstances.settled()
             self._emit_hits()  # first: who sees that it is over has them all
             self._put(**self._changes(tracer), state=state, remedy=remedy)
         self._close()
@@ -207,7 +212,8 @@ class TracingCatchpoint:
             self._put(**self._changes(self._tracer))
             if failure and self._failing is None:
                 self._failing = asyncio.create_task(self._fail())
-        self._emit_hits()
+        if not self._circumstances.busy:
+            self._emit_hits()
 
     async def _fail(self) -> None:
         """The tracer has ended by itself: what it has traced stays."""
@@ -215,7 +221,7 @@ class TracingCatchpoint:
 
     def _emit_hits(self) -> None:
         for hit in self._hits.changed():
-            self._context.emit(ExceptionSeen(hit=hit, **self._context.stamp()))
+            self._context.emit(ExceptionSeen(hit=self._circumstances.with_them(hit), **self._context.stamp()))
 
     def _changes(self, tracer: Tracer) -> dict[str, object]:
         counts = tracer.counts
@@ -274,9 +280,10 @@ class TracingCatchpoint:
                 continue
             self._traced += 1
             kind = self._calls.kind_of(one)
+            self._circumstances.read(one.sample.pid, one.sample.tid, kind, self._wall_ns(one))
             place = self._calls.place_of(kind)
             if self.catchpoint.moment is Moment.RAISE:
-                self._hits.add(kind, one, _wall_ns(one), one.python[:2] if one.python is not None else None)
+                self._hits.add(kind, one, self._wall_ns(one), one.python[:2] if one.python is not None else None)
             elif self._calls.known(place) or not self._calls.possible:
                 self._count_in(kind, one, self._calls.of(place))
             elif place in self._waiting and len(self._waiting[place]) < _WAITING_EACH:
@@ -297,7 +304,7 @@ class TracingCatchpoint:
             stack = merged, whole and traced.python.whole
         elif stack is not None and runs_python(stack[0]):  # whose frames could not be read
             stack = stack[0], False
-        self._hits.add(kind, traced, _wall_ns(traced), stack)
+        self._hits.add(kind, traced, self._wall_ns(traced), stack)
 
     async def _unwind(self) -> None:
         while self._waiting:
@@ -307,6 +314,9 @@ class TracingCatchpoint:
                 self._count_in(kind, traced, stack)
             self.report()
 
-
-def _wall_ns(traced: TracedCall) -> int:
-    return time.time_ns() - time.monotonic_ns() + traced.sample.mono_ns
+    def _wall_ns(self, traced: TracedCall) -> int:
+        """When a call was: the same whenever it is asked, unless the clock was set in between."""
+        offset = time.time_ns() - time.monotonic_ns()
+        if abs(offset - self._offset_ns) > _STEP_NS:
+            self._offset_ns = offset
+        return self._offset_ns + traced.sample.mono_ns

@@ -12,7 +12,6 @@ from msgspec import Struct, field
 from livedbg.adapters.hosts.endings import TRIGGERS, endings
 from livedbg.adapters.hosts.kinds import Ending, Kind
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_writer
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.model.snapshot import Snapshot
@@ -53,9 +52,9 @@ class HostsDecoder(LogDecoder):
             return (), ()
         parts = [one for one in log.before if _near(one, record)]
         log.before.append(record)
-        found = endings(_plain(record.text))
+        found = endings(record.text)
         if parts:
-            found += endings("\n".join(_plain(one.text) for one in (*parts, record)))
+            found += endings("\n".join(one.text for one in (*parts, record)))
         return [DiagnosticSeen(diagnostic=said, **stamp) for said in self._new(found, record, log)], ()
 
     def _new(self, found: Sequence[Ending], record: LogRecord, log: _Log) -> Iterator[Diagnostic]:
@@ -85,10 +84,6 @@ class HostsDecoder(LogDecoder):
 
 def _near(one: LogRecord, other: LogRecord) -> bool:
     return one.line is not None and other.line is not None and 0 < other.line - one.line <= _NEAR
-
-
-def _plain(text: str) -> str:
-    return "\n".join(split_writer(line)[1] for line in text.split("\n"))
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:

@@ -15,7 +15,6 @@ from ahocorasick_rs import AhoCorasick
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines
 from livedbg.logs.quoted import stores_others
-from livedbg.logs.writers import writer_of
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
 from livedbg.text.sanitize import clean_line
@@ -25,7 +24,6 @@ __all__ = ["Decoding"]
 _ERROR_SHOWN: Final = 200
 """Characters of an error line that nobody understands."""
 
-_WRITER: Final = 200
 """Characters that hold a launcher's prefix."""
 
 
@@ -162,7 +160,7 @@ class Decoding:
 def _with_writer(event: Event, record: LogRecord) -> Event:
     """A diagnostic of a record is of the one who wrote that, if it does not say so itself."""
     if isinstance(event, DiagnosticSeen) and not event.diagnostic.writer:
-        writer = writer_of(record.text[:_WRITER])
+        writer = record.writer
         if writer:
             said = msgspec.structs.replace(event.diagnostic, writer=writer)
             return msgspec.structs.replace(event, diagnostic=said)

@@ -27,6 +27,7 @@ from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
+from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Stamp
 
@@ -43,6 +44,8 @@ _PACKED_RATIO: Final = 10  # how much bigger a packed log gets, about
 _QUIET_S: Final = 0.5  # after which a record counts as complete
 _QUIET_LINE_S: Final = 2.0  # after which a line without an end is shown
 _REST_S: Final = 30.0  # after which a quiet file is closed
+_PLACES: Final = 8  # of a big log in which is seen how its lines are wrapped
+_LEARNED: Final = 64 * 1024  # bytes of each of them
 _NO_ERRORS: Final = ErrorLines()
 _DESCRIBE_S: Final = 2.0  # between two descriptions of a log that grows
 
@@ -105,7 +108,10 @@ class SourceFeed:
             if self.tail.packed_size * _PACKED_RATIO > whole_limit:
                 self._skim(sys.maxsize)
             return []
-        if self.tail.size <= whole_limit or not self._skim(self.tail.size):
+        if self.tail.size <= whole_limit:
+            return []
+        self._learn()
+        if not self._skim(self.tail.size):
             return []
         return self._preview(self.tail.size)
 
@@ -197,13 +203,32 @@ class SourceFeed:
                 break
         return self._decoding.feed(records, stamp)
 
+    def _learn(self) -> None:
+        """See how a big log's lines are wrapped, which will not be read one by one."""
+        data = FileBytes(self.path)
+        try:
+            for place in range(_PLACES):
+                begin = self.tail.size * place // _PLACES
+                block = data.read(begin, _LEARNED)
+                first = block.find(b"\n") + 1 if begin else 0
+                self._assembler.learn(LineCutter(begin + first, None).feed(block[first:]))
+        finally:
+            data.close()
+
     def _skim(self, until: int) -> bool:
         """Pass over what has no trigger up to `until`; False when the decoders want everything."""
         triggers = self._decoding.triggers
         if triggers is None:
             return False
+        if self._assembler.door.escaped:
+            triggers = with_escaped(triggers)
         self._skimmer = Skimmer(
-            self._assembler, triggers, self._cutter.offset, self._cutter.number, self._decoding.beats, alarms=ALARMS
+            self._assembler,
+            triggers,
+            self._cutter.offset,
+            self._cutter.number,
+            self._decoding.beats,
+            alarms=with_escaped(ALARMS) if self._assembler.door.escaped else ALARMS,
         )
         self.tail.seek(self._cutter.offset)
         self._skim_until = until
@@ -238,8 +263,7 @@ class SourceFeed:
         assembler = RecordAssembler(self.source.id, SourceClock(self.tail.mtime_ns), self._formats)
         data = FileBytes(self.path)
         try:
-            for line in LineCutter().feed(data.read(0, SLICE)):  # for the clock anchor
-                assembler.recognises(line.text)
+            assembler.learn(LineCutter().feed(data.read(0, SLICE)))  # for the clock anchor
             begin = max(0, size - _PREVIEW)
             block = data.read(begin, size - begin)
         finally:

@@ -13,7 +13,6 @@ from typing import ClassVar, Final
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
 
@@ -56,7 +55,7 @@ class NvfuserDecoder(LogDecoder):
         if source is not None and source.path:
             self._model.want(source)
         links: dict[str, None] = {}
-        prefix = split_prefix(text)[0].strip()
+        prefix = record.writer
         for begin, pattern in _NAMES:
             for match in pattern.finditer(text) if begin in text else ():
                 said = match.groupdict().get("fusion")

@@ -34,9 +34,13 @@ SYSTEM: Final = System(
         "elastic-errors": Lazy("livedbg.adapters.pytorch.elastic.adapter:ElasticErrorsAdapter"),
         "job-logs": Lazy("livedbg.adapters.pytorch.job_logs.adapter:JobLogsAdapter"),
         "compile-traces": Lazy("livedbg.adapters.pytorch.traces.adapter:CompileTracesAdapter"),
+        "nccl-ras": Lazy("livedbg.adapters.pytorch.ras.adapter:NcclRasAdapter"),
+        "settings": Lazy("livedbg.adapters.pytorch.settings.adapter:SettingsAdapter"),
     },
+    services={"nccl-ras": "ranks that are behind or missing, by NCCL's RAS service (NCCL 2.27.3 and newer)"},
     judges_diagnostics=(
         *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
+        *("ras-.*", "setting"),
         *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
         "torch-compile-failed",
     ),
@@ -72,6 +76,7 @@ SYSTEM: Final = System(
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
     rank_in_memory=Lazy("livedbg.adapters.pytorch.collectives.groups:rank_in_memory"),
+    thrown_in=Lazy("livedbg.adapters.pytorch.collectives.thrown:thrown_in"),
     saves=Lazy("livedbg.adapters.pytorch.recorder_dumps.saved:save"),
     launchers=("torchrun",),
     examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},

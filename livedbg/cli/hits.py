@@ -80,7 +80,7 @@ class HitPrinter:
         if self._as_json:
             yield json_line(exception_out(hit))
             return
-        where = _thread(hit, snapshot)
+        where = f"{_thread(hit, snapshot)}{_job(hit)}"
         stamp = clock(hit.at_wall_ns)
         text = f"{hit.type}: {hit.message}" if hit.message else hit.type
         if before:
@@ -107,6 +107,13 @@ class HitPrinter:
 def _thread(hit: ExceptionHit, snapshot: Snapshot) -> str:
     thread = snapshot.threads.get(hit.thread or "")
     return f"{thread.tid} {thread.name}" if thread is not None else (hit.thread or "").rpartition("/")[2]
+
+
+def _job(hit: ExceptionHit) -> str:
+    """` (rank 1, in all_reduce #5 of group 0)`."""
+    parts = [f"rank {hit.rank}"] if hit.rank is not None else []
+    parts += [f"in {hit.operation}"] if hit.operation else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _summary(point: Catchpoint) -> str:

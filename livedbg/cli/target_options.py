@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,9 @@ from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.intents import SAMPLES
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
+from livedbg.session.systems import systems
 from livedbg.session.targets import Targets, resolve
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["TargetOptions", "redact_option", "target_options"]
 
@@ -32,6 +34,7 @@ class TargetOptions(Struct, frozen=True):
     local_variables: bool = False
     native: bool = True
     samples: bool = True
+    ask: tuple[str, ...] = ()
     read_only: bool = False
     redact: bool = True
     gdb: str | None = None
@@ -50,6 +53,7 @@ class TargetOptions(Struct, frozen=True):
         for path in self.logs:
             if not any(sign in path for sign in "*?[") and not Path(path).exists():
                 raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
+        _known_services(self.ask)
         return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})
 
     def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
@@ -66,12 +70,26 @@ class TargetOptions(Struct, frozen=True):
             read_only=self.read_only,
             redact=self.redact,
             gdb=self.gdb,
-            options={} if self.samples else {SAMPLES: "no"},
+            options={**({} if self.samples else {SAMPLES: "no"}), **Request.ask(self.ask)},
         )
 
 
 def _fields(options: TargetOptions) -> dict[str, Any]:
     return {name: getattr(options, name) for name in options.__struct_fields__}
+
+
+def _known_services(asked: Iterable[str]) -> None:
+    """Refuse a service that no system declares.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = sorted({name for system in systems() for name in system.services}) if asked else []
+    for name in (service.partition("=")[0] for service in asked):
+        if name not in known:
+            raise UsageError(
+                f"There is no service {clean_line(name)!r} to ask.", f"--ask {' or '.join(known)}", "usage"
+            )
 
 
 def redact_option(command: Command) -> Command:
@@ -104,6 +122,12 @@ def target_options(command: Command) -> Callable[..., Any]:
         show_default=True,
         help="Sample running threads by the kernel's clock, without a stop.",
     )
+    @click.option(
+        "--ask",
+        multiple=True,
+        metavar="SERVICE[=ADDRESS]",
+        help="Query a service of the target's runtime (an intrusive action; a wrong name lists them); repeatable.",
+    )
     @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
     @redact_option
     @click.option("--gdb", metavar="PATH", help="Unwind stack copies with this gdb, not with drgn; it is not attached.")
@@ -118,6 +142,7 @@ def target_options(command: Command) -> Callable[..., Any]:
             local_variables=given.pop("local_variables"),
             native=given.pop("native"),
             samples=given.pop("samples"),
+            ask=given.pop("ask"),
             read_only=given.pop("read_only"),
             redact=given.pop("redact"),
             gdb=given.pop("gdb"),

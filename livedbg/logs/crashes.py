@@ -18,9 +18,7 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.native_frames import native_frames
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
-from livedbg.logs.shapes import split_prefix
 from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
-from livedbg.logs.writers import writer_of
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
@@ -34,7 +32,6 @@ FAILED_TESTS: Final = "failed-tests"
 
 _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
-_WRITER = 200  # characters that hold a launcher's prefix
 _REMEMBERED = 10_000  # different crashes whose counts are kept
 
 _TERMINATE = re.compile(
@@ -137,7 +134,7 @@ class CrashDecoder(LogDecoder):
 
     def _hit(self, record: LogRecord, crash: _Crash) -> ExceptionHit:
         process = self._process.get(record.source)
-        writer = writer_of(record.text[:_WRITER])
+        writer = record.writer
         places = (f"{frame.function} {frame.file} {frame.line}" for frame in crash.stack)
         parts = [record.source, writer, crash.type, crash.message, *places]
         digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
@@ -207,29 +204,28 @@ def _crashes(text: str) -> Iterator[_Crash]:
     """The crashes that one record reports; of chained Python exceptions the one that counts (tracebacks.T1, T2)."""
     if not _holds(text, _WORDS):
         return
-    lines = [split_prefix(line)[1] for line in text.split("\n")]
-    plain = "\n".join(lines)
+    lines = text.split("\n")
     if "Traceback (most recent call last)" in text or "ray::" in text:
         raised = innermost_raised(lines)
         if raised is not None:
             yield _Crash("traceback", raised.type, raised.message, raised.stack, raised.index, raised.related)
             return
-    report = sanitizer_report(lines) if _holds(plain, _SANITIZER_WORDS) else None
+    report = sanitizer_report(lines) if _holds(text, _SANITIZER_WORDS) else None
     if report is not None:
         yield _Crash(*report)
         return
-    terminate = _TERMINATE.search(plain) if _holds(plain, _TERMINATE_WORDS) else None
+    terminate = _TERMINATE.search(text) if _holds(text, _TERMINATE_WORDS) else None
     if terminate is not None:
-        yield _terminate(plain, terminate)
+        yield _terminate(text, terminate)
         return
-    fault = _FAULT.search(plain) if "Fatal Python error: " in plain else None
+    fault = _FAULT.search(text) if "Fatal Python error: " in text else None
     if fault is not None:
         yield _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
         return
     for kind, pattern, words in _DEATHS:
-        match = pattern.search(plain) if _holds(plain, words) else None
+        match = pattern.search(text) if _holds(text, words) else None
         if match is not None:
-            yield _died(kind, match, plain)
+            yield _died(kind, match, text)
             return
 
 

@@ -25,7 +25,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.grouping import SevereLines
 from livedbg.logs.index import LineIndex
-from livedbg.logs.lines import LINE_LIMIT, LineCutter
+from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.search import Progress, compile_pattern, search_all, search_backward, search_forward
 from livedbg.model import LogRecord, LogSource, Severity
@@ -52,8 +52,7 @@ class _OpenLog:
         mtime_ns = path.stat().st_mtime_ns
         self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
         cutter = LineCutter()
-        for line in cutter.feed(self.data.read(0, _BLOCK)):  # learns the shape and finds the clock anchor
-            self.assembler.single(line)
+        self.assembler.learn(cutter.feed(self.data.read(0, _BLOCK)))  # also finds the clock anchor
 
     def work(self) -> bool:
         """Index a bounded piece; False when all that is there is indexed."""
@@ -175,13 +174,13 @@ class FileLogReader:
         log = self._log(source)
         if log is None:
             return
-        lines = SevereLines(RecordAssembler(source, log.assembler.clock, self._formats), least)
+        severe = SevereLines(source, log.assembler.clock, self._formats, least)
         position = 0
-        while records := self._more(log, position):
-            position += len(records)
-            if not found(lines.feed(records), min(position / max(log.index.lines, 1), 1.0)):
+        while lines := self._more(log, position):
+            position += len(lines)
+            if not found(severe.feed(lines), min(position / max(log.index.lines, 1), 1.0)):
                 return
-        found(lines.flush(), 1.0)
+        found(severe.flush(), 1.0)
 
     def close(self) -> None:
         """Close all files."""
@@ -256,13 +255,13 @@ class FileLogReader:
             log.work()
         return not log.closed
 
-    def _more(self, log: _OpenLog, start: int) -> list[LogRecord]:
-        """Lines from line `start` on, one record each; none at the end of the log."""
+    def _more(self, log: _OpenLog, start: int) -> list[Line]:
+        """Lines from line `start` on; none at the end of the log."""
         if not self._indexed(log, start, False, None):
             return []
         with log.lock:
             offset = None if log.closed else log.index.offset_of(start)
-            return [] if offset is None else self._records(log, offset, start, _LINES)
+            return [] if offset is None else self._lines(log, offset, start, _LINES)
 
     def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
         """Where the last `lines` lines begin, read backwards from the end; their number where it is known."""
@@ -288,20 +287,24 @@ class FileLogReader:
 
     def _records(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
         """Up to `count` lines from `offset`, one record each."""
+        return [log.assembler.single(line) for line in self._lines(log, offset, number, count)]
+
+    def _lines(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[Line]:
+        """Up to `count` lines from `offset`."""
         cutter = LineCutter(offset, None if number is None else number + 1)
-        records: list[LogRecord] = []
+        lines: list[Line] = []
         position, size = offset, log.data.size
-        while len(records) < count and position < size:
+        while len(lines) < count and position < size:
             step = _BLOCK - position % _BLOCK
             data = log.data.read(position, step)
             if not data:
                 break
             position += len(data)
-            records.extend(log.assembler.single(line) for line in cutter.feed(data)[: count - len(records)])
+            lines.extend(cutter.feed(data)[: count - len(lines)])
             if cutter.open and position - cutter.offset > LINE_LIMIT:
                 further = log.index.next_line_end(position)
                 cutter.skip(further - position)
                 position = further
-        if len(records) < count and position >= size:
-            records.extend(log.assembler.single(line) for line in cutter.flush())
-        return records
+        if len(lines) < count and position >= size:
+            lines.extend(cutter.flush())
+        return lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from livedbg.logs.wrapping.redraw import redrawn
 from livedbg.text.sanitize import clean
 
 __all__ = ["LINE_LIMIT", "Line", "LineCutter", "line_text"]
@@ -33,6 +34,8 @@ class Line(NamedTuple):
 def line_text(data: bytes, dropped: int = 0) -> str:
     """The text of a line's bytes: clean, without CR at its end; says what a limit cut off.
 
+    What a line with carriage returns said before it was drawn over is a line of the text, if it was no progress bar.
+
     Args:
         data: the bytes that were kept.
         dropped: how many more bytes the line has.
@@ -40,7 +43,10 @@ def line_text(data: bytes, dropped: int = 0) -> str:
     if len(data) > LINE_LIMIT:
         dropped += len(data) - LINE_LIMIT
         data = data[:LINE_LIMIT]
-    text = clean(data.decode("utf-8", "replace"))
+    text = data.decode("utf-8", "replace")
+    if "\r" in text:
+        text = redrawn(text)
+    text = clean(text)
     return f"{text} … ({dropped:,} more bytes)" if dropped else text
 
 

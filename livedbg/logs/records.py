@@ -2,20 +2,24 @@
 
 Invariants:
     records.R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each is
-        in the text of exactly one record.
+        in the text of exactly one record, without its wrappings (livedbg.logs.wrapping): these are fields of it.
     records.R2. A record's `offset` and `line` are those of its first line.
-    records.R3. Lines of several ranks that share a stream (a launcher's prefixes) are put together by rank.
+    records.R3. Lines of several ranks, hosts, containers or streams that share a log are put together by these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity, split_prefix
+from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity
+from livedbg.logs.wrapping.door import FrontDoor, Plain
+from livedbg.logs.wrapping.tags import NO_TAG, Tag
 from livedbg.model import LogRecord, Severity
 
 __all__ = ["RECORD_LIMIT", "RecordAssembler"]
@@ -27,19 +31,38 @@ RECORD_LIMIT = 512 * 1024
 class _Pending:
     """A record whose end has not been seen."""
 
-    __slots__ = ("continuation", "head", "header", "line", "size", "texts")
+    __slots__ = ("_continuation", "_details", "head", "header", "message", "numbers", "plain", "size", "texts")
 
-    def __init__(self, line: Line, message: str, header: Header | None, head: str, details: ErrorDetails) -> None:
-        self.line = line
+    def __init__(self, plain: Plain, header: Header | None, details: ErrorDetails) -> None:
+        text = plain.text
+        self.plain = plain
         self.header = header
-        self.head = head
-        self.texts = [line.text]
-        self.size = len(line.text)
-        if header is None:
-            self.continuation = Continuation(message, PLAIN, False, details)
-        else:
-            severe = header.severity.rank >= Severity.WARNING.rank
-            self.continuation = Continuation(message, header.shape, severe, details, header.quoted)
+        self.head = text[: header.end] if header is not None and header.held else ""
+        self.texts = [text]
+        self.numbers = [plain.line.number]
+        self.size = len(text)
+        self.message = text if header is None else text[header.end :]
+        self._details = details
+        self._continuation: Continuation | None = None
+
+    @property
+    def continuation(self) -> Continuation:
+        """Which lines go on with it. Most records have one line, and need none."""
+        if self._continuation is None:
+            header = self.header
+            if header is None:
+                self._continuation = Continuation(self.message, PLAIN, False, self._details)
+            else:
+                severe = header.severity.rank >= Severity.WARNING.rank
+                self._continuation = Continuation(self.message, header.shape, severe, self._details, header.quoted)
+        return self._continuation
+
+    @property
+    def held_traceback(self) -> bool:
+        """Whether there is a traceback in it."""
+        if self._continuation is None and "(most recent call" not in self.message:
+            return False
+        return self.continuation.held_traceback
 
 
 class RecordAssembler:
@@ -49,17 +72,29 @@ class RecordAssembler:
         source: id of the LogSource.
         clock: maps its time stamps.
         formats: the shapes to recognise, and more.
+        ended: called with each record and the numbers of its lines.
+
+    Attributes:
+        door: takes the wrappings off its lines.
     """
 
-    def __init__(self, source: str, clock: SourceClock, formats: LogFormats = CORE) -> None:
+    def __init__(
+        self,
+        source: str,
+        clock: SourceClock,
+        formats: LogFormats = CORE,
+        ended: Callable[[LogRecord, list[int | None]], None] | None = None,
+    ) -> None:
         self.clock = clock
+        self.door = FrontDoor(clock)
         self._source = source
         self._recogniser = Recogniser(formats.shapes, clock)
         self._details = formats.error_details
         self._anchors = tuple({shape.anchor for shape in formats.shapes if shape.anchor})
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[Tag, _Pending] = {}
         self._done: list[LogRecord] = []
-        self._newest = ""  # prefix of the last line
+        self._newest = NO_TAG  # of the last line
+        self._ended = ended
 
     @property
     def format(self) -> str | None:
@@ -69,7 +104,7 @@ class RecordAssembler:
     @property
     def waiting(self) -> bool:
         """Whether a record is held back because its end has not been seen."""
-        return bool(self._pending)
+        return bool(self._pending) or self.door.waiting
 
     @property
     def mixed(self) -> bool:
@@ -83,7 +118,7 @@ class RecordAssembler:
 
     def recognises(self, text: str) -> bool:
         """Whether a line begins with a header of a known shape."""
-        return self._recogniser.header(split_prefix(text)[1]) is not None
+        return any(self._recogniser.header(said) is not None for said in self.door.peek(text))
 
     def feed(self, lines: Iterable[Line]) -> list[LogRecord]:
         """Take lines in order.
@@ -91,8 +126,10 @@ class RecordAssembler:
         Returns:
             The records that are complete now, in the order of their first lines.
         """
+        take, add = self.door.take, self._add
         for line in lines:
-            self.add(line)
+            for plain in take(line):
+                add(plain)
         return self._take()
 
     def flush(self) -> list[LogRecord]:
@@ -102,6 +139,8 @@ class RecordAssembler:
 
     def close(self) -> None:
         """End the records that are held back; they come out of the next `feed` or `flush`."""
+        for plain in self.door.release():
+            self._add(plain)
         for pending in self._pending.values():
             self._close(pending)
         self._pending.clear()
@@ -111,74 +150,104 @@ class RecordAssembler:
         self._pending.pop(self._newest, None)
 
     def add(self, line: Line) -> bool:
-        """Take one line; its record comes out of `feed` or `flush`.
+        """Take one line; its record comes out of `feed` or `flush`. Wrappings are those that are known by now.
 
         Returns:
-            Whether it begins a record (of its rank).
+            Whether it begins a record (of its writer).
         """
-        prefix, body = split_prefix(line.text)
-        prefix = self._newest = prefix.rstrip()
-        pending = self._pending.get(prefix)
+        began = False
+        for plain in self.door.open(line):
+            began = self._add(plain) or began
+        return began
+
+    def learn(self, lines: Iterable[Line]) -> None:
+        """See which wrappings and shapes the log has, from lines that come again."""
+        for plain in self.door.learn(lines):
+            self._recogniser.header(plain.text)
+
+    def single(self, line: Line) -> LogRecord:
+        """One line as one record, whatever comes before or after it."""
+        plains = self.door.alone(line)
+        body = plains[-1].text
+        text = body if len(plains) == 1 else "\n".join(plain.text for plain in plains)
+        last = plains[-1]
+        return self._record(last, self._recogniser.header(body), text)
+
+    def _add(self, plain: Plain) -> bool:
+        line, body, tag, _wall_ns, _once = plain
+        self._newest = tag
+        pending = self._pending.get(tag)
         header = self._recogniser.header(body) if body else None
-        if pending is not None and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
-            pending.texts.append(line.text)
-            pending.size += len(line.text) + 1
-            return False
         if pending is not None:
+            if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
+                pending.texts.append(body)
+                if body and not body.isspace():
+                    pending.numbers.append(line.number)
+                pending.size += len(body) + 1
+                return False
             self._close(pending)
-            del self._pending[prefix]
+            del self._pending[tag]
         if not body or body.isspace():
             return True
         if header is None:
             self._recogniser.plain()
-            self._pending[prefix] = _Pending(line, body, None, "", self._details)
-        else:
-            head = body[: header.end] if header.held else ""
-            self._pending[prefix] = _Pending(line, body[header.end :], header, head, self._details)
+        self._pending[tag] = _Pending(plain, header, self._details)
         return True
-
-    def single(self, line: Line) -> LogRecord:
-        """One line as one record, whatever comes before or after it."""
-        _prefix, body = split_prefix(line.text)
-        return self._record(line, self._recogniser.header(body), line.text, body)
 
     def _close(self, pending: _Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
-        record = self._record(pending.line, pending.header, text, text, pending.continuation.held_traceback)
+        record = self._record(pending.plain, pending.header, text, pending.held_traceback)
         self._done.append(record)
+        if self._ended is not None:
+            self._ended(record, pending.numbers)
 
-    def _record(
-        self, line: Line, header: Header | None, text: str, body: str, held_traceback: bool = False
-    ) -> LogRecord:
+    def _record(self, plain: Plain, header: Header | None, text: str, held_traceback: bool = False) -> LogRecord:
+        line, _text, tag, wall_ns, _once = plain
         if header is None:
-            return LogRecord(
+            record = LogRecord(
                 source=self._source,
                 text=text,
-                severity=guess_severity(body),
+                severity=guess_severity(text),
+                wall_ns=wall_ns,
                 line=line.number,
                 offset=line.offset,
             )
-        severity = header.severity
-        if held_traceback and severity is Severity.INFO:
-            severity = Severity.ERROR
-        return LogRecord(
-            source=self._source,
-            text=text,
-            severity=severity,
-            wall_ns=header.wall_ns,
-            mono_ns=header.mono_ns,
-            line=line.number,
-            offset=line.offset,
-            pid=header.pid,
-            tid=header.tid,
-            head=header.end + len(line.text) - len(split_prefix(line.text)[1]),
-        )
+        else:
+            severity = header.severity
+            if held_traceback and severity is Severity.INFO:
+                severity = Severity.ERROR
+            record = LogRecord(
+                source=self._source,
+                text=text,
+                severity=severity,
+                wall_ns=wall_ns if header.wall_ns is None else header.wall_ns,
+                mono_ns=header.mono_ns,
+                line=line.number,
+                offset=line.offset,
+                pid=header.pid,
+                tid=header.tid,
+                head=header.end,
+            )
+        return record if tag is NO_TAG else _tagged(record, tag)
 
     def _take(self) -> list[LogRecord]:
         done, self._done = self._done, []
         done.sort(key=_offset)
         return done
+
+
+def _tagged(record: LogRecord, tag: Tag) -> LogRecord:
+    """A record with what its wrappings say."""
+    return replace(
+        record,
+        pid=tag.pid if record.pid is None else record.pid,
+        writer=tag.writer,
+        rank=tag.rank,
+        host=tag.host,
+        stream=tag.stream,
+        container=tag.container,
+    )
 
 
 def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:

@@ -18,8 +18,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_writer
-from livedbg.logs.writers import writer_of
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
@@ -133,7 +131,7 @@ class SaidDecoder(LogDecoder):
         if log is None:
             return (), ()
         parts = [*self._near(record, log), record]
-        texts = [_plain(one.text) for one in parts]
+        texts = [one.text for one in parts]
         begin = sum(len(text) + 1 for text in texts[:-1])
         events: list[Event] = []
         links: dict[str, None] = {}
@@ -165,17 +163,16 @@ class SaidDecoder(LogDecoder):
 
     def _near(self, record: LogRecord, log: _Log) -> list[LogRecord]:
         """The records before one that may belong to its message."""
-        writer = split_writer(record.text.partition("\n")[0])[0]
         if len(log.before) > _WRITERS:
             log.before.clear()
-        before = log.before.setdefault(writer, deque(maxlen=self.together - 1))
+        before = log.before.setdefault(record.writer, deque(maxlen=self.together - 1))
         parts = [one for one in before if _close(one, record, self.near)]
         before.append(record)
         return parts
 
     def _keep(self, said: Said, record: LogRecord, number: int, text: str, log: _Log) -> tuple[_Entry | None, bool]:
         """What is known of a message now, and whether it is new."""
-        writer = said.writer or writer_of(record.text.partition("\n")[0])
+        writer = said.writer or record.writer
         parts = (record.source, writer, said.code, said.key)
         name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         known = log.told.get(name)
@@ -233,10 +230,6 @@ def _lines(text: str, begin: int, end: int) -> str:
 
 def _close(one: LogRecord, other: LogRecord, near: int) -> bool:
     return one.line is not None and other.line is not None and 0 < other.line - one.line <= near + one.text.count("\n")
-
-
-def _plain(text: str) -> str:
-    return "\n".join(split_writer(line)[1] for line in text.split("\n"))
 
 
 def _part(texts: Sequence[str], position: int) -> tuple[int, int]:

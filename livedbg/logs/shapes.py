@@ -17,7 +17,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
 
-__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "split_prefix", "split_writer"]
+__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity"]
 
 _FIRSTS = 256  # first characters that are remembered
 
@@ -130,43 +130,6 @@ class Recogniser:
         if headed and sum(headed.values()) * 10 >= self.counts.get(PLAIN, 0):
             return max(headed, key=headed.__getitem__)
         return PLAIN
-
-
-_PREFIX = re.compile(
-    r"(?:\[default\d+\]:|\[rank\d+\]:? ?|\[\w{1,30}/\d+\]:|\d{1,6}: (?=\[|[VIWEF]\d{4} |\d{4}-|Traceback))+"
-)
-
-
-def split_prefix(line: str) -> tuple[str, str]:
-    """A line as (launcher's prefix, the rest).
-
-    Prefixes: `[rank0]:` and `[default0]:` (distributed/elastic's tail_log.py, and exception hooks that prefix the
-    rank), `[name/0]:`, and `0: ` of `srun --label`.
-    """
-    start = line[:12]
-    if "]:" in start or ": " in start or start.startswith(("[rank", "[default")) or "/" in start:
-        match = _PREFIX.match(line)
-        if match is not None:
-            return line[: match.end()], line[match.end() :]
-    return "", line
-
-
-_WRITER = re.compile(
-    r"\([\w .:-]{0,60}?pid=\d{1,10}[^()\n]{0,60}\) ?|\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?|\[(?:rank|default)\d{1,6}\]:? ?"
-)
-
-
-def split_writer(line: str) -> tuple[str, str]:
-    """A line as (the rank or worker that wrote it, or "", the rest).
-
-    Prefixes: those of `split_prefix`; `(VllmWorker TP1 pid=961)` of vLLM and Ray; `[1,3]<stdout>:` of `mpirun
-    --tag-output`.
-    """
-    prefix, rest = split_prefix(line)
-    match = _WRITER.match(rest)
-    if match is not None:
-        prefix, rest = prefix + match[0], rest[match.end() :]
-    return prefix.strip(" :"), rest
 
 
 _GUESS = re.compile(

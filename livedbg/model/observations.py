@@ -90,6 +90,12 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         offset: byte offset of its first line.
         links: entities that it speaks of.
         head: so many characters of the text are a header (time, severity, process), of which the other fields are made.
+        writer: in words, which of those that share the log wrote it, as a launcher or collector tags its lines: `rank
+            3`, `worker TP1`, `node12`; the tag is not in the text.
+        rank: of the job, where that is what the tag says.
+        host: name of the host, node or address, as the tag says.
+        stream: `stdout` or `stderr`, as the tag says.
+        container: name of the container, pod or service, as the tag says.
     """
 
     source: str
@@ -103,6 +109,11 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tid: int | None = None
     links: tuple[str, ...] = ()
     head: int = 0
+    writer: str = ""
+    rank: int | None = None
+    host: str = ""
+    stream: str = ""
+    container: str = ""
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -172,6 +183,8 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         survived: what shows that its program went on after it, or "".
         cause: how near to the cause of an end it is; None: as its type and message say.
         writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
+        rank: of the process, in the job that its runtime knows.
+        operation: of a runtime, that the thread was in: `all_reduce #5 of group 0`; "" for none.
     """
 
     id: str
@@ -195,6 +208,8 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     survived: str = ""
     cause: CauseClass | None = None
     writer: str = ""
+    rank: int | None = None
+    operation: str = ""
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, field
 
 __all__ = ["Level", "Request", "TargetProcess"]
+
+_ASK: Final = "ask"
 
 
 class Level(IntEnum):
@@ -71,3 +75,13 @@ class Request(Struct, frozen=True):
     redact: bool = True
     gdb: str | None = None
     options: dict[str, str] = field(default_factory=dict)
+
+    def asked(self, service: str) -> str | None:
+        """The address at which a service of a runtime is to be asked (`--ask SERVICE[=ADDRESS]`): "" for its usual one;
+        None where it is not to be asked."""
+        return self.options.get(f"{_ASK}.{service}")
+
+    @staticmethod
+    def ask(services: Iterable[str]) -> dict[str, str]:
+        """The options of `--ask`: `SERVICE` or `SERVICE=ADDRESS` each."""
+        return {f"{_ASK}.{name}": at for name, _, at in (service.partition("=") for service in services)}

@@ -163,6 +163,8 @@ def exception_out(hit: ExceptionHit) -> ExceptionOut:
         paused_ms=hit.paused_ms,
         first=_time(hit.first_wall_ns),
         catchpoint=hit.catchpoint,
+        rank=hit.rank,
+        operation=hit.operation or None,
     )
 
 

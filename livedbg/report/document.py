@@ -148,6 +148,8 @@ class ExceptionOut(Struct, frozen=True, kw_only=True):
     paused_ms: float
     first: str | None = None
     catchpoint: str | None = None
+    rank: int | None = None
+    operation: str | None = None
 
 
 class TouchOut(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from livedbg.graphs.readers import GraphReader
     from livedbg.linux.capabilities import Capability
     from livedbg.logs.shapes import Shape
-    from livedbg.model import CauseClass, ExceptionHit
+    from livedbg.model import CauseClass, ExceptionHit, Frame
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.probes.call_text import Describe
@@ -246,6 +246,7 @@ class System(Struct, frozen=True, kw_only=True):
         text_exceptions: C++ exception classes whose first member is a `std::string` with the message.
         launch_functions: the functions that launch its kernels, for `livedbg launches`.
         environment: how the names of its environment variables begin; they are shown with a process.
+        services: what `--ask` can query, by name, each with a phrase that says what it tells; an adapter does it.
         watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
         stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
             named), whose stacks would explain what was found.
@@ -260,6 +261,9 @@ class System(Struct, frozen=True, kw_only=True):
         commands: its commands.
         guides: its guides.
         examples: further examples for the help of other commands, by the command's name.
+        thrown_in: takes a pid and a thread of it on which something is thrown, and reads at once what it is in; gives
+            what takes the stack and says the rank (or None) and the operation (or ""); None where there is nothing to
+            say. It may raise OSError.
         rank_in_memory: takes the pid of a process; gives its rank in its job, where the runtime in it knows that, else
             None. It may raise OSError. Asked where the environment tells no rank (`--all-ranks`).
         saves: takes a state and a folder; writes what only the memory of its processes has, for `watch --save`.
@@ -295,6 +299,7 @@ class System(Struct, frozen=True, kw_only=True):
     text_exceptions: tuple[str, ...] = ()
     launch_functions: Lazy[LaunchFunctions] | None = None
     environment: tuple[str, ...] = ()
+    services: Mapping[str, str] = field(default_factory=dict)
     watchdogs: tuple[str, ...] = ()
     stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
     label_code: Lazy[Labeller] | None = None
@@ -308,6 +313,7 @@ class System(Struct, frozen=True, kw_only=True):
     guides: tuple[Guide, ...] = ()
     examples: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     rank_in_memory: Lazy[Callable[[int], int | None]] | None = None
+    thrown_in: Lazy[Callable[[int, int], Callable[[Sequence[Frame]], tuple[int | None, str]] | None]] | None = None
     saves: Lazy[Callable[[Snapshot, Path], None]] | None = None
     launchers: tuple[str, ...] = ()
     demos: tuple[Demo, ...] = ()

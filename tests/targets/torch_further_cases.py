@@ -197,6 +197,37 @@ def heartbeat_messages(me: Rank) -> None:
     me.step(me.dp)
 
 
+def _saves(me: Rank) -> None:
+    """A thread of each rank writes, and meets those of the others in a group of their own; the last one takes long."""
+    saved = dist.new_group(list(range(me.world)), timedelta(hours=2), group_desc="saved")
+
+    def save() -> None:
+        me.step(saved)
+        if me.last:
+            time.sleep(3600)
+        me.step(saved)
+
+    threading.Thread(target=save, daemon=True).start()
+
+
+def saves_beside(me: Rank) -> None:
+    """Healthy: all train on while a checkpoint is written."""
+    _saves(me)
+    while True:
+        me.step(me.dp)
+        time.sleep(0.02)
+
+
+def saves_crosswise(me: Rank) -> None:
+    """Healthy: the thread of the first rank waits for that of the last one, and the last rank for the first one, which
+    computes."""
+    _saves(me)
+    rows = torch.ones(100, 100)
+    while me.rank == 0:
+        rows = (rows @ rows).clamp(0, 1)
+    me.step(me.dp)
+
+
 def counted_down(me: Rank) -> None:
     """The last rank waits in a context's barrier that its own helper does not come to."""
     if me.last:
@@ -230,5 +261,5 @@ _PAIRS = ([0, 1], [1, 2], [2, 0])
 CASES: tuple[Callable[[Rank], None], ...] = (
     uneven_join, uneven_join_healthy, uneven_bare, tensor_parallel, objects_gathered, objects_missing,
     batch_of_messages, halo_healthy, joined_before_read, queue_bounded, sharded_optimizer, checkpoint_later,
-    heartbeat, heartbeat_messages, counted_down, child_sleeps, three_groups,
+    heartbeat, heartbeat_messages, saves_beside, saves_crosswise, counted_down, child_sleeps, three_groups,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
+import contextlib
 import os
 import queue
 import signal
@@ -213,6 +214,20 @@ def wrong_root(me: Rank) -> None:
     dist.barrier()
 
 
+def root_of_four(me: Rank) -> None:
+    """Rank 2 of four expects a broadcast from another one than all others do."""
+    dist.broadcast(torch.ones(1 << 22), 1 if me.rank == 2 else 0, group=me.dp)
+    dist.barrier()
+
+
+def third_of_four(me: Rank) -> None:
+    """Rank 2 of four gets no second batch."""
+    for _ in range(2):
+        if me.rank == 2 and _:
+            fetch_batch(queue.Queue())
+        me.step(me.dp)
+
+
 def monitored(me: Rank) -> None:
     if me.last:
         fetch_batch(queue.Queue())
@@ -380,6 +395,15 @@ def forked_lock(me: Rank) -> None:
         me.step(me.dp)
 
 
+def throws(me: Rank) -> None:
+    while True:
+        time.sleep(0.05)
+        with contextlib.suppress(RuntimeError):
+            torch.ones(2, 3) @ torch.ones(4, 5)
+        with contextlib.suppress(RuntimeError):
+            dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, group=me.dp)
+
+
 def relay(me: Rank) -> None:
     """A chain by posted messages, whose first rank has nothing to send."""
     if me.rank == 0:
@@ -403,8 +427,8 @@ CASES: dict[str, Callable[[Rank], None]] = {
     for case in (
         missing, spawned, fewer, swapped, other_call, stopped, sleeps, except_block, joins, fifo, loader, unfinished, unused_branch,
         computes, healthy, straggles, between_epochs,
-        mutual, wrong_root, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
-        compiles, starts, sharded, pool_task, system_v, forked_lock, relay, *torch_library_cases.CASES,
+        mutual, wrong_root, root_of_four, third_of_four, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
+        compiles, starts, sharded, pool_task, system_v, forked_lock, relay, throws, *torch_library_cases.CASES,
         *torch_further_cases.CASES,
     )
 }  # fmt: skip

@@ -4,6 +4,7 @@ their case."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import resource
@@ -71,11 +72,11 @@ def loader_killed(me: Rank) -> None:
     rows = Rows(at_ten=lambda: os.kill(os.getpid(), signal.SIGKILL) if me.last else None)
     batches = iter(torch.utils.data.DataLoader(rows, batch_size=2, num_workers=1))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler would raise anywhere, also while that is handled
-    try:
+    with contextlib.suppress(RuntimeError, OSError, EOFError):  # also where a batch that it had made is fetched from it
         for _ in batches:
             me.step(me.dp)
-    except RuntimeError:
-        take_row(queue.Queue())
+    del batches  # which collects the status of the worker
+    take_row(queue.Queue())
 
 
 def loader_stopped(me: Rank) -> None:

@@ -21,7 +21,6 @@ from livedbg.adapters.ascend.cann_reports.report import CAUSES, CODE, Report
 from livedbg.adapters.ascend.cann_reports.triggers import TRIGGERS
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_writer
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
@@ -33,7 +32,6 @@ _FAR: Final = 400  # lines after a report from which on it is another one
 _MOST: Final = 200  # reports of one log
 _LINES: Final = 60  # of a report that are numbered
 _TEXT: Final = 600  # characters of evidence
-_WORKER: Final = re.compile(r"\([\w .:=-]{0,60}?pid=\d{1,10}[^()\n]{0,60}\) ?")
 _DLOG: Final = re.compile(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
 _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
 _PID: Final = re.compile(r"\bpid=(\d{1,10})")
@@ -92,7 +90,8 @@ class CannDecoder(LogDecoder):
         )
         rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
         links: dict[str, None] = {}
-        for number, line, writer, body in _lines(record.text):
+        writer = _writer(record)
+        for number, line, body in _lines(record.text):
             found = facts(body)
             if not found and log.current is None:
                 continue
@@ -155,12 +154,11 @@ class CannDecoder(LogDecoder):
         return [DiagnosticSeen(diagnostic=_diagnostic(report), **stamp) for report in changed.values()]
 
 
-def _lines(text: str) -> Iterator[tuple[int, str, str, str]]:
-    """The lines of a record: number, line, who wrote it, the rest; those of a text in JSON's quotes too."""
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """The lines of a record: number, line, text; those of a text in JSON's quotes too."""
     for number, line in enumerate(text.split("\n")):
-        writer, body = _writer(line)
-        for part in body.split("\\n") if "\\n" in body else (body,):
-            yield number, line, writer, part[:_LONGEST]
+        for part in line.split("\\n") if "\\n" in line else (line,):
+            yield number, line, part[:_LONGEST]
 
 
 def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:
@@ -178,12 +176,9 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
     return writer or (f"pid {pid}" if pid else log.current or "")
 
 
-def _writer(line: str) -> tuple[str, str]:
-    """The innermost prefix that names a rank or worker, and the rest: a worker's lines come through its parent."""
-    writer, rest = split_writer(line)
-    while (match := _WORKER.match(rest)) is not None:
-        writer, rest = match[0].strip(), rest[match.end() :]
-    return writer, rest
+def _writer(record: LogRecord) -> str:
+    worker = record.writer.startswith("worker ") and record.pid is not None
+    return f"({record.writer} pid={record.pid})" if worker else record.writer
 
 
 def _near(report: Report, record: LogRecord) -> bool:

@@ -22,8 +22,10 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Segmented,
     Whole,
 )
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.lines import Line
 from livedbg.logs.paths import scan
-from livedbg.logs.shapes import split_prefix
+from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
 from livedbg.model.events import LogsSeen, ProcessSeen
 from livedbg.recording.file import RecordingReader, is_recording
@@ -188,22 +190,21 @@ def _late(material: Material) -> None:
 def _recording(path: Path, material: Material) -> None:
     gatherers: dict[str, _Gatherer] = {}
     scanners: dict[tuple[str, str], Scanner] = {}
-    for source, line, number in _lines(path, material):
+    for source, writer, text, number in _lines(path, material):
         gatherer = gatherers.setdefault(source, _Gatherer(material, PurePath(source).name))
-        prefix, text = split_prefix(line)
-        prefix = prefix.strip()
-        scanner = scanners.setdefault((source, prefix), Scanner())
+        scanner = scanners.setdefault((source, writer), Scanner())
         for statement in scanner.feed(text, number):
-            gatherer.take(Said(prefix, statement))
-    for (source, prefix), scanner in scanners.items():
+            gatherer.take(Said(writer, statement))
+    for (source, writer), scanner in scanners.items():
         for statement in scanner.finish():
-            gatherers[source].take(Said(prefix, statement))
+            gatherers[source].take(Said(writer, statement))
     for gatherer in gatherers.values():
         gatherer.close()
     _late(material)
 
 
-def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, int | None]]:
+def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, str, int | None]]:
+    doors: dict[str, FrontDoor] = {}  # older recordings keep the wrapped text
     with contextlib.closing(RecordingReader(path)) as reader:
         for event in reader.events():
             if isinstance(event, ProcessSeen) and not material.python:
@@ -211,5 +212,8 @@ def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, int | Non
                 material.python = exe if PurePath(exe).name.startswith("python") else ""
             if isinstance(event, LogsSeen):
                 for record in event.records:
+                    door = doors.setdefault(record.source, FrontDoor(SourceClock(0, 0)))
                     for offset, line in enumerate(record.text.split("\n")):
-                        yield record.source, line, record.line + offset if record.line is not None else None
+                        number = record.line + offset if record.line is not None else None
+                        for plain in door.open(Line(line, 0, number)):
+                            yield record.source, record.writer or plain.tag.writer, plain.text, number

@@ -1,7 +1,8 @@
 """Reads nvFuser's statements from a file that may be huge, mixed, truncated, and still growing.
 
 Blocks are searched for the beginnings of statements (Aho-Corasick); lines are split only from there to the end of the
-statement. Ranks that share a file are distinguished by the prefix of their launcher. Memory: one block, one statement.
+statement. Where the first block shows that lines are wrapped (livedbg.logs.wrapping), all of them are read. Ranks that
+share a file are distinguished by the prefix of their launcher. Memory: one block, one statement.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from ahocorasick_rs import BytesAhoCorasick
 from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, Scanner
 from livedbg.adapters.nvfuser.dumps.statements import Statement
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
-from livedbg.logs.shapes import split_prefix
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.lines import Line, line_text
+from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_bytes
 
@@ -28,6 +31,7 @@ __all__ = ["Said", "StatementReader", "read_statements"]
 
 _BLOCK: Final = 1 << 20
 _LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
+_LEARNED: Final = 256 << 10  # bytes at the beginning in which is seen how lines are wrapped
 _LINE: Final = 64 << 10  # bytes of a line that are parsed
 _PREFIXES: Final = 5_000
 _ONE: Final = {""}
@@ -38,7 +42,7 @@ _MAY_HAVE_PREFIX: Final = re.compile(r"[\[\d]").match  # most lines have none, a
 
 
 class Said(NamedTuple):
-    """A statement, and the launcher's prefix of its lines (`[rank0]:`), or ""."""
+    """A statement, and which of those that share the file wrote it (`rank 0`), or ""."""
 
     prefix: str
     statement: Statement
@@ -55,6 +59,8 @@ class StatementReader:
         self._rest = b""
         self._above: list[bytes] = []
         self._number = 1  # of the line that `_rest` begins with
+        self._door = FrontDoor(SourceClock(0, 0))
+        self._wrapped: bool | None = None  # None: no block came
 
     def feed(self, data: bytes) -> list[Said]:
         """Take a block; gives the statements that are whole."""
@@ -77,7 +83,22 @@ class StatementReader:
         self._busy.clear()
         return found
 
+    def _unwrapped(self, body: bytes) -> list[Said]:
+        """Read all lines."""
+        found: list[Said] = []
+        for raw in body.split(b"\n")[:-1]:
+            for plain in self._door.open(Line(line_text(raw), 0, self._number)):
+                self._take(plain.tag.writer, plain.text, plain.line.number or self._number, found)
+            self._number += 1
+        return found
+
     def _lines(self, body: bytes) -> list[Said]:
+        if self._wrapped is None:
+            lines = body[:_LEARNED].split(b"\n")[:-1]
+            self._door.learn(Line(line_text(raw), 0, None) for raw in lines)
+            self._wrapped = self._door.proved
+        if self._wrapped:
+            return self._unwrapped(body)
         found: list[Said] = []
         plain = body.decode("ascii") if _PLAIN(body) is not None else None
         prefixed = [start + 1 for _, start, _ in self._prefixes.find_matches_as_indexes(body)] if plain else []
@@ -149,23 +170,27 @@ class StatementReader:
         return end if taken == len(lines) else position + sum(len(line) + 1 for line in lines[:taken])
 
     def _line(self, line: str, found: list[Said]) -> None:
-        prefix = ""
+        writer = ""
         if _MAY_HAVE_PREFIX(line):
-            prefix, line = split_prefix(line)
-            prefix = prefix.strip()
-        scanner = self._scanners.get(prefix)
+            plain = next(iter(self._door.open(Line(line, 0, None))), None)
+            if plain is not None:
+                writer, line = plain.tag.writer, plain.text
+        self._take(writer, line, self._number, found)
+
+    def _take(self, writer: str, line: str, number: int, found: list[Said]) -> None:
+        scanner = self._scanners.get(writer)
         if scanner is None:
             if len(self._scanners) >= _PREFIXES:
                 return
-            scanner = self._scanners[prefix] = Scanner()
+            scanner = self._scanners[writer] = Scanner()
         if self._above:
-            above = [split_prefix(clean_bytes(raw[:4096]))[1] for raw in self._above]
+            above = [text for raw in self._above for text in self._door.peek(clean_bytes(raw[:4096]))]
             if scanner.idle:
                 scanner.above(above)
             self._above = []
-        if statements := scanner.feed(line, self._number):
-            found += [Said(prefix, statement) for statement in statements]
-        (self._busy.discard if scanner.idle else self._busy.add)(prefix)
+        if statements := scanner.feed(line, number):
+            found += [Said(writer, statement) for statement in statements]
+        (self._busy.discard if scanner.idle else self._busy.add)(writer)
 
 
 def read_statements(path: Path) -> Iterator[Said]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["unknown_settings"]
+__all__ = ["names_in", "torch_version", "unknown_settings"]
 
 _PREFIXES: Final = ("AOT_INDUCTOR_", "AOTI_", "TORCHINDUCTOR_", "AOTINDUCTOR_")
 _READERS: Final = ("_inductor/**/*.py", "_dynamo/config.py", "_logging/*.py", "compiler/*.py", "_functorch/config.py")
@@ -36,19 +36,26 @@ def unknown_settings(environment: Mapping[str, str], loaded: Iterable[str]) -> I
     folder = next((Path(name).parents[1] for name in loaded if name.endswith("/torch/lib/libtorch_cpu.so")), None)
     if not asked or folder is None:
         return
-    known = _known(folder, asked)
+    known = names_in(folder, asked, _READERS)
     if known is None:
         return
-    version = _version(folder)
+    version = torch_version(folder)
     for name in asked:
         if name not in known:
             instead = f" Instead: {_REPLACED[name]}." if name in _REPLACED else ""
             yield f"{name} is not known to torch {version}, and does nothing.{instead}"
 
 
-def _known(folder: Path, asked: Iterable[str]) -> set[str] | None:
+def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[str] | None:
+    """Those of some names that files of torch have; None where none can be read.
+
+    Args:
+        folder: of torch.
+        asked: the names.
+        readers: globs of the files, in that folder.
+    """
     left, found, any_read = set(asked), set[str](), False
-    for pattern in _READERS:
+    for pattern in readers:
         for path in sorted(folder.glob(pattern)):
             if not left:
                 return found
@@ -63,7 +70,8 @@ def _known(folder: Path, asked: Iterable[str]) -> set[str] | None:
     return found if any_read else None
 
 
-def _version(folder: Path) -> str:
+def torch_version(folder: Path) -> str:
+    """The version of torch in a folder; `as installed` where it can't be read."""
     try:
         match = re.search(r"__version__ = '([\w.+]+)'", (folder / "version.py").read_text("utf-8", "replace"))
     except OSError:

@@ -29,6 +29,7 @@ from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
     collective_task,
+    entrants,
     exchange_edges,
     exchange_task,
     thread_of,
@@ -61,6 +62,8 @@ _APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
 _RANK_BY: Final = "its process groups"
 _SCOPE: Final = "pytorch/collectives"
+_ANY: Final = frozenset({0})
+"""Some thread."""
 
 
 class CollectivesAdapter(Adapter):
@@ -188,15 +191,16 @@ class CollectivesAdapter(Adapter):
             by_rank = {look.rank: look for look in looks}
             prefix = f"{number + 1}." if number else ""
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
-            still = {look.rank for look in looks if not _moved(self._before.get(look.process), look)}
+            moved = {look.rank: _moved_by(self._before.get(look.process), look) for look in looks}
             ended = self._ended.of(job, meeting_of(job[0], snapshot), snapshot)
             for one in join(looks, stands):
-                task = collective_task(one, prefix, by_rank, still, ended)
+                task = collective_task(one, prefix, by_rank, moved, ended)
+                task = structs.replace(task, attributes=task.attributes | entrants(one, job, context.request.host))
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = _said(job, self._before, snapshot, context.request.host)
             for exchange in exchanges(called, calls, _crosses):
-                task = exchange_task(exchange, prefix, by_rank, still, _known_ended(exchange, ended, job, snapshot))
+                task = exchange_task(exchange, prefix, by_rank, moved, _known_ended(exchange, ended, job, snapshot))
                 if exchange.name == INIT:
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
                 tasks[task.id] = task
@@ -280,8 +284,9 @@ def _crosses(one: Look, other: Look) -> bool:
     return bytes_under_way(*pids)
 
 
-def _moved(before: Look | None, now: Look) -> bool:
-    return before is None or now.moved(before)
+def _moved_by(before: Look | None, now: Look) -> frozenset[int]:
+    """The threads that went on between two looks; after one look, all."""
+    return now.moved_by(before) if before is not None else frozenset(entry.thread for entry in now.entries) or _ANY
 
 
 def _threads(rank: RankSeen, host: str) -> list[str]:

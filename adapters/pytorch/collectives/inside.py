@@ -14,6 +14,7 @@ _NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
 _PYTHON: Final = re.compile(r"/torch/distributed/")
 _FRAMEWORK: Final = re.compile(r"/torch/|^<")
 _BACKWARD: Final = re.compile(r"/torch/autograd/(?:graph|__init__)\.py$")
+_OPTIMIZER: Final = re.compile(r"/torch/(?:distributed/)?optim/")
 _FORWARD: Final = re.compile(r"/torch/nn/(?:modules/module|parallel/distributed)\.py$")
 
 
@@ -40,6 +41,6 @@ def in_backward(stack: Stack | None) -> bool:
 
 
 def in_step(stack: Stack | None) -> bool:
-    """Whether a stack is in the forward or the backward pass of a module, at any depth."""
+    """Whether a stack is in the forward or the backward pass of a module, or in an optimizer, at any depth."""
     files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
-    return any(_BACKWARD.search(file) or _FORWARD.search(file) for file in files)
+    return any(_BACKWARD.search(file) or _FORWARD.search(file) or _OPTIMIZER.search(file) for file in files)

@@ -1,9 +1,12 @@
 """Joins what the recorders of a job's ranks say: which collectives are pending, who is in them, who is not.
 
 Invariants:
-    joined.J1. A collective is taken as pending for a rank only if it was so at two looks, and the rank enqueued and
-        completed nothing between them, in any group. One look of a healthy job shows pending collectives about half
-        of the time.
+    joined.J1. A collective is taken as pending for a rank only if it was so at two looks, and the thread that enqueued
+        it enqueued and completed nothing else between them, in any group. One look of a healthy job shows pending
+        collectives about half of the time. What other threads do says nothing: a helper may compare clocks with those
+        of other ranks for as long as the job hangs.
+    joined.J3. A rank that has not entered a collective goes on only if a thread did so that has entered collectives of
+        that group before; any thread, where its recorder has none of the group.
     joined.J2. That a rank has not entered a collective is said only of one whose recorder was read, and which still
         has what it last enqueued in that group, or has lost nothing yet.
 """
@@ -59,15 +62,16 @@ class Look(Struct, frozen=True, kw_only=True):
             return max(numbers)
         return 0 if all(ring.whole for ring in self.rings) else None
 
-    def moved(self, before: Look) -> bool:
-        """Whether it has enqueued or completed something since another look."""
-        if [ring.count for ring in self.rings] != [ring.count for ring in before.rings]:
-            return True
-        return _pending(self) != _pending(before)
+    def moved_by(self, before: Look) -> frozenset[int]:
+        """The threads that have enqueued or completed something since another look."""
+        known = {(entry.backend, entry.record): entry.done for entry in before.entries}
+        changed = (entry for entry in self.entries if known.get((entry.backend, entry.record)) != entry.done)
+        return frozenset(entry.thread for entry in changed)
 
-
-def _pending(look: Look) -> frozenset[tuple[str, int]]:
-    return frozenset((entry.backend, entry.record) for entry in look.entries if not entry.done)
+    def moved_in(self, group: str, moved: frozenset[int]) -> bool:
+        """Whether one of the threads that moved enters collectives of a group (J3)."""
+        enter = {entry.thread for entry in self.entries if entry.group == group}
+        return bool(moved & enter if enter else moved)
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -108,9 +112,11 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
     """The pending collectives of a rank in groups that have a name (J1), the oldest first."""
-    if before is None or before.process != now.process or now.moved(before):
+    if before is None or before.process != now.process:
         return ()
-    return tuple(entry for entry in now.entries if entry.group and not entry.done and not entry.is_p2p)
+    moved = now.moved_by(before)
+    pending = (entry for entry in now.entries if entry.group and not entry.done and not entry.is_p2p)
+    return tuple(entry for entry in pending if entry.thread not in moved)
 
 
 def join(looks: Sequence[Look], pending: Mapping[int, Sequence[Entry]]) -> list[Standing]:

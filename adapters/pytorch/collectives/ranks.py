@@ -39,12 +39,14 @@ class RankSeen(Struct, frozen=True):
         threads: by pthread_self(3) of those that have enqueued or call something: our numbers for them.
         worker: the name that it has for torch.distributed.rpc; "" where it does not use that.
         rpc: what its threads do of that.
+        entrants: our numbers for all threads that have enqueued what its recorders have.
     """
 
     look: Look
     threads: dict[int, int]
     worker: str = ""
     rpc: tuple[RpcThread, ...] = ()
+    entrants: dict[int, int] = {}
 
 
 class RankReader:
@@ -107,7 +109,7 @@ class RankReader:
         worker, rpc = self._read_rpc(rank, threads)
         wanted = {entry.thread for entry in look.entries if not entry.done} | {call.ident for call in calls}
         wanted |= {one.ident for one in rpc}
-        return RankSeen(look, {one: tid for one in wanted if (tid := self._tid(one)) is not None}, worker, rpc)
+        return RankSeen(look, self._tids(wanted), worker, rpc, self._tids({entry.thread for entry in look.entries}))
 
     def _refresh(self) -> None:
         if time.monotonic() < self._python_until_s:
@@ -169,6 +171,9 @@ class RankReader:
         if groups.ranks.keys() - self._groups.ranks.keys():
             self._groups_pause_s = _GROUPS_S
         self._groups = groups
+
+    def _tids(self, wanted: set[int]) -> dict[int, int]:
+        return {one: tid for one in wanted if (tid := self._tid(one)) is not None}
 
     def _tid(self, own: int) -> int | None:
         """Our number of the thread that pthread_self(3) calls so: glibc has it in the thread's descriptor."""

@@ -61,6 +61,15 @@ class Recorder:
         self._done: dict[int, Entry] = {}
         self._reader = EntryReader(pid, layout.entry)
 
+    def room(self) -> int | None:
+        """For how many operations it has room; None where nothing was ever recorded.
+
+        Raises:
+            OSError: gone, or not allowed.
+        """
+        at = self._word(self._pointer)
+        return self._word(at + self._layout.most) if at else None
+
     def read(self) -> Ring | None:
         """The ring now; None where nothing was ever recorded.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -15,11 +16,21 @@ from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["collective_edges", "collective_task", "exchange_edges", "exchange_task", "thread_of", "with_meeting"]
+__all__ = [
+    "collective_edges",
+    "collective_task",
+    "entrants",
+    "exchange_edges",
+    "exchange_task",
+    "thread_of",
+    "with_meeting",
+]
+
+_MOST_ENTRANTS: Final = 8
 
 
 def collective_task(
-    one: Standing, prefix: str, looks: Mapping[int, Look], still: set[int], ended: Mapping[int, str]
+    one: Standing, prefix: str, looks: Mapping[int, Look], moved: Mapping[int, frozenset[int]], ended: Mapping[int, str]
 ) -> Task:
     """The task of a collective.
 
@@ -27,7 +38,7 @@ def collective_task(
         one: the collective.
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
-        still: the ranks that have not moved between the last two looks.
+        moved: the threads that went on between the last two looks, by rank.
         ended: those that have no process any more, each with the one that it had, or "".
     """
     first = one.first
@@ -38,7 +49,8 @@ def collective_task(
         "not in it": _numbers(one.absent),
         "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
         "ended": _numbers(rank for rank in one.unseen if rank in ended),
-        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "moved since": _numbers(rank for rank in one.absent if looks[rank].moved_in(one.group, moved[rank])),
+        "moves elsewhere": _numbers(rank for rank in one.absent if moved[rank]),
         "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
     }
     if one.differs:
@@ -86,6 +98,18 @@ def _numbers(ranks: Iterable[int]) -> str:
     return " ".join(map(str, sorted(ranks)))
 
 
+def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[str, str]:
+    """The threads of ranks that have not entered a collective which have entered others of its group."""
+    found = {}
+    for rank in job:
+        if rank.look.rank in one.absent:
+            enter = {entry.thread for entry in rank.look.entries if entry.group == one.group}
+            pid = int(ids.parse(rank.look.process).short)
+            tids = sorted(rank.entrants[ident] for ident in enter if ident in rank.entrants)[:_MOST_ENTRANTS]
+            found[f"rank {rank.look.rank} enters by"] = " ".join(ids.thread(host, pid, tid) for tid in tids)
+    return {name: text for name, text in found.items() if text}
+
+
 def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
     """Who waits for a collective, and for whom it waits."""
     found = []
@@ -112,7 +136,7 @@ def thread_of(rank: RankSeen, own: int, host: str) -> str:
 
 
 def exchange_task(
-    one: Exchange, prefix: str, looks: Mapping[int, Look], still: set[int], ended: Mapping[int, str]
+    one: Exchange, prefix: str, looks: Mapping[int, Look], moved: Mapping[int, frozenset[int]], ended: Mapping[int, str]
 ) -> Task:
     """The task of a call that no recorder has.
 
@@ -120,7 +144,7 @@ def exchange_task(
         one: the call.
         prefix: of the job, where there are several.
         looks: at its ranks, by rank.
-        still: the ranks that have not moved between the last two looks.
+        moved: the threads that went on between the last two looks, by rank.
         ended: those that have no process any more, each with the one that it had, or "".
     """
     group = one.description or one.group
@@ -136,7 +160,7 @@ def exchange_task(
         "not in it": _numbers(one.absent),
         "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
         "ended": _numbers(rank for rank in one.unseen if rank in ended),
-        "moved since": _numbers(rank for rank in one.absent if rank not in still),
+        "moved since": _numbers(rank for rank in one.absent if moved[rank]),
         "ranks": str(one.total),
     }
     for rank in (*one.calls, *one.absent):
@@ -161,14 +185,15 @@ def with_meeting(task: Task, waiting: Iterable[str], snapshot: Snapshot) -> Task
         waiting: the processes that wait in it.
         snapshot: the state.
     """
-    first = snapshot.processes[min(waiting)]
-    place = meeting_of(first.pid, first.environment)
+    there = [snapshot.processes[one] for one in sorted(waiting)]
+    place = meeting_of(there[0].pid, there[0].environment, [one.pid for one in there])
     if place is None:
         return task
     more = {
         "meets at": place.address,
         "nobody listens": "yes" if place.deserted else "",
         "connected from": " ".join(place.hosts),
+        "others connected": str(place.others or ""),
     }
     return structs.replace(task, attributes=task.attributes | {name: text for name, text in more.items() if text})
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors, recorder_text, stores, watchdog
 from livedbg.logs.said import Form, Said, SaidDecoder, found_in, words_of
-from livedbg.logs.writers import rank_of, writer_of
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -57,8 +56,7 @@ class JobLogsDecoder(SaidDecoder):
 
 def _of_job(said: Said, record: LogRecord) -> Said:
     """A watchdog's message with its rank in the job: the one in its text is that in the group."""
-    writer = writer_of(record.text.partition("\n")[0])
-    writer = writer if rank_of(writer) is not None else said.writer
+    writer = said.writer if record.rank is None else f"rank {record.rank}"
     number = writer.partition(" ")[2]
     inner = said.attributes["rank"]
     sentence = said.sentence.replace(f"Rank {inner}", f"Rank {number}", 1) if number else said.sentence

@@ -129,6 +129,7 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}" if waited >= _SAID_NS else ""
+    where += _of_child(thread, state) if not thread.timed else ""
     if waited < state.settings.thread_stall_ns:
         return Absence(where, goes_on, thread.id, busy)
     if any(blocker.startswith("task:rpc/") for blocker in state.graph.blockers_of(thread.id)):
@@ -144,6 +145,20 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
     if other := who_may_end(stuck, family, state):
         return Absence(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
     return Absence(where, VerdictState.STALLED, thread.id, does=_opens(thread, waited, state))
+
+
+def _of_child(thread: Thread, state: RuleInput) -> str:
+    """What the child that a thread waits for does in the end: `, and the child waits in write to pipe 9 in f (x.py:3)`.
+    That may lead back to who waits for it, as by a pipe that only this one reads."""
+    threads = state.snapshot.threads
+    children = [one for one in state.graph.blockers_of(thread.id) if one in state.snapshot.processes]
+    main = main_thread(children[0], state) if len(children) == 1 else None
+    chain = state.graph.chain(main.id) if main is not None else ()
+    own = [threads[one] for one in chain if one in threads and threads[one].process == children[0]]
+    end = own[-1] if own else main
+    if end is None or end.state is not ThreadState.WAITING:
+        return ""
+    return f", and the child waits in {blocked_in(end, state)}"
 
 
 def _opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:

@@ -139,13 +139,15 @@ class NotJoined:
         are = "is" if len(missing) == 1 else "are"
         where = facts.get("meets at", "")
         hosts = facts.get("connected from", "")
+        others = int(facts.get("others connected", "0"))
+        come = "" if hosts or others else f"{'has' if len(missing) == 1 else 'have'} not come, and "
         parts = [
             f"{len(inside)} of {facts['ranks']} ranks {'is' if len(inside) == 1 else 'are'} in init_process_group"
             f"{_line(threads[0], state)}{f' at {where}' if where else ''}"
             f"{', where nobody listens' if 'nobody listens' in facts else ''}",
-            f"{rank_list(missing)} {'has' if len(missing) == 1 else 'have'} not come, and {are} not among the "
-            "processes that are watched",
+            f"{rank_list(missing)} {come}{are} not among the processes that are watched",
             *([f"{hosts} has connections to it"] if hosts else []),
+            *(["other processes of this host have connections to it"] if others else []),
             *_no_other_child(threads, state),
         ]
         return Finding(

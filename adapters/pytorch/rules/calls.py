@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
 
-__all__ = ["Call", "calls_of", "late_ns", "lived_ns", "rank_list", "ranks_behind", "waiting_processes"]
+__all__ = [
+    "Call",
+    "calls_of",
+    "circle_of",
+    "held_up_in_another",
+    "late_ns",
+    "lived_ns",
+    "on_its_way",
+    "rank_list",
+    "ranks_behind",
+    "waiting_processes",
+]
 
 _PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
@@ -29,7 +40,9 @@ class Call(Struct, frozen=True, kw_only=True):
         absent: ranks that have not, though their recorder was read.
         unseen: ranks of which nothing is known.
         ended: ranks that have no process any more; of some it is known which one it was.
-        moving: those of `absent` that enqueued or completed something else between the last two looks.
+        moving: those of `absent` that enqueued or completed something else between the last two looks, by a thread that
+            may enter it.
+        elsewhere: those of which any thread did so.
         does: what the ranks do that are in it, where that is not the same, by rank.
         waiting: threads that wait in it, by the rank.
         age_ns: since the first rank enqueued it; of an exchange, for how long a thread has been in it without running.
@@ -37,6 +50,7 @@ class Call(Struct, frozen=True, kw_only=True):
         tag: of a message.
         roots: from whom, or for whom, ranks that are in it expect it.
         handles: the signals that ranks of `absent` handle.
+        enters: threads of ranks of `absent` that have entered other collectives of its group, as far as they live.
     """
 
     task: Task
@@ -48,6 +62,7 @@ class Call(Struct, frozen=True, kw_only=True):
     unseen: tuple[int, ...]
     ended: tuple[int, ...]
     moving: tuple[int, ...]
+    elsewhere: tuple[int, ...]
     does: dict[int, str]
     waiting: dict[int, str]
     age_ns: int
@@ -55,6 +70,11 @@ class Call(Struct, frozen=True, kw_only=True):
     tag: str = ""
     roots: dict[int, int] = {}
     handles: dict[int, str] = {}
+    enters: dict[int, tuple[str, ...]] = {}
+
+    def may_be_entered(self, rank: int, thread: str) -> bool:
+        """Whether a thread of a rank that has not come may be the one that enters it."""
+        return thread in self.enters.get(rank, (thread,))
 
     @property
     def title(self) -> str:
@@ -97,7 +117,7 @@ def _judged_here(task: Task) -> bool:
 
 
 def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
-    known = task.attributes
+    known, threads = task.attributes, state.snapshot.threads
     processes = {
         int(number): process
         for name, process in known.items()
@@ -106,6 +126,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
     does = {}
     roots = {}
     handles = {}
+    enters: dict[int, tuple[str, ...]] = {}
     for name, text in known.items():
         words = name.split()
         if len(words) == 3 and words[0] == "rank" and words[2] == "does" and words[1].isdecimal():
@@ -114,6 +135,9 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
             roots[int(words[3])] = int(text)
         elif len(words) == 4 and words[:3] == ["signals", "of", "rank"] and words[3].isdecimal():
             handles[int(words[3])] = text
+        elif len(words) == 4 and words[0] == "rank" and words[2:] == ["enters", "by"] and words[1].isdecimal():
+            alive = tuple(one for one in text.split() if one in threads and not threads[one].exited)
+            enters |= {int(words[1]): alive} if alive else {}
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
@@ -139,6 +163,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         unseen=_numbers(known.get("not seen", "")),
         ended=_numbers(known.get("ended", "")),
         moving=_numbers(known.get("moved since", "")),
+        elsewhere=_numbers(known.get("moves elsewhere", "")),
         does=does,
         waiting=waiting,
         age_ns=age_ns,
@@ -146,6 +171,7 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         tag=known.get("tag", ""),
         roots=roots,
         handles=handles,
+        enters=enters,
     )
 
 
@@ -162,6 +188,14 @@ def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
     return state.snapshot.now().wall_ns - max(began) if began else 0
 
 
+def on_its_way(call: Call, rank: int, state: RuleInput) -> bool:
+    """Whether a rank that has not come may be on its way: a thread of it goes on that may enter this, or another one
+    does and the main thread has run lately."""
+    if rank in call.moving:
+        return True
+    return rank in call.elsewhere and late_ns((call.processes[rank],), state) < state.settings.thread_stall_ns
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split() if word.isdecimal())
 
@@ -173,6 +207,45 @@ def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
         for rank in call.waiting:
             found.setdefault(call.processes[rank], []).append(call)
     return found
+
+
+def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
+    """Threads that wait for each other, from one back to itself; [] where it is in no circle.
+
+    Args:
+        start: one that waits.
+        waits: the calls in which threads wait, by the process.
+    """
+    before: dict[str, str] = {}
+    todo = [start]
+    while todo:
+        thread = todo.pop(0)
+        for call in (call for calls in waits.values() for call in calls if thread in call.waiting.values()):
+            for other in _entering(call, waits):
+                if other == start:
+                    path = [thread]
+                    while path[-1] != start:
+                        path.append(before[path[-1]])
+                    return path[::-1]
+                if other not in before:
+                    before[other] = thread
+                    todo.append(other)
+    return []
+
+
+def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
+    """The threads of ranks that have not come to a call which may be to enter it, and wait in others."""
+    for rank in call.absent:
+        process = call.processes.get(rank, "")
+        for other in waits.get(process, ()):
+            for own, thread in other.waiting.items():
+                if other.processes[own] == process and call.may_be_entered(rank, thread):
+                    yield thread
+
+
+def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> bool:
+    """Whether the thread of a rank that may be to enter a call waits in another one."""
+    return any(True for _ in _entering(structs.replace(call, absent=(rank,)), waits))
 
 
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:

@@ -3,6 +3,8 @@
 Invariants:
     rules_collectives.R1. A rank that is missing is a stall only by its own wait (absent.absence_of), never by that of
         the others: they wait in a healthy job, too.
+    rules_collectives.R3. Ranks wait for each other only by the threads that enter what is waited for, where it is known
+        which do: another thread of such a rank may save a checkpoint meanwhile.
     rules_collectives.R2. A rank waits for a collective only if the stack of one of its threads is in it: one that was
         enqueued and is not waited for holds nobody up.
 """
@@ -13,7 +15,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.rules.absent import absence_of, another_may, others_may
-from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list, ranks_behind, waiting_processes
+from livedbg.adapters.pytorch.rules.calls import (
+    Call,
+    calls_of,
+    circle_of,
+    held_up_in_another,
+    on_its_way,
+    rank_list,
+    ranks_behind,
+    waiting_processes,
+)
 from livedbg.adapters.pytorch.rules.late import is_usual
 from livedbg.adapters.pytorch.rules.sentences import (
     backward_sentence,
@@ -70,7 +81,7 @@ class CollectiveMissing:
         for call in calls:
             for rank in call.absent:
                 process = call.processes.get(rank, "")
-                if process and process not in told and process not in waits:
+                if process and process not in told and not held_up_in_another(call, rank, waits):
                     told.add(process)
                     yield self._missing(call, rank, calls, state)
         yield from (self._unseen(call, state) for call in calls if call.unseen and not call.absent)
@@ -113,7 +124,7 @@ class CollectiveMissing:
             since_wall_ns=call.task.since_wall_ns,
             state=stuck,
             roots=(absence.entity,),
-            decides=stuck is VerdictState.UNKNOWN and not absence.busy and rank not in call.moving,
+            decides=stuck is VerdictState.UNKNOWN and not absence.busy and not on_its_way(call, rank, state),
         )
 
     def _unseen(self, call: Call, state: RuleInput) -> Finding:
@@ -155,11 +166,11 @@ class CollectiveOrder:
         calls = _old(state)
         waits = waiting_processes(calls)
         told: set[str] = set()
-        for process in waits:
-            circle = _circle(process, waits)
+        for thread in dict.fromkeys(one for call in calls for one in call.waiting.values()):
+            circle = circle_of(thread, waits)
             if circle and told.isdisjoint(circle):
                 told |= set(circle)
-                yield self._finding([call for call in calls if any(call in waits[one] for one in circle)], state)
+                yield self._finding([call for call in calls if set(circle) & set(call.waiting.values())], state)
 
     def _finding(self, calls: Sequence[Call], state: RuleInput) -> Finding:
         first: dict[tuple[int, ...], Call] = {}
@@ -233,7 +244,9 @@ class CollectiveDiffers:
         elif backward:
             sentence = backward
         elif said:
-            parts = [f"{rank_list(ranks)}: {text}" for text, ranks in sorted(said.items(), key=lambda one: one[1])]
+            ordered = sorted(said.items(), key=lambda one: one[1])
+            lines = ["" if where else line_at(call, ranks, state) for _, ranks in ordered]
+            parts = [f"{rank_list(one[1])}: {one[0]}{at}" for one, at in zip(ordered, lines, strict=True)]
             sentence = f"{call.title} is not the same on all ranks{where}: {'; '.join(parts)}."
         else:
             verb = "waits" if len(call.waiting) == 1 else "wait"
@@ -257,26 +270,6 @@ class CollectiveDiffers:
             state=VerdictState.STALLED if differs else VerdictState.UNKNOWN,
             decides=not differs,
         )
-
-
-def _circle(start: str, waits: dict[str, list[Call]]) -> list[str]:
-    """Processes that wait for each other, from one back to itself; [] where it is in no circle."""
-    before: dict[str, str] = {}
-    todo = [start]
-    while todo:
-        process = todo.pop(0)
-        for call in waits.get(process, ()):
-            for rank in call.absent:
-                other = call.processes.get(rank, "")
-                if other == start:
-                    path = [process]
-                    while path[-1] != start:
-                        path.append(before[path[-1]])
-                    return path[::-1]
-                if other in waits and other not in before:
-                    before[other] = process
-                    todo.append(other)
-    return []
 
 
 def _recorder(call: Call, state: RuleInput) -> Evidence:

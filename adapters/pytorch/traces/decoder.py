@@ -15,7 +15,6 @@ from livedbg.adapters.pytorch.traces.emission import Emission
 from livedbg.adapters.pytorch.traces.left_out import LeftOut
 from livedbg.adapters.pytorch.traces.program import Program
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
@@ -25,7 +24,6 @@ _HEADER: Final = re.compile(
     r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d{1,18}) (?P<file>[^\s:]{1,300}):\d{1,9}\] (?P<text>.*)"
 )
 _OURS: Final = re.compile(r"(?:.*/)?torch/")
-_RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]")
 _PROGRAMS: Final = 4_096
 _APART_NS: Final = 24 * 3600 * 1_000_000_000
 """Records of one pid that lie further apart are of two processes."""
@@ -54,15 +52,15 @@ class CompileDecoder(LogDecoder):
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record; what is no news of crashes comes from `flush`."""
         events: list[Event] = []
-        for header, prefix, payload in _entries(record.text):
+        for header, payload in _entries(record.text):
             program = self._program(record, int(header["pid"]), header["text"].startswith("{"))
             left = self._left_out.setdefault(record.source, LeftOut())
             if (said := left.take(header[0], header["text"], record)) is not None:
                 events.append(DiagnosticSeen(diagnostic=said, **stamp))
             if program is None:
                 continue
-            if (rank := _RANK.match(prefix)) is not None:
-                program.rank = int(rank[1])
+            if record.rank is not None:
+                program.rank = record.rank
             if header["text"].startswith("{"):
                 reader = self._structured.setdefault(record.source, structured.Structured())
                 reader.take(header["text"], payload, record.wall_ns, program)
@@ -105,18 +103,17 @@ class CompileDecoder(LogDecoder):
         return next((source.process for source in alone if source is not None and source.process), "")
 
 
-def _entries(record: str) -> Iterator[tuple[re.Match[str], str, str]]:
-    """The entries in the text of a record: header, a launcher's prefix, and the payload behind tabs."""
-    header, prefix, payload = None, "", []
+def _entries(record: str) -> Iterator[tuple[re.Match[str], str]]:
+    """The entries in the text of a record: header, and the payload behind tabs."""
+    header, payload = None, []
     for line in record.split("\n"):
         if line.startswith("\t"):
             payload.append(line[1:])
             continue
         if header is not None:
-            yield header, prefix, "\n".join(payload)
-        prefix, rest = split_prefix(line)
-        header, payload = _HEADER.match(rest), []
+            yield header, "\n".join(payload)
+        header, payload = _HEADER.match(line), []
         if header is not None and not _OURS.match(header["file"]):
             header = None
     if header is not None:
-        yield header, prefix, "\n".join(payload)
+        yield header, "\n".join(payload)

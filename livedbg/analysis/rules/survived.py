@@ -24,7 +24,6 @@ from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import duration, many
 from livedbg.logs.crashes import TESTS
 from livedbg.logs.milestones import completes, restarts, step_of
-from livedbg.logs.shapes import split_writer
 from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -277,13 +276,13 @@ def _known(records: Iterable[LogRecord], source: LogSource) -> tuple[_Line, ...]
 
 
 def _line(record: LogRecord, number: int) -> _Line:
-    writer, text = split_writer(record.text.partition("\n")[0])
+    text = record.text.partition("\n")[0]
     tests = " in " in record.text and TESTS.search(record.text) is not None
     plain = record.severity.rank <= Severity.INFO.rank and "\n" not in record.text
     return _Line(
         number,
         record.wall_ns,
-        writer,
+        record.writer,
         plain and _POST_MORTEM.search(text) is None,
         tests,
         text,

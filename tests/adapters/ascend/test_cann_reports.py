@@ -82,7 +82,7 @@ SAID = [
     ("mindspore-init", "NPU 0 could not be started for the process", ("generate.py:9",)),
     (
         "two-writers",
-        "Engine (pid 10180): a kernel on a vector core ran longer",
+        "process 10180: a kernel on a vector core ran longer",
         ("507034", "sample_tokens (runner.py:2101)"),
     ),
     ("device-lost", "Process 712: NPU 1 failed: Device[1] lost heartbeat", ("507010",)),

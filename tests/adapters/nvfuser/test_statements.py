@@ -112,7 +112,7 @@ def test_ranks_that_share_a_log_are_kept_apart(tmp_path: Path) -> None:
         for said in read_statements(log)
         if isinstance(said.statement, Failed)
     }
-    assert found == {"[rank0]:": [2, 1], "[rank1]:": [1]}
+    assert found == {"rank 0": [2, 1], "rank 1": [1]}
 
 
 def test_what_was_cut_anywhere_gives_what_it_holds() -> None:

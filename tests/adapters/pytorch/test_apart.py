@@ -139,8 +139,12 @@ def test_ranks_that_have_not_come_and_are_not_seen() -> None:
     missing = "; ranks 1, 2 have not come, and are not among the processes that are watched"
     assert not_joined() == f"1 of 3 ranks is in init_process_group{missing}."
     where = {"meets_at": "10.0.0.1:29500", "connected_from": "10.0.0.7"}
-    said = f"1 of 3 ranks is in init_process_group at 10.0.0.1:29500{missing}; 10.0.0.7 has connections to it."
-    assert not_joined(**where) == said
+    there = "1 of 3 ranks is in init_process_group at 10.0.0.1:29500"
+    unseen = "; ranks 1, 2 are not among the processes that are watched"  # they may have come
+    assert not_joined(**where) == f"{there}{unseen}; 10.0.0.7 has connections to it."
+    where = {"meets_at": "10.0.0.1:29500", "others_connected": "1"}
+    assert not_joined(**where) == f"{there}{unseen}; other processes of this host have connections to it."
+    assert not_joined(meets_at="10.0.0.1:29500") == f"{there}{missing}."
     assert "at localhost:1, where nobody listens;" in not_joined(meets_at="localhost:1", nobody_listens="yes")
 
 

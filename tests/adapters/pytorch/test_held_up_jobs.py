@@ -4,7 +4,7 @@ like them and is healthy. `make jobs` runs all cases, also those that cost more.
 from __future__ import annotations
 
 from livedbg.linux.procfs import child_pids
-from tests.adapters.pytorch.conftest import LIBRARIES, STALL_S, Job, hung, line_of, report_when, sentence
+from tests.adapters.pytorch.conftest import FURTHER, LIBRARIES, STALL_S, Job, hung, line_of, report_when, sentence
 from tests.cli.zygote import stalls_after
 
 TAKE = f"take_row (torch_library_cases.py:{line_of('return rows.get()', LIBRARIES)})"
@@ -80,3 +80,15 @@ def test_ranks_that_exchange_messages_in_a_ring_run(job: Job) -> None:
 def test_a_ring_of_messages_that_a_rank_does_not_come_to(job: Job) -> None:
     said = hung(job("ring_stuck"), "stalled", f"it waits in {TAKE} on a queue that nobody fills; ranks 0, 1 wait for")
     assert "rank 2" in sentence(said)
+
+
+def test_a_helper_that_enters_collectives_hides_no_missing_rank(job: Job) -> None:
+    said = hung(
+        job("heartbeat"), "unknown", "Rank 2 of 3 has not entered all_reduce #5 of group dp: it waits in Queue.get"
+    )
+    assert f"next_item (torch_further_cases.py:{line_of('return items.get()', FURTHER)})" in sentence(said)
+
+
+def test_a_child_that_is_joined_before_what_it_gives_is_read(job: Job) -> None:
+    said = hung(job("joined_before_read", 2), "stalled", "Rank 1 of 2 has not entered all_reduce #5", "waitpid of ")
+    assert ", and the child waits in write to pipe " in sentence(said)

@@ -17,11 +17,11 @@ STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
 
 @pytest.mark.invariant("collectives_adapter.C1")
 def test_C1_a_missing_rank_is_named_with_what_it_waits_for(job: Job) -> None:
-    said = hung(job("missing"), "stalled", "Rank 2 of 3 has not entered all_reduce #5 of group dp: it waits in ")
+    said = hung(job("third_of_four", 4), "stalled", "Rank 2 of 4 has not entered all_reduce #6 of group dp: it waits ")
     place = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()')})"
-    assert sentence(said).endswith(f"in {place} on a queue that nobody fills; ranks 0, 1 wait for it.")
+    assert sentence(said).endswith(f"in {place} on a queue that nobody fills; ranks 0, 1, 3 wait for it.")
     (chief,) = (one for one in said["findings"] if one["rule"] == "collective-missing")
-    assert chief["entities"][2] == "task:collective/dp.1/5"
+    assert chief["entities"][2] == "task:collective/dp.1/6"
 
 
 def test_groups_in_another_order(job: Job) -> None:
@@ -40,7 +40,9 @@ def test_one_batch_fewer(job: Job) -> None:
 
 def test_another_call(job: Job) -> None:
     said = hung(job("other_call"), "stalled", "is not the same on all ranks")
-    assert "ranks 0, 1: all_reduce [8]; rank 2: broadcast [8]" in sentence(said)
+    line = line_of("dist.broadcast(torch.ones(8), 0, group=me.dp)")
+    words = f"ranks 0, 1: all_reduce [8] (torch_jobs.py:{STEP}); rank 2: broadcast [8] (torch_jobs.py:{line})."
+    assert words in sentence(said)
 
 
 def test_a_stopped_rank(job: Job) -> None:

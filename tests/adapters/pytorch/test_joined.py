@@ -49,6 +49,25 @@ def test_J1_one_look_is_not_enough_nor_are_two_between_which_the_rank_moved() ->
     assert standing(another, WAITS) == ()
 
 
+@pytest.mark.invariant("joined.J1")
+def test_J1_a_collective_is_pending_whatever_another_thread_of_its_rank_does() -> None:
+    beat = structs.replace(entry(2, 1, group="2", done=True), thread=2)
+    assert [one.sequence for one in standing(WAITS, look(0, *WAITS.entries, beat))] == [2]
+    completes = [look(0, *WAITS.entries, structs.replace(beat, done=done)) for done in (False, True)]
+    assert [one.sequence for one in standing(*completes)] == [2]
+
+
+@pytest.mark.invariant("joined.J3")
+def test_J3_a_rank_goes_on_by_the_threads_that_enter_collectives_of_the_group() -> None:
+    beat = structs.replace(entry(2, 1, group="2", done=True), thread=2)
+    both = look(2, entry(0, 1, done=True), beat)
+    moved = both.moved_by(look(2, entry(0, 1, done=True)))
+    assert moved == {2}
+    assert not both.moved_in("1", moved) and both.moved_in("2", moved)
+    assert both.moved_in("3", moved)  # any thread may be the first to enter it
+    assert both.moved_by(both) == frozenset() and not both.moved_in("3", frozenset())
+
+
 @pytest.mark.invariant("joined.J2")
 def test_J2_who_has_not_entered_is_known_only_of_a_recorder_that_has_lost_nothing_of_the_group() -> None:
     behind = look(1, entry(0, 1, done=True))

@@ -50,6 +50,12 @@ class Job(World):
         for rank in waiting:
             self.waits(f"thread:box/{10 + rank}/{10 + rank}", name)
 
+    def enters(self, name: str, rank: int, *threads: str) -> None:
+        """By which threads a rank enters collectives of the group of a call."""
+        task = self.snapshot().tasks[name]
+        attributes = {**task.attributes, f"rank {rank} enters by": " ".join(threads)}
+        self.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=attributes),), **self.stamp()))
+
     def missing(self, **thread: object) -> Finding:
         """The one finding about a missing rank, once its main thread has been so for 11 s."""
         self.thread(12, pid=12, **thread)  # type: ignore[arg-type]
@@ -404,3 +410,38 @@ def test_ranks_that_sleep_for_long_are_asleep_and_those_that_nap_may_poll() -> N
 
     assert asleep("sleep 3600 s", naps=0)
     assert not asleep("sleep 0.1 s", naps=20)
+
+
+@pytest.mark.invariant("rules_collectives.R1")
+@pytest.mark.parametrize(("age_s", "decides"), [(11, True), (2, False)])
+def test_R1_a_helper_that_goes_on_beside_a_main_thread_in_one_wait_is_no_progress(age_s: int, decides: bool) -> None:
+    """Its main thread is in one sleep for the threshold, or wakes now and then: then it may be on its way."""
+    job = Job()
+    task = job.snapshot().tasks[CALL]
+    task = structs.replace(task, attributes={**task.attributes, "moves elsewhere": "2"})
+    job.store.apply(ev.TasksSeen(tasks=(task,), **job.stamp()))
+    job.thread(12, pid=12, waits_in="sleep 60 s", timed=True, switches=1)
+    job.now_ns += (11 - age_s) * SECOND
+    job.thread(12, pid=12, waits_in="sleep 60 s", timed=True, switches=1 if age_s == 11 else 2)
+    job.now_ns += age_s * SECOND
+    job.store.apply(ev.Tick(**job.stamp()))
+    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+    assert (one.state, one.decides) == (VerdictState.UNKNOWN, decides)
+
+
+@pytest.mark.invariant("rules_collectives.R3")
+@pytest.mark.parametrize(("known", "stuck"), [(("99",), False), ((), True), (("12",), True), (("98",), True)])
+def test_R3_ranks_wait_for_each_other_by_the_threads_that_enter_what_is_waited_for(
+    known: tuple[str, ...], stuck: bool
+) -> None:
+    """Rank 2 waits for the others in another group, by its main thread. It enters dp by thread 99, which computes, by
+    none that is known, by its main one, or by one that has ended."""
+    job = Job()
+    job.thread(12, pid=12, waits_in="pthread_cond_wait", timed=True)
+    job.thread(99, pid=12, state=ThreadState.RUNNING)
+    job.call("task:collective/ep.2/6", absent="0 1", waiting=(2,))
+    if known:
+        job.enters(CALL, 2, *(f"thread:box/12/{tid}" for tid in known))
+    job.later(11 * SECOND)
+    rules = {one.rule for one in job.diagnosis().findings.values()}
+    assert ("collective-order" in rules, "collective-missing" in rules) == (stuck, not stuck)

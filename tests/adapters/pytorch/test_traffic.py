@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 
 from livedbg.adapters.pytorch.collectives.meeting import meeting_of
 from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
@@ -25,6 +27,27 @@ def test_bytes_that_nobody_has_read_are_under_way() -> None:
 
 def test_what_cant_be_seen_may_be_under_way() -> None:
     assert bytes_under_way(PID, 1 << 30)
+
+
+def test_who_else_is_connected_where_ranks_meet() -> None:
+    program = (
+        "import socket, sys\n"
+        "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))):\n"
+        "    print('up', flush=True); sys.stdin.read()"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        port = str(server.getsockname()[1])
+        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        accepted = [server.accept()[0]]
+        pipe = subprocess.PIPE
+        with subprocess.Popen([sys.executable, "-c", program, port], stdin=pipe, stdout=pipe) as other:
+            accepted.append(server.accept()[0])
+            assert other.stdout is not None and other.stdout.readline() == b"up\n"
+            alone, both = meeting_of(PID, where), meeting_of(PID, where, [other.pid])
+            other.stdin.close()  # type: ignore[union-attr]
+        assert alone is not None and both is not None and (alone.others, both.others) == (1, 0)
+        for one in accepted:
+            one.close()
 
 
 def test_where_ranks_meet_and_whether_somebody_listens_there() -> None:

@@ -1,0 +1,106 @@
+"""In which collective of which rank a thread is on which something is thrown (`catch c10::Error`).
+
+Invariants:
+    thrown.H1. An operation is named only if this thread enqueued it as its newest one, and it is pending, or the stack
+        shows the thread in the function of that name. Of a thread that carries out what another one enqueued, only if
+        the stack has its name, and no other of that name is pending.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from livedbg.adapters.pytorch.collectives.groups import rank_in_memory
+from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
+from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
+from livedbg.linux import memory
+from livedbg.linux.abi import native_abi
+from livedbg.linux.procfs import read_stat
+from livedbg.model import Frame
+
+__all__ = ["thrown_in"]
+
+_MODULE: Final = re.compile(r"(?:^|/)torch/distributed/distributed_c10d\.py$")
+_WORK: Final = re.compile(r"c10d::Async([A-Z][a-z]+(?:[A-Z][a-z]+)*)Work::")
+_NEWEST: Final = 64  # entries that are looked at
+
+
+def thrown_in(pid: int, tid: int) -> Callable[[Sequence[Frame]], tuple[int | None, str]] | None:
+    """Read what a thread is in, at once; None where the process uses no torch.distributed.
+
+    Args:
+        pid: the process.
+        tid: the thread.
+
+    Returns:
+        What takes the stack, once that is known, and gives the rank (None where it is not known), and the operation
+        with its number and group (`all_reduce #5 of group 0`; "" for none).
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    recorders = _recorders(pid, read_stat(pid).start_ticks)
+    if not recorders:
+        return None
+    try:
+        rings = [ring for one in recorders if (ring := one.read()) is not None]
+    except LayoutUnknown:
+        return None
+    rank = rank_in_memory(pid)
+    entries = [one for ring in rings for one in ring.entries[-_NEWEST:]]
+    own = [one for one in entries if _tid(pid, one) == tid]
+
+    def said(frames: Sequence[Frame]) -> tuple[int | None, str]:
+        if own:
+            one = own[-1] if not own[-1].done or _in_it(own[-1], frames) else None
+        else:
+            one = _carried_out(entries, frames)
+        return rank, _name(one) if one is not None else ""
+
+    return said
+
+
+def _name(one: Entry) -> str:
+    group = f" of group {one.description or one.group}" if one.group else ""
+    return f"{one.name} #{one.sequence}{group}"
+
+
+def _in_it(entry: Entry, frames: Sequence[Frame]) -> bool:
+    wanted = entry.name.replace("_", "")
+    return any(
+        frame.file is not None and _MODULE.search(frame.file) and frame.function.replace("_", "").startswith(wanted)
+        for frame in frames
+    )
+
+
+def _carried_out(entries: Sequence[Entry], frames: Sequence[Frame]) -> Entry | None:
+    """The operation that a thread of gloo's carries out: the only one of that name that is pending, or the newest."""
+    named = next((match[1].lower() for frame in frames if (match := _WORK.search(frame.function))), "")
+    alike = [one for one in entries if named and one.name.replace("_", "").startswith(named)]
+    pending = [one for one in alike if not one.done]
+    if len(pending) > 1:
+        return None
+    return pending[0] if pending else next((one for one in alike[-1:] if one is entries[-1]), None)
+
+
+@lru_cache(maxsize=1 << 10)
+def _recorders(pid: int, began: int) -> tuple[Recorder, ...]:
+    """Those of a process; `began` tells it from another of that pid."""
+    try:
+        return tuple(find_recorders(pid))
+    except LayoutUnknown:
+        return ()
+
+
+def _tid(pid: int, entry: Entry) -> int | None:
+    """The number of the thread that enqueued it: glibc has it in the thread's descriptor."""
+    abi = native_abi()
+    if abi is None or abi.descriptor_tid is None:
+        return None
+    try:
+        return int.from_bytes(memory.read(pid, entry.thread + abi.descriptor_tid, 4), "little")
+    except (OSError, OverflowError):
+        return None

@@ -1,0 +1,1 @@
+"""NCCL's RAS service: asked only where the user wants it."""

@@ -1,0 +1,1 @@
+"""Settings of torch.distributed: whether they have an effect."""

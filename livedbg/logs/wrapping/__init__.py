@@ -1,0 +1,1 @@
+"""Taking off what launchers, containers and collectors of logs put around each line."""

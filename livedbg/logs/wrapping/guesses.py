@@ -1,0 +1,304 @@
+"""Wrappings that single lines do not prove, since text can look like them: lines in a row do.
+
+A guess is asked for each line of a row that it fits, and proves itself by what all of them say: the same few labels
+again and again, or behind it the beginnings of what is surely a line (a traceback, a log header, another wrapping).
+
+Invariant:
+    guesses.U1. A guess is proved by no fewer than two lines, and never by numbers that only count the lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise, takewhile
+from typing import Final, Protocol
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
+
+__all__ = ["GUESSES", "LONGEST", "Guess", "Layer", "Row", "begins_line"]
+
+LONGEST: Final = 12
+"""Lines of a row after which a guess is proved or is none."""
+
+Layer = Callable[[str, SourceClock], Opened | None]
+"""Takes a wrapping off a line; None for a line that has it not."""
+
+_LINE: Final = re.compile(
+    r"Traceback \(most recent call |  +File \"[^\"]+\", line \d|\[(?:rank|default)\d+\]:"
+    r"|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d+\] "
+)
+
+
+def begins_line(text: str) -> bool:
+    """Whether a text is surely a line of its own, and no piece of one."""
+    return _LINE.match(text) is not None
+
+
+class Row:
+    """Lines in a row that a guess fits.
+
+    Attributes:
+        texts: the lines.
+        inner: what the guess makes of each.
+        first: no line came before them.
+        whole: no line comes after them now.
+    """
+
+    __slots__ = ("first", "inner", "texts", "whole")
+
+    def __init__(self, texts: Sequence[str], inner: Sequence[Opened], first: bool, whole: bool) -> None:
+        self.texts, self.inner, self.first, self.whole = texts, inner, first, whole
+
+    @property
+    def sure(self) -> int:
+        """How many of them are surely lines once they are unwrapped."""
+        return sum(begins_line(one.text) for one in self.inner)
+
+    @property
+    def long(self) -> bool:
+        """Whether the row is as long as it gets, or all that there is."""
+        return len(self.texts) >= LONGEST or (self.first and self.whole and len(self.texts) > 2)
+
+
+class Guess(Protocol):
+    """A wrapping that may be there."""
+
+    first: str
+    """The characters that its lines begin with; empty: any."""
+
+    once: bool
+    """It is around a line at most once."""
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        """A line without it; None for a line that it does not fit."""
+        ...
+
+    def proved(self, row: Row) -> Layer | None:
+        """What takes it off, if the row proves it."""
+        ...
+
+
+class _Label:
+    """`3: ` of `srun --label`, and `[3] ` of `mpiexec -prepend-rank`."""
+
+    once = True
+
+    def __init__(self, first: str, pattern: str) -> None:
+        self.first = first
+        self._pattern = re.compile(pattern)
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None:
+            return None
+        rank = int(match[1])
+        return Opened(text[match.end() :], Tag(f"rank {rank}", rank=rank))
+
+    def proved(self, row: Row) -> Layer | None:
+        labels = [one.tag.rank or 0 for one in row.inner]
+        if len(labels) < 2:
+            return None
+        if all(before < after for before, after in pairwise(labels)):
+            same = row.sure == len(labels) and len({one.text for one in row.inner}) == 1
+            return self.open if same else None  # otherwise they number the lines
+        return self.open if row.sure or (row.long and len(set(labels)) * 2 <= len(labels)) else None
+
+
+_NO_HOST: Final = re.compile(
+    r"(?i:gpu|cuda|npu|xpu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter"
+    r"|test|line|block|group|node_?|hip|mlx5_|eth|ib|loss|top)[-_.]?[\d.]*$"
+    r"|.*(?:[Ee]rror|[Ee]xception|[Ww]arning|\.py|\.c|\.cc|\.cpp|\.cu|\.h|\.so[.\d]*)$"
+)
+
+
+class _Host:
+    """`node12: ` of pdsh, dsh and clush."""
+
+    once = True
+    first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    _pattern: Final = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None or not any(map(str.isdecimal, match[1])) or self._no_host(match[1]):
+            return None
+        return Opened(text[match.end() :], Tag(match[1], host=match[1]))
+
+    @staticmethod
+    def _no_host(name: str) -> bool:
+        return _NO_HOST.match(name) is not None and re.fullmatch(r"node_?-?\d+", name) is None
+
+    def proved(self, row: Row) -> Layer | None:
+        hosts = [one.tag.host for one in row.inner]
+        stems = {re.sub(r"\d+", "", host.partition(".")[0]) for host in hosts}
+        if len(hosts) < 2 or len(stems) > 1:
+            return None
+        return self.open if row.sure or (row.long and len(set(hosts)) * 2 <= len(hosts)) else None
+
+
+class _Service:
+    """`name-1  | ` of docker compose."""
+
+    once = True
+    first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    _pattern: Final = re.compile(r"([A-Za-z0-9][\w.-]{0,80}) +\|(?: |$)")
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None or not re.search(r"[A-Za-z]", match[1]):
+            return None
+        return Opened(text[match.end() :], Tag(f"container {match[1]}", container=match[1]))
+
+    def proved(self, row: Row) -> Layer | None:
+        names = [one.tag.container for one in row.inner]
+        if len(names) < 2 or len({text.index("|") for text in row.texts}) > 1:
+            return None
+        numbered = all(re.search(r"[-_]\d{1,4}$", name) for name in names)
+        if row.sure and len(set(names)) * 2 <= len(names):
+            return self.open
+        cells = sum(" | " in one.text for one in row.inner)
+        repeated = len(set(names)) * 2 <= len(names) and cells * 2 <= len(names)
+        return self.open if repeated and row.long and (numbered or len(set(names)) <= 3) else None
+
+
+class _Quote:
+    """`> ` of a text that was quoted."""
+
+    once = True
+    first = ">"
+    _pattern: Final = re.compile(r"(?:>(?!>>) ?){1,5}")
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        return None if match is None else Opened(text[match.end() :])
+
+    def proved(self, row: Row) -> Layer | None:
+        return self.open if len(row.texts) > 2 and (row.sure or (row.first and row.long)) else None
+
+
+class _Indent:
+    """Blanks before every line, as of a text that was pasted as code."""
+
+    once = True
+    first = " \t"
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        return Opened(text.lstrip(" \t")) if text[:1] in " \t" else None
+
+    def proved(self, row: Row) -> Layer | None:
+        if not row.first or not (row.long or (row.whole and len(row.texts) > 1)):
+            return None
+        blanks = [text[: len(text) - len(text.lstrip(" \t"))] for text in row.texts]
+        common = "".join(one[0] for one in takewhile(lambda one: len(set(one)) == 1, zip(*blanks, strict=False)))
+        if not common:
+            return None
+
+        over = False
+
+        def dedent(text: str, clock: SourceClock) -> Opened | None:
+            nonlocal over
+            over = over or not (text.startswith(common) or text.isspace())
+            return None if over else Opened(text[len(common) :])
+
+        return dedent
+
+
+_LEVEL: Final = re.compile(
+    r"[\s\[(<|:-]{0,3}(?:[\w.-]{1,60} ?[-:|] ?|[\w.]{1,60}(?:\[\d+\])? )?[\[(<|]?"
+    r"(?:DEBUG|TRACE|VERBOSE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|level=\w+)\b",
+    re.IGNORECASE,
+)
+
+
+class _Stamp:
+    """A date and a time before every line: `kubectl logs --timestamps`, `docker logs -t`, GitHub's Actions, ts."""
+
+    once = True
+    first = "[(0123456789"
+    _pattern: Final = re.compile(
+        r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d:?\d\d))?[\])]?(?: |$)"
+    )
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None:
+            return None
+        return Opened(text[match.end() :], wall_ns=clock.date_time(match[1], match[2], match[3]))
+
+    def proved(self, row: Row) -> Layer | None:
+        if len(row.texts) < 2:
+            return None
+        levels = sum(_LEVEL.match(one.text) is not None for one in row.inner)
+        if row.sure and levels * 2 <= len(row.texts):
+            return self.open
+        enough = row.long or (row.first and row.whole)
+        return self.open if enough and levels * 3 <= len(row.texts) else None
+
+
+_PROGRAMS: Final = re.compile(
+    r"kernel|systemd.*|sshd.*|sudo|cron|CRON|dbus.*|NetworkManager|rsyslogd?|dockerd|containerd|kubelet|chronyd?|su"
+    r"|nvidia-persistenced|slurm.*|auditd?|audit|polkitd|snapd|udevd|dhclient|ntpd|smartd|irqbalance|gdm.*|nv-.*"
+)
+
+
+class _Journal:
+    """`Nov 21 03:11:22 host program[7]: ` of journalctl (short, short-precise, short-iso) and of syslog's files."""
+
+    once = True
+    first = " JFMASOND0123456789"
+    _pattern: Final = re.compile(
+        r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{3,9}))?"
+        r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?)"
+        r" (?P<host>[\w.:-]{1,255}) (?P<program>[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
+    )
+    _months: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None or _PROGRAMS.fullmatch(match["program"]):
+            return None
+        if match["second"]:
+            wall_ns = clock.date_time(match["second"], match["fraction"], match["zone"])
+        else:
+            month = self._months.find(match["month"])
+            if month < 0 or month % 3:
+                return None
+            wall_ns = clock.month_day(month // 3 + 1, int(match["day"]), match["clock"], match["part"])
+        pid = int(match["pid"]) if match["pid"] else None
+        writer = match["program"] if pid is None else f"{match['program']}[{pid}]"
+        return Opened(text[match.end() :], Tag(writer, pid=pid, host=match["host"]), wall_ns)
+
+    def proved(self, row: Row) -> Layer | None:
+        writers = {one.tag.writer for one in row.inner}
+        if len(row.texts) < 2 or len(writers) * 2 > len(row.texts):
+            return None
+        if not (row.sure or row.long or len(row.texts) > 2):
+            return None
+        width, newest = 0, NO_TAG
+
+        def opened(text: str, clock: SourceClock) -> Opened | None:
+            nonlocal width, newest
+            inner = self.open(text, clock)
+            if inner is not None:
+                width, newest = len(text) - len(inner.text), inner.tag
+            elif width and text.startswith(" " * width):  # journalctl indents the further lines of a message so far
+                return Opened(text[width:], newest)
+            return inner
+
+        return opened
+
+
+GUESSES: Final[tuple[Guess, ...]] = (
+    _Stamp(),
+    _Journal(),
+    _Label(" 0123456789", r" {0,5}(\d{1,5}):(?: |$)"),
+    _Label("[", r"\[(\d{1,6})\](?: |$)"),
+    _Service(),
+    _Host(),
+    _Quote(),
+    _Indent(),
+)
+"""All of them; where two are proved by the same lines, the first one is taken."""

@@ -1,0 +1,50 @@
+"""Prefixes that nobody knows, learned from a traceback: what stands before its first line stands before the next."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.guesses import Layer, Row
+from livedbg.logs.wrapping.tags import Opened
+
+__all__ = ["learned"]
+
+_HEADING: Final = "Traceback (most recent call"
+_LONGEST: Final = 300
+_NUMBER: Final = re.compile(r"\d+")
+_OTHER: Final = re.compile(
+    r"[\s|+]*(?:Exception Group )?$|\S*[VIWEFC]\d{4}(?:\d{4})? \d\d:|.*[|+] +$|.*\""
+    r"|(?!.*\d\d:\d\d:\d\d)[\W\d]*$"
+)
+_DATE: Final = re.compile(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?")
+
+
+class _Learned:
+    first = ""
+    once = True
+
+    def __init__(self, prefix: str) -> None:
+        parts = _NUMBER.split(prefix)
+        self._pattern = re.compile(r"\d+".join(map(re.escape, parts)))
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None:
+            return None
+        date = _DATE.match(match[0])
+        wall_ns = clock.date_time(date[1], date[2], date[3]) if date is not None else None
+        return Opened(text[match.end() :], wall_ns=wall_ns)
+
+    def proved(self, row: Row) -> Layer | None:
+        framed = any(one.text.startswith("  File ") for one in row.inner[1:])
+        return self.open if framed else None
+
+
+def learned(text: str) -> _Learned | None:
+    """A guess from the first line of a traceback that has something before it."""
+    prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
+    if not prefix or len(prefix) > _LONGEST or _OTHER.match(prefix):
+        return None
+    return _Learned(prefix)

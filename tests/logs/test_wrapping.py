@@ -1,0 +1,298 @@
+# ruff: noqa: E501 (lines of real logs)
+"""The same text in every wrapping, and texts that only look wrapped.
+
+The wrappings are written as their programs write them: docker's json-file driver, Kubernetes' CRI logs, kubectl,
+compose, journalctl, syslog, srun, mpirun, pdsh, torchelastic, Ray, vLLM, tqdm.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+
+import pytest
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.lines import LineCutter
+from livedbg.logs.records import RecordAssembler
+from livedbg.logs.wrapping.escapes import with_escaped
+from livedbg.model import LogRecord, Severity
+from livedbg.session.log_formats import known_log_formats
+
+NOON = 1_795_262_400  # 2026-11-21 12:00:00 UTC
+TRACEBACK = """Traceback (most recent call last):
+  File "/srv/train.py", line 31, in <module>
+    main("a<b>&c")
+  File "/srv/train.py", line 12, in main
+    step()
+RuntimeError: CUDA error: an illegal memory access was encountered
+CUDA kernel errors might be asynchronously reported at some other API call."""
+TEXT = f"""loading the data
+epoch 1 begins
+
+{TRACEBACK}
+cleaning up – done"""
+
+
+def read(data: str | bytes, size: int = 1 << 20) -> list[LogRecord]:
+    data = data.encode() if isinstance(data, str) else data
+    assembler = RecordAssembler("log:box/x", SourceClock((NOON + 3600) * 10**9), known_log_formats())
+    cutter = LineCutter()
+    records: list[LogRecord] = []
+    for begin in range(0, len(data), size):
+        records += assembler.feed(cutter.feed(data[begin : begin + size]))
+    return [*records, *assembler.feed(cutter.flush()), *assembler.flush()]
+
+
+def _stamp(number: int, digits: int = 9) -> str:
+    return f"2026-11-21T12:00:{number:02}" + f".{'5'.ljust(digits, '0')}"
+
+
+def _docker(line: str, number: int) -> str:
+    text = json.dumps(line + "\n", ensure_ascii=False).translate({60: "\\u003c", 62: "\\u003e", 38: "\\u0026"})
+    return f'{{"log":{text},"stream":"stderr","time":"{_stamp(number)}Z"}}'
+
+
+def _journal_json(line: str, number: int) -> str:
+    fields = {
+        "__CURSOR": f"s=1;i={number}", "_PID": "4711", "_HOSTNAME": "node3", "SYSLOG_IDENTIFIER": "train", "PRIORITY": "6",
+        "_TRANSPORT": "stdout", "MESSAGE": line, "__REALTIME_TIMESTAMP": str((NOON + number) * 10**6),
+    }  # fmt: skip
+    return json.dumps(fields)
+
+
+WRAPPINGS: dict[str, Callable[[str, int], str]] = {
+    "bare": lambda line, n: line,
+    "docker json-file": _docker,
+    "cri": lambda line, n: f"{_stamp(n)}Z stderr F {line}",
+    "cri with an offset": lambda line, n: f"{_stamp(n)}+00:00 stderr F {line}",
+    "kubectl --prefix": lambda line, n: f"[pod/train-7f9c/worker] {line}",
+    "kubectl --prefix --timestamps": lambda line, n: f"[pod/train-7f9c/worker] {_stamp(n)}Z {line}",
+    "kubectl --timestamps": lambda line, n: f"{_stamp(n)}Z {line}",
+    "compose": lambda line, n: f"trainer-1  | {line}",
+    "compose in two widths": lambda line, n: f"trainer-1         | {line}",
+    "journald json": _journal_json,
+    "journald short": lambda line, n: f"Nov 21 12:00:{n:02} node3 train[4711]: {line}",
+    "journald short-precise": lambda line, n: f"Nov 21 12:00:{n:02}.500000 node3 train[4711]: {line}",
+    "journald short-iso": lambda line, n: f"2026-11-21T12:00:{n:02}+0000 node3 train[4711]: {line}",
+    "rfc 3164 with PRI": lambda line, n: f"<14>Nov 21 12:00:{n:02} node3 train[4711]: {line}",
+    "rfc 5424": lambda line, n: f"<14>1 {_stamp(n, 6)}Z node3 train 4711 - - {line}",
+    "rfc 5424 with data": lambda line, n: f'<14>1 {_stamp(n, 3)}Z node3 train 4711 ID47 [a@3 b="x\\]y"][c@4] {line}',
+    "ts": lambda line, n: f"2026-11-21 12:00:{n:02} {line}",
+    "ts in brackets": lambda line, n: f"[2026-11-21 12:00:{n:02}.123] {line}",
+    "torchrun": lambda line, n: f"[default3]:{line}",
+    "exception hook": lambda line, n: f"[rank3]: {line}",
+    "srun -l": lambda line, n: f"3: {line}",
+    "srun -l of many": lambda line, n: f"003: {line}",
+    "mpirun --tag-output": lambda line, n: f"[1,3]<stderr>:{line}",
+    "mpirun of PRRTE": lambda line, n: f"[prterun-node3-812@1,3]<stderr>: {line}",
+    "mpirun --timestamp-output --tag-output": lambda line, n: f"Sat Nov 21 12:00:{n:02} 2026[1,3]<stderr>:{line}",
+    "mpirun --timestamp-output": lambda line, n: f"Sat Nov 21 12:00:{n:02} 2026<stderr>:{line}",
+    "mpiexec -prepend-rank": lambda line, n: f"[3] {line}",
+    "pdsh": lambda line, n: f"node12: {line}",
+    "ray": lambda line, n: f"(RayTrainWorker pid=302, ip=10.1.0.7) {line}",
+    "ray with colours": lambda line, n: f"\x1b[36m(train_fn pid=302)\x1b[0m {line}",
+    "vllm": lambda line, n: f"(VllmWorker rank=3 pid=302) {line}",
+    "vllm engine": lambda line, n: f"(EngineCore_0 pid=302) {line}",
+    "vllm worker": lambda line, n: f"(Worker_TP3 pid=302) {line}",
+    "quote": lambda line, n: f"> {line}" if line else ">",
+    "quote in a quote": lambda line, n: f"> > {line}",
+    "pasted as code": lambda line, n: f"    {line}" if line else "",
+    "pasted with a tab": lambda line, n: f"\t{line}",
+    "crlf": lambda line, n: f"{line}\r",
+    "colours": lambda line, n: f"\x1b[31m{line}\x1b[0m",
+    "behind a redrawn bar": lambda line, n: f" 33%|███▎      | 1/3 [00:01<00:02,  1.00it/s]\r{line}" if line else "",
+    "glued to a bar": lambda line, n: f"100%|██████████| 3/3 [00:01<00:00,  2.76it/s]{line}" if line[:1] == "T" else line,
+    "github actions": lambda line, n: f"{_stamp(n, 7)}Z {line}",
+    "docker json around [rank3]:": lambda line, n: _docker(f"[rank3]: {line}", n),
+    "cri around a python bar": lambda line, n: f"{_stamp(n)}Z stderr F \r  3%|▎  | 3/99 [00:01<00:32, 3.0it/s]\r{line or chr(27) + chr(91) + chr(109)}",
+    "compose around json around srun": lambda line, n: f"a-1  | {_docker(f'3: {line}', n)}",
+    "srun around torchrun": lambda line, n: f"1: [default3]:{line}",
+    "kubectl around ray": lambda line, n: f"[pod/a/b] (W pid=302, ip=10.1.0.7) {line}",
+    "colours around vllm": lambda line, n: f"\x1b[1;36m(EngineCore_0 pid=302)\x1b[0;0m {line}",
+    "journald around srun": lambda line, n: f"Nov 21 12:00:{n:02} node3 train[4711]: 3: {line}",
+}  # fmt: skip
+
+
+def wrapped(text: str, kind: str) -> str:
+    return "".join(f"{WRAPPINGS[kind](line, number)}\n" for number, line in enumerate(text.split("\n")))
+
+
+BARE = [(record.text, record.severity, record.line) for record in read(TEXT)]
+
+
+@pytest.mark.parametrize("kind", WRAPPINGS)
+@pytest.mark.parametrize("size", [1 << 20, 7])
+def test_a_text_is_read_alike_in_every_wrapping(kind: str, size: int) -> None:
+    data = wrapped(TEXT, kind).encode()
+    records = read(data, size)
+    said = [(record.text, record.severity, record.line) for record in records]
+    assert said == BARE
+    offsets = list(
+        itertools.accumulate((len(line) for line in data.split(b"\n")), lambda sum, size: sum + size + 1, initial=0)
+    )
+    assert [record.offset for record in records] == [offsets[(record.line or 0) - 1] for record in records]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WRAPPINGS if kind != "glued to a bar"])
+def test_a_lone_traceback_is_read_alike_in_every_wrapping(kind: str) -> None:
+    (record,) = read(wrapped(TRACEBACK, kind))
+    assert record.text == TRACEBACK
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WRAPPINGS if not kind.startswith("pasted")])
+def test_a_wrapping_that_begins_late_is_found(kind: str) -> None:
+    banner = "".join(f"job {n % 7} is waiting for resources\n" for n in range(50))
+    records = read(banner + wrapped(TRACEBACK, kind))
+    assert [record.text for record in records[50:]] == [TRACEBACK]
+    assert records[50].line == 51
+
+
+FIELDS = {
+    "docker json-file": {"stream": "stderr", "wall_ns": (NOON + 3) * 10**9 + 500_000_000},
+    "cri": {"stream": "stderr", "wall_ns": (NOON + 3) * 10**9 + 500_000_000},
+    "kubectl --prefix": {"host": "train-7f9c", "container": "worker"},
+    "kubectl --timestamps": {"wall_ns": (NOON + 3) * 10**9 + 500_000_000},
+    "compose": {"container": "trainer-1"},
+    "journald json": {"host": "node3", "pid": 4711, "wall_ns": (NOON + 3) * 10**9},
+    "journald short-iso": {"host": "node3", "pid": 4711, "wall_ns": (NOON + 3) * 10**9},
+    "rfc 5424": {"host": "node3", "pid": 4711, "wall_ns": (NOON + 3) * 10**9 + 500_000_000},
+    "torchrun": {"rank": 3, "writer": "rank 3"},
+    "exception hook": {"rank": 3, "writer": "rank 3"},
+    "srun -l of many": {"rank": 3, "writer": "rank 3"},
+    "mpirun --tag-output": {"rank": 3, "stream": "stderr"},
+    "mpirun of PRRTE": {"rank": 3, "stream": "stderr"},
+    "pdsh": {"host": "node12", "writer": "node12"},
+    "ray": {"host": "10.1.0.7", "pid": 302, "writer": "pid 302"},
+    "vllm": {"rank": 3, "pid": 302, "writer": "rank 3"},
+    "vllm worker": {"writer": "worker TP3", "pid": 302},
+    "docker json around [rank3]:": {"rank": 3, "stream": "stderr", "writer": "rank 3"},
+    "srun around torchrun": {"rank": 3},
+}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_what_a_wrapping_says_becomes_fields(kind: str) -> None:
+    record = next(record for record in read(wrapped(TEXT, kind)) if record.text.startswith("Traceback"))
+    assert {name: getattr(record, name) for name in FIELDS[kind]} == FIELDS[kind]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["[rank{}]: ", "[default{}]:", "{}: ", "[1,{}]<stderr>:", "node{}: ", "w-{}  | ", "(W pid=7{}) ", "[pod/a/c{}] "],
+)
+def test_writers_that_share_a_log_are_taken_apart(tag: str) -> None:
+    lines = TRACEBACK.split("\n")
+    records = read("".join(f"{tag.format(n)}{line}\n" for line in lines for n in (3, 1, 2)))
+    assert [record.text for record in records] == [TRACEBACK] * 3
+    assert len({record.writer for record in records}) == 3
+
+
+def test_the_streams_of_a_container_are_taken_apart() -> None:
+    lines = TRACEBACK.split("\n")
+    out = [f"{_stamp(n)}Z stdout F step {n}" for n in range(len(lines))]
+    err = [f"{_stamp(n)}Z stderr F {line}" for n, line in enumerate(lines)]
+    records = read("\n".join(line for both in zip(out, err, strict=True) for line in both))
+    assert [record.text for record in records if record.stream == "stderr"] == [TRACEBACK]
+
+
+def test_parts_of_a_line_are_put_together() -> None:
+    """The json-file driver cuts lines at 16 KiB, and so does the CRI, which says so."""
+    cri = read(
+        f"{_stamp(1)}Z stderr P Runtime\n{_stamp(1)}Z stdout F other\n{_stamp(1)}Z stderr P Error: \n{_stamp(2)}Z stderr F bad\n"
+    )
+    assert sorted((record.text, record.line) for record in cri) == [("RuntimeError: bad", 1), ("other", 2)]
+    first, rest = ('{"log":"Runtime","stream":"stderr","time":"2026-11-21T12:00:01Z"}', _docker("Error: bad", 2))
+    assert [(record.text, record.line) for record in read(f"{first}\n{rest}\n")] == [("RuntimeError: bad", 1)]
+    assert [record.text for record in read(first)] == ["Runtime"]
+
+
+def test_the_further_lines_of_a_message_of_the_journal_are_indented_so_far_as_its_head() -> None:
+    head = "Nov 21 12:00:03 node3 train[4711]: "
+    lines = TRACEBACK.split("\n")
+    blanks = " " * len(head)
+    records = read("".join(f"{head}step {n}\n" for n in range(4)) + head + f"\n{blanks}".join(lines) + "\n")
+    assert records[-1].text == TRACEBACK
+
+
+def test_what_a_bar_drew_over_is_kept_if_it_was_a_message() -> None:
+    data = "  1%|  | 1/99 [00:01<01:32, 1.0it/s]\rRuntimeError: bad\r  2%|  | 2/99 [00:01<01:32, 1.0it/s]\r"
+    assert [record.text for record in read(data)] == ["RuntimeError: bad"]
+    assert [record.text for record in read("reading 1\rreading 2\r\n")] == ["reading 2"]
+    bar = "Epoch 3:  50%|█████     | 5/10 [00:05<00:05,  1.00it/s, loss=0.3]"
+    assert [record.text for record in read(bar)] == [bar]
+
+
+LOOK_ALIKES = {
+    "grep -n": "12: def step():\n13:   File \"a\", line 3\n14: return\n15: end\n16: more\n",
+    "a numbered traceback": "\n".join(f"{n}: {line}" for n, line in enumerate(TRACEBACK.split("\n"), 1)),
+    "a numbered list": "".join(f"{n}: item\n" for n in range(1, 30)),
+    "one label": "state\n3: not a rank\nmore\n",
+    "a table": "".join(f"{name} | {n} | {n * 7}\n" for n, name in enumerate(["name", "alpha", "beta", "gamma", "delta"] * 4)),
+    "a table of two columns": "".join(f"key{n:02}  | value {n}\n" for n in range(20)),
+    "psql": " name | size\n------+-----\n a    | 1\n b    | 2\n",
+    "gcc's quotes": "a.c:3:1: error: x\n    3 | int y;\n      | ^~~\n    4 | int z;\n      | ^~~\n",
+    "a diff": "3,5c3,5\n< one\n---\n> two\n> three\n",
+    "a session of python": ">>> import torch\n>>> torch.ones(3)\ntensor([1., 1., 1.])\n",
+    "pytest": ">       assert x == 3\nE       assert 2 == 3\n",
+    "exceptions of one kind": "KeyError: 3\nKeyError: 4\nKeyError: 5\n",
+    "metrics": "".join(f"gpu{n % 2}: {n} %\n" for n in range(20)),
+    "layers": "".join(f"layer{n % 3}: {n}\n" for n in range(20)),
+    "a compiler": "gcc-12: error: a.o: No such file\ngcc-12: fatal error: no input files\n" * 8,
+    "footnotes": "[1] first\n[2] second\n[3] third\n",
+    "jobs of a shell": "[1] 12345\n[1]+  Done\n",
+    "json": '{"log": 3, "time": 4}\n{"level":"info","msg":"x"}\n{"log":"x"}\n',
+    "parentheses": "(pid=abc) x\n(see pid=3 below, twice) y\n",
+    "an array": "[rank] x\n[1,2] y\n[1,2]<stdlib> z\n",
+    "angles": "<module> x\n<3> y\n<14>x\n",
+    "indented pieces": "config:\n  lr: 1\n  wd: 2\n",
+    "logging": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(40)),
+    "a system's log": "".join(f"Nov 21 12:00:{n:02} node3 sshd[{n}]: error: kex_exchange_identification\n" for n in range(20)),
+    "a kernel's log": "".join(f"Nov 21 12:00:{n:02} node3 kernel: usb 1-{n}: new device\n" for n in range(20)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LOOK_ALIKES)
+def test_what_only_looks_wrapped_is_left_as_it_is(kind: str) -> None:
+    text = LOOK_ALIKES[kind]
+    said = "\n".join(record.text for record in read(text))
+    assert said == "\n".join(line for line in text.split("\n") if line.strip())
+    assert {(record.rank, record.host, record.container) for record in read(text)} == {(None, "", "")}
+
+
+def test_a_wrapping_does_not_hide_a_level() -> None:
+    records = read(wrapped("2026-11-21 03:11:22,333 - train - WARNING - lr is nan\nsecond line\nthird line", "cri"))
+    assert records[0].severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "2026-11-21 12:00:{n:02},{n:03} INFO train: ",
+        "2026-11-21 12:00:{n:02},{n:03} - train - INFO - ",
+        "12:00:{n:02} trainer/7 > ",
+        "node3:train:{n}:stderr> ",
+    ],
+)
+def test_a_traceback_behind_the_head_of_a_logger_is_one_record(head: str) -> None:
+    lines = ["loading", "epoch 1", *TRACEBACK.split("\n"), "cleaning up"]
+    records = read("".join(f"{head.format(n=n)}{line}\n" for n, line in enumerate(lines)))
+    assert [record.text for record in records[2:]] == [TRACEBACK, "cleaning up"]
+    assert (records[2].line, records[2].severity) == (3, Severity.ERROR)
+
+
+def test_indented_lines_after_a_text_that_was_pasted_as_code_stay_indented() -> None:
+    pasted = "".join(f"    line {n}\n" for n in range(20))
+    records = read(f"{pasted}and then\n{TRACEBACK}\n")
+    assert [record.text for record in records[:20]] == [f"line {n}" for n in range(20)]
+    assert records[-1].text == TRACEBACK
+
+
+def test_what_is_searched_for_is_found_in_the_strings_of_a_container() -> None:
+    words = (b'at <module> "x" & y', b"\nE1", "ü".encode())
+    found = with_escaped(words)
+    line = _docker('E1121 at <module> "x" & y ü', 1).encode()
+    assert set(words) <= set(found)
+    assert sum(word in line for word in found) >= 3
+    assert b'{"log":"E1' in found
