@@ -16,7 +16,7 @@ _RUN_FAILED: Final = re.compile(r"\b\w+ failed with code -?\d+|\(run_id=\d+ slot
 """What the runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
 
 _BELOW: Final = 40  # lines of a compiler's report below its exception
-_NEAR: Final = 2  # lines between a traceback without its last line and what that line says
+_NEAR: Final = 40  # lines between a traceback that is cut off and the report that its last line begins
 
 _RUN_ENDS: Final = frozenset(
     {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
@@ -48,10 +48,10 @@ def _passed_on(hit: ExceptionHit, report: Diagnostic) -> bool:
     """Whether an exception passes a report on: by its words, or since it is cut off where the report begins."""
     if is_npu(hit):
         return True
-    begins = report.evidence[0].source.rpartition(":")[2] if report.evidence else ""
-    if not (CUT_OFF in hit.message and hit.line is not None and begins.isdecimal()):
+    if CUT_OFF not in hit.message or hit.line is None:
         return False
-    return (hit.first_line or hit.line) <= int(begins) <= hit.line + _NEAR
+    first, last = hit.first_line or hit.line, hit.line + _NEAR
+    return any(first <= int(line) <= last for line in report.attributes.get("lines", "").split())
 
 
 def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:

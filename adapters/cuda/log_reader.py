@@ -16,6 +16,7 @@ from livedbg.adapters.cuda.host_errors import host_error, more_frames
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
 from livedbg.adapters.cuda.xid import xid_statement
+from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 
@@ -89,7 +90,7 @@ class CudaReader:
                 taken = True
                 links.update(dict.fromkeys(ids))
         if not taken:
-            links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
+            links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain_form(plain)))))
         if not self.errors.fresh and self._now_ns - self._reported_ns < _REPORT_NS:
             return (), tuple(links)
         self._reported_ns = self._now_ns

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from livedbg.adapters.iree.trace_decoder import TraceDecoder
+from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Process, SourceStatus
 from livedbg.model.events import StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
@@ -31,7 +33,7 @@ class IreeAdapter(Adapter):
     """Dispatches, queue operations and semaphores of IREE runtimes in processes."""
 
     name = "iree"
-    sees = "which dispatch runs, what is queued behind it, and semaphores that are waited for"
+    sees = "which dispatch runs, what is queued behind it, semaphores that are waited for, and traced tensors in logs"
     cost = (
         "no stop; copies the runtime's memory when what is queued has changed (20 to 200 ms of processor time, at most "
         "1 % of a core), else reads some hundred bytes each second"
@@ -44,11 +46,18 @@ class IreeAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are watched."""
-        return bool(request.processes)
+        """When processes are watched, or logs read."""
+        return bool(request.processes or request.logs)
+
+    def decoders(self, request: Request) -> Sequence[LogDecoder]:
+        """What understands traced tensors."""
+        return (TraceDecoder(),)
 
     async def run(self, context: Context) -> None:
         """Look until the targets have ended."""
+        if not context.request.processes:
+            context.settled()
+            return
         end = time.monotonic() + _FIRST_S
         while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
             await context.sleep(0.02)

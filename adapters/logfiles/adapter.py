@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
 from typing import ClassVar, Final
 
 from msgspec import Struct, field
@@ -33,6 +35,7 @@ __all__ = ["LogAdapter"]
 _WHOLE_LIMIT: Final = 4 << 20  # a log that is bigger at the beginning is skimmed
 _WHOLE_BUDGET: Final = 16 << 20  # and all logs beyond so many bytes in all
 _SLICES_S: Final = 0.05  # of slices before what came out goes on the stream
+_MANY: Final = 1_000  # entries of a folder that are looked at for a file
 _LIMIT: Final = Limit(cpu=0.02, wall=0.2)  # a file system may be slow, and so may a busy machine
 _SETTLE_S: Final = 0.7  # a live session does not wait longer for big logs
 _BATCH: Final = 1000  # records in one event
@@ -198,7 +201,8 @@ class LogAdapter(Adapter):
     async def _settle(self, context: Context) -> None:
         """The first full pass is done: end what is held back in logs that nobody writes to now."""
         request = context.request
-        if request.once and request.logs and not (self._feeds or request.processes or self._troubled):
+        nothing = request.once and request.logs and not (self._feeds or request.processes or self._troubled)
+        if nothing and await asyncio.to_thread(_empty, request.logs):
             context.emit(_no_logs(context.request.logs, context.stamp()))
         self._end_buffered(context, [feed for feed in self._feeds if context.request.once or feed.old])
         context.settled()
@@ -235,6 +239,11 @@ class LogAdapter(Adapter):
             return []
         self._problems[source.id] = text
         return [_status_event(source, SourceHealth.FAILED, stamp, text, remedy)]
+
+
+def _empty(paths: Sequence[str]) -> bool:
+    """Whether no file of any kind is below some folders: other adapters read what is no log."""
+    return not any(found.is_file() for path in paths for found in islice(Path(path).rglob("*"), _MANY))
 
 
 def _no_logs(paths: Sequence[str], stamp: Stamp) -> Event:

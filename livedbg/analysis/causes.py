@@ -9,11 +9,12 @@ Invariants:
         them and they don't look like those of other time zones. What rests on the class alone is inferred.
     causes.C2. An error is made a note only if another one decides the verdict: a job with one error stays crashed.
     causes.C3. An error that is known to be earlier is never said to follow.
+    causes.C4. An error of an older run (runs.N1) decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 from livedbg.analysis.cause_words import brief, followers_said, time_said
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.runs import older_logs
 from livedbg.model import CauseClass, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -76,6 +78,7 @@ class Error(Struct, frozen=True):
 
 def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """The findings, of which those that only follow from another one are notes, and the first says who followed."""
+    findings = _of_newest(findings, state.snapshot)
     errors = errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
@@ -97,6 +100,22 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     sentence = " ".join(filter(None, (chief.sentence, unseen, reason, said)))
     del found[first.number]
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _of_newest(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
+    """The findings; those of an end that rest on the log of an older run are notes."""
+    older = older_logs(snapshot)
+    if not older:
+        return findings
+    return [_older(finding, older) for finding in findings]
+
+
+def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
+    log = finding.evidence[0].log if finding.evidence else ""
+    if finding.state not in _ENDS or log not in older:
+        return finding
+    sentence = f"{finding.sentence.rstrip('.')}. It is of an older run: {older[log]}."
+    return replace(finding, state=None, severity=Severity.WARNING, roots=(), sentence=sentence)
 
 
 def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:

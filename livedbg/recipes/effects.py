@@ -62,6 +62,8 @@ def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
 
 
 def _expected(way: Effect) -> str:
+    if way.says and way.file:
+        return f"no file {way.file} has a line that matches /{way.says}/"
     if way.says:
         return f"no line matches /{way.says}/" if len(way.says) <= _SHOWN else "the output has none of its lines"
     return f"no file {way.file}" if way.file else f"no process loaded a file that matches /{way.loaded}/"
@@ -69,7 +71,9 @@ def _expected(way: Effect) -> str:
 
 def _seen(way: Effect, part: Part, ended: Ended) -> bool:
     if way.file:
-        return any(_was_written(found, ended.began_s) for found in matching(way.file, ended.folder))
+        written = [found for found in matching(way.file, ended.folder) if _was_written(found, ended.began_s)]
+        wanted = re.compile(way.says.encode(), re.MULTILINE)
+        return any(not way.says or _search(found, wanted) is not None for found in written)
     if way.loaded:
         return not ended.processes or any(_has(seen, way.loaded) and _got(seen, part) for seen in ended.processes)
     pattern = re.compile(way.says.encode(), re.MULTILINE)

@@ -30,7 +30,8 @@ class Effect(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         says: a regular expression that the command's output matches, or one of the logs that the recipe reads.
-        file: a path or glob, of the working folder where it is relative: such a file was written, and is not empty.
+        file: a path or glob, of the working folder where it is relative: such a file was written, and is not empty;
+            with `says`, it matches that.
         loaded: a regular expression on the files that a process of the command has mapped; together with the
             recipe's variables, which that process must have got.
         hint: why it may be missing, in a sentence.

@@ -50,7 +50,7 @@ def test_every_built_in_recipe_says_what_it_is(home: dict[str, str], tmp_path: P
         assert recipe.question.endswith("?") and recipe.cost and recipe.source and recipe.systems
         assert recipe.environment or recipe.preload or recipe.wrapper or recipe.catch or recipe.arguments
         assert set(recipe.lists) | set(recipe.unless_set) <= set(recipe.environment)
-        assert recipe.effect and all(len([*filter(None, (e.says, e.file, e.loaded))]) == 1 for e in recipe.effect)
+        assert recipe.effect and all(bool(e.says or e.file) != bool(e.loaded) for e in recipe.effect)
         given = (*recipe.environment.values(), *recipe.wrapper, *recipe.arguments)
         assert any("{option}" in text for text in given) == bool(recipe.options or recipe.value)
         assert {name for way in recipe.effect for name in way.only} <= set(recipe.options)

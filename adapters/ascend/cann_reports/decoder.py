@@ -30,7 +30,10 @@ _REPORT_NS: Final = 1_000_000_000  # changed reports are told at least this ofte
 _LONGEST: Final = 4_000  # characters of a line that are read
 _FAR: Final = 400  # lines after a report from which on it is another one
 _MOST: Final = 200  # reports of one log
+_LINES: Final = 60  # of a report that are numbered
 _TEXT: Final = 600  # characters of evidence
+_DLOG: Final = re.compile(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
+_HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
 _PID: Final = re.compile(r"\bpid=(\d{1,10})")
 _RANK: Final = re.compile(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
 _WARNED: Final = "Warning: NPU warning"
@@ -119,6 +122,9 @@ class CannDecoder(LogDecoder):
             report.learn(fact, mark)
         report.raised = report.raised or raised
         report.last = mark
+        line = mark.source.rpartition(":")[2]
+        if found and line.isdecimal() and len(report.lines) < _LINES:
+            report.lines.append(int(line))
         self._changed[report.number] = report
 
     @staticmethod
@@ -157,7 +163,8 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
     named = _PID.search(writer)
     if named is not None:
         log.pids.setdefault(named[1], writer)
-    pid = next((fact.fields["pid"] for fact in found if "pid" in fact.fields), str(record.pid or ""))
+    own = str(record.pid or "") if _DLOG.search(record.text, 0, _HEAD) else ""  # else it may be a wrapper's
+    pid = next((fact.fields["pid"] for fact in found if "pid" in fact.fields), own)
     known = log.pids.get(pid, "")
     if known:
         return known
@@ -187,6 +194,7 @@ def _diagnostic(report: Report) -> Diagnostic:
         "owner": report.owner,
         "source": report.source,
         "process": report.process,
+        "lines": " ".join(map(str, dict.fromkeys(report.lines))),
         "raised": "yes" if report.raised else "",
     }
     return Diagnostic(

@@ -90,6 +90,7 @@ class Report(Struct):
         first: the first line.
         cause: the line that says most of the cause.
         last: the last line.
+        lines: numbers of the first lines that told something.
     """
 
     number: int
@@ -103,6 +104,7 @@ class Report(Struct):
     kinds: dict[str, Mark] = field(default_factory=dict)
     raised: bool = False
     last: Mark | None = None
+    lines: list[int] = field(default_factory=list)
 
     def learn(self, fact: Fact, mark: Mark) -> None:
         """Take one fact."""

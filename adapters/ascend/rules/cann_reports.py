@@ -74,7 +74,11 @@ class CannReports:
 
     def _main(self, finding: Finding, cause: Diagnostic, rest: Sequence[tuple[Finding, Diagnostic]]) -> Finding:
         words = ""
-        same = [report for other, report in rest if kind_of(report) is kind_of(cause) and other.state is finding.state]
+        same = [
+            report
+            for other, report in rest
+            if kind_of(report) is kind_of(cause) and other.state is finding.state and not _same_process(report, cause)
+        ]
         if same:
             verb = "report" if len(same) > 1 else "reports"
             words = f" {many(len(same), 'other process', 'other processes')} {verb} the like{_names(same)}."
@@ -92,6 +96,12 @@ class CannReports:
             others = [report for _, report in told[1:]] if finding.state is not None else []
             more = f" {many(len(others), 'more process', 'more processes')} like it{_names(others)}." if others else ""
             yield replace(finding, sentence=finding.sentence + more)
+
+
+def _same_process(one: Diagnostic, other: Diagnostic) -> bool:
+    """Whether two reports are of one process, whose lines come by two ways."""
+    pids = [report.attributes.get("pid", "") for report in (one, other)]
+    return (pids[0] == pids[1] != "") or who_of(one) == who_of(other) != ""
 
 
 def _order(finding: Finding, report: Diagnostic) -> tuple[int, int, int, int]:

@@ -93,6 +93,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
         evidence=(
             Evidence(kind="memory", source=f"counters of the command buffer of {task.name}", text=text),
             *[thread_evidence(snapshot.threads[place], state) for place in threads[:3]],
+            *_traced(task, state),
         ),
         next=_next(task, state),
         inferred=True,
@@ -101,6 +102,13 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
         roots=(task.id,),
         decides=not loops,
     )
+
+
+def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
+    """The inputs of its execution, where the module traces them."""
+    for other in state.tasks_in(TaskState.RUNNING):
+        if other.attributes.get("traced") == task.attributes["dispatch"] and "inputs" in other.attributes:
+            yield Evidence(kind="log", source=f"traced inputs of {other.name}", text=other.attributes["inputs"])
 
 
 def _subject(task: Task) -> str:

@@ -17,6 +17,7 @@ __all__ = ["crashed_where", "exception_text", "log_evidence"]
 
 _PLACED: Final = ("traceback", "terminate", "assert", "signal", "glibc-abort")
 _SAYS_WHAT: Final = re.compile(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
 _LONGEST: Final = 300
 
 
@@ -38,9 +39,11 @@ def _message(message: str) -> str:
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]
+    quoted = next((line for line in rest if _QUOTED.search(line)), "")
     more = next((line for line in rest if _SAYS_WHAT.search(line)), rest[0] if first.endswith(":") else "")
-    if not more or (_SAYS_WHAT.search(first) and not first.endswith(":")):
+    if not quoted and (not more or (_SAYS_WHAT.search(first) and not first.endswith(":"))):
         return first
+    more = quoted or more
     return f"{first.rstrip('.')}{'' if first.endswith(':') else ';'} {more}"[:_LONGEST]
 
 

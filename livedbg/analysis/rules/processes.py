@@ -192,7 +192,7 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
-            sentence=f"{what}: {text}{again}.{f' {sentence_case(hit.related)}.' if hit.related else ''}",
+            sentence=f"{what}: {text.rstrip('.')}{again}.{f' {sentence_case(hit.related)}.' if hit.related else ''}",
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(log_evidence(hit, text, snapshot),),
             next=tuple(steps),

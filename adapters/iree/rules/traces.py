@@ -1,0 +1,87 @@
+"""What traced tensors say: the dispatch that has not returned, and the first one that made NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.model import Evidence, Severity, Task, TaskState
+
+__all__ = ["MadeNaN", "TracedDispatch", "rules"]
+
+_SYSTEM: Final = "iree"
+_CODE: Final = "made-nan"
+_TRACE: Final = (
+    "livedbg diff-run MODULE.mlir --device local-task --device local-sync   (the dispatch alone, with its inputs)"
+)
+
+
+class MadeNaN:
+    """The first dispatch that made NaN of inputs that have none."""
+
+    name = "iree-made-nan"
+    doc = (
+        "A module that traces the tensors of its dispatches printed NaN in the outputs of a dispatch, and its inputs, "
+        "all of which were read, have neither NaN nor infinity: that dispatch made it. The first one of a log is told. "
+        "Rests on the printed values."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a log."""
+        for said in state.snapshot.diagnostics.values():
+            if said.system == _SYSTEM and said.code == _CODE:
+                inputs = said.attributes.get("inputs", "")
+                outputs = said.attributes.get("outputs", "")
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.ERROR,
+                    sentence=f"{said.sentence} Inputs: {inputs}. Outputs: {outputs}.",
+                    entities=said.entities,
+                    evidence=said.evidence,
+                    next=(
+                        _TRACE,
+                        "check it for 0/0, a logarithm or root of a negative number, or a sum that overflows",
+                    ),
+                    topic="precision",
+                )
+
+
+class TracedDispatch:
+    """The dispatch whose inputs were traced, and whose outputs were not."""
+
+    name = "iree-traced-dispatch"
+    doc = (
+        "The log of a module that traces its dispatches ends with the inputs of one and without its outputs: it runs, "
+        "or it hung or died there. A note, with its inputs; what the process does is said by other rules."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a log."""
+        for task in state.tasks_in(TaskState.RUNNING):
+            if task.system == _SYSTEM and "traced" in task.attributes:
+                yield self._finding(task, state)
+
+    def _finding(self, task: Task, state: RuleInput) -> Finding:
+        inputs = task.attributes.get("inputs", "")
+        alone = not any(process.target and not process.exited for process in state.snapshot.processes.values())
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if alone else Severity.INFO,
+            sentence=(
+                f"The trace has the inputs of dispatch {task.attributes['traced']} and not its outputs: it runs, or "
+                f"hung or died there.{f' Inputs: {inputs}.' if inputs else ''}"
+            ),
+            entities=(task.id,),
+            evidence=(Evidence(kind="log", source=f"trace of {task.name}", text=inputs or "inputs"),),
+            next=("livedbg launch --recipe iree-executables -- COMMAND   (source and code of each dispatch)",),
+            state=VerdictState.UNKNOWN if alone else None,
+            decides=alone,
+            roots=(task.id,) if alone else (),
+        )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (MadeNaN(), TracedDispatch())

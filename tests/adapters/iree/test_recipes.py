@@ -1,0 +1,141 @@
+"""IREE's recipes on the real compiler and runtime: each flag's effect is seen, or reported missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from livedbg.recipes import Ended, plan, recipes, without_effect
+from livedbg.recipes.witness import Seen, Witness
+from tests.adapters.iree.conftest import LAVAPIPE, SOURCES, Compile, needs_lavapipe, tool, vulkan_here
+
+pytestmark = pytest.mark.iree
+
+COMPILE: Final = (
+    "gated.mlir", "--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+)  # fmt: skip
+INPUTS: Final = ("--function=main", "--input=16x16xf32=1", "--input=16x16xf32=0.25", "--input=16x32xf32=0.1")
+OF_STAGE: Final = ("--function=main", "--input=32x32xf32=1", "--input=32x32xf32=0.1")
+
+
+def _said(name: str, option: str, command: list[str | Path], folder: Path) -> tuple[int, str, str]:
+    """Run a command with a recipe: its exit code, what is said of the recipe, and what the command printed."""
+    recipe = recipes()[0][name]
+    made = plan([(recipe, option or recipe.default)], folder, os.environ, find=lambda program: f"/usr/bin/{program}")
+    out, err = folder / "out.log", folder / "err.log"
+    with out.open("wb") as output, err.open("wb") as errors:
+        process = subprocess.Popen(
+            [*map(str, command), *made.arguments],
+            stdout=output,
+            stderr=errors,
+            cwd=SOURCES,
+            env={**vulkan_here(), **made.environment},
+        )
+        witness = Witness(process.pid, set(made.environment))
+        code = process.wait(250)
+        processes: tuple[Seen, ...] = tuple(witness.stop())
+    sentences = without_effect(made.parts, Ended([out, err], processes, folder=folder))
+    return code, " ".join(sentences), out.read_text() + err.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "file"),
+    [
+        ("iree-trace-tensors", "", "phases/gated.6.flow.mlir"),
+        ("iree-trace-dispatch", "@main:1", "phases/gated.6.flow.mlir"),
+        ("iree-break-dispatch", "@main:1", "phases/gated.6.flow.mlir"),
+        ("iree-phases", "", "phases/gated.12.vm.mlir"),
+        ("iree-print-ir", "iree-flow-outline-dispatch-regions", ""),
+        ("iree-executables", "", "executables/gated_main_dispatch_0.mlir"),
+        ("iree-graph", "", "dispatches.dot"),
+        ("iree-sanitize", "address", "phases/gated.8.executable-sources.mlir"),
+    ],
+)
+def test_flags_of_the_compiler_are_seen_to_act(
+    compiled: Compile, name: str, option: str, file: str, tmp_path: Path
+) -> None:
+    compiler = Path(sys.executable).with_name("iree-compile")
+    code, said, printed = _said(name, option, [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"], tmp_path)
+    assert (code, said) == (0, ""), printed[-1000:]
+    assert (tmp_path / file).exists()
+
+
+def test_a_module_with_instruments_that_can_not_be_loaded_is_reported(compiled: Compile, tmp_path: Path) -> None:
+    compiler = Path(sys.executable).with_name("iree-compile")
+    command = [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"]
+    code, said, _ = _said("iree-instrument", "", command, tmp_path)
+    assert code == 0 and "can not be loaded" in said
+
+
+def test_a_dispatch_of_another_name_is_reported(compiled: Compile, tmp_path: Path) -> None:
+    compiler = Path(sys.executable).with_name("iree-compile")
+    command = [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"]
+    _, said, printed = _said("iree-trace-dispatch", "no_such_dispatch", command, tmp_path)
+    assert "had no visible effect" in said and "No dispatch has that name" in said, printed[-1000:]
+
+
+@pytest.mark.parametrize("name", ["iree-profile", "iree-replay", "iree-statistics", "iree-one-worker", "iree-abort"])
+def test_flags_of_the_runtime_are_seen_to_act(compiled: Compile, name: str, tmp_path: Path) -> None:
+    command: list[str | Path] = [
+        tool("iree-run-module"),
+        f"--module={compiled('gated')}",
+        "--device=local-task",
+        *INPUTS,
+    ]
+    code, said, printed = _said(name, "", command, tmp_path)
+    assert (code, said) == (0, ""), printed[-1000:]
+    assert "16x8xf32=" in printed
+
+
+def test_a_flag_that_another_program_does_not_know_is_reported(compiled: Compile, tmp_path: Path) -> None:
+    _, said, _ = _said("iree-profile", "", [tool("iree-dump-module"), compiled("gated")], tmp_path)
+    assert "has no flag --device_profiling_mode" in said
+
+
+def test_a_trace_of_the_virtual_machine_is_not_in_the_wheel(compiled: Compile, tmp_path: Path) -> None:
+    command: list[str | Path] = [
+        tool("iree-run-module"),
+        f"--module={compiled('gated')}",
+        "--device=local-task",
+        *INPUTS,
+    ]
+    code, said, _ = _said("iree-vm-trace", "", command, tmp_path)
+    assert code == 0 and "IREE_VM_EXECUTION_TRACING_FORCE_ENABLE" in said
+
+
+def test_a_module_with_a_sanitizer_needs_a_runtime_with_it(compiled: Compile, tmp_path: Path) -> None:
+    module = compiled("gated", "--iree-llvmcpu-sanitize=address", "--iree-llvmcpu-link-embedded=false")
+    command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=local-task", *INPUTS]
+    recipe = recipes()[0]["iree-sanitize"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, check=False, timeout=100)
+    (tmp_path / "err.log").write_bytes(done.stderr)
+    made = plan([(recipe, "address")], tmp_path, {})
+    said = " ".join(without_effect(made.parts, Ended([tmp_path / "err.log"])))
+    assert done.returncode != 0 and "built without ASAN" in said
+
+
+@needs_lavapipe
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("iree-vulkan-validation", ""),
+        ("iree-vulkan-layer", ""),
+        ("iree-vulkan-robust", ""),
+        ("iree-vulkan-api-dump", "Debian 12 has no package of it"),
+    ],
+)
+def test_layers_of_vulkan_are_seen_to_be_loaded_or_reported_missing(
+    compiled: Compile, name: str, said: str, tmp_path: Path
+) -> None:
+    assert LAVAPIPE.exists()
+    module = compiled("stage", device="vulkan")
+    command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=vulkan", *OF_STAGE]
+    code, told, printed = _said(name, "", command, tmp_path)
+    assert code == 0, printed[-1000:]
+    assert told == "" if not said else said in told
