@@ -19,7 +19,7 @@ from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
 from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity
 from livedbg.logs.wrapping.door import FrontDoor
-from livedbg.logs.wrapping.tags import NO_TAG, Tag
+from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
 
 __all__ = ["RECORD_LIMIT", "RecordAssembler"]
@@ -75,6 +75,7 @@ class RecordAssembler:
         clock: maps its time stamps.
         formats: the shapes to recognise, and more.
         ended: called with each record and the numbers of its lines.
+        own: who writes the log, where its lines don't say otherwise.
 
     Attributes:
         door: takes the wrappings off its lines.
@@ -86,6 +87,8 @@ class RecordAssembler:
         clock: SourceClock,
         formats: LogFormats = CORE,
         ended: Callable[[LogRecord, list[int | None]], None] | None = None,
+        *,
+        own: Tag = NO_TAG,
     ) -> None:
         self.clock = clock
         self.door = FrontDoor(clock)
@@ -98,6 +101,7 @@ class RecordAssembler:
         self._newest = NO_TAG  # of the last line
         self._tagged = False  # records may end in another order than they began
         self._ended = ended
+        self._own = own
 
     @property
     def format(self) -> str | None:
@@ -246,7 +250,8 @@ class RecordAssembler:
                 tid=header.tid,
                 head=header.end,
             )
-        return record if tag is NO_TAG else _with_tag(record, tag)
+        whose = self._own if tag is NO_TAG else merged(self._own, tag)
+        return record if whose is NO_TAG else _with_tag(record, whose)
 
     def _take(self) -> list[LogRecord]:
         done, self._done = self._done, []
