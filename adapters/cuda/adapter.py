@@ -13,6 +13,7 @@ from msgspec import structs
 
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.decoder import CudaDecoder
+from livedbg.adapters.cuda.driver_lines import DriverLinesDecoder
 from livedbg.adapters.cuda.nccl_logs.decoder import NcclDecoder
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
@@ -54,7 +55,7 @@ class CudaAdapter(Adapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """The decoders of CUDA's errors, and of NCCL's."""
-        return self._decoder, NcclDecoder()
+        return self._decoder, NcclDecoder(), DriverLinesDecoder()
 
     async def run(self, context: Context) -> None:
         """Read the kernel's log, where this box has an NVIDIA driver and we may."""

@@ -25,7 +25,7 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """
     return any(word in hit.message for word in _WORDS) and any(
         diagnostic.system == "cuda"
-        and not diagnostic.code.startswith("nccl-")
+        and not diagnostic.code.startswith(("nccl-", "nvrm-"))
         and diagnostic.attributes.get("process", "") == (hit.process or "")
         for diagnostic in snapshot.diagnostics.values()
     )

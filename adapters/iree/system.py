@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Command, Lazy, Signs, System
+from livedbg.session.systems import Command, Demo, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -45,6 +45,15 @@ SYSTEM: Final = System(
             after="repro",
         ),
     ),
+    demos=(
+        Demo(
+            "iree",
+            "an IREE module whose second dispatch never ends (needs the wheels of IREE)",
+            8.0,
+            "livedbg.adapters.iree.demo.hang",
+        ),
+    ),
+    page="systems/iree.md",
     checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )

@@ -23,6 +23,7 @@ SYSTEM: Final = System(
     rules=Lazy("livedbg.adapters.nvfuser.rules:rules"),
     judges_diagnostics=(".*",),
     judges_tasks=True,
+    explains=Lazy("livedbg.adapters.nvfuser.explained:explains"),
     recipes="livedbg.adapters.nvfuser.recipes",
     shared_recipes=dict.fromkeys(("asan-clang", "asan-gcc", "cpu-profile", "heap-profile"), ""),
     markers=(

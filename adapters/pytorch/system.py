@@ -42,7 +42,7 @@ SYSTEM: Final = System(
         *("dump-.*", "late-rank", "compile-.*", "worker-failed", "collective-(?:timeout|status)", "watchdog-.*"),
         *("ras-.*", "setting"),
         *("ranks-missing", "store-.*", "peer-closed", "address-in-use", "nccl-error", "elastic-.*", "recorder-.*"),
-        "torch-compile-failed",
+        *("torch-compile-failed", "aoti-.*"),
     ),
     rules=Lazy("livedbg.adapters.pytorch.rules:rules"),
     judges_tasks=True,

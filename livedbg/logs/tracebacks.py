@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct, field
@@ -128,9 +129,8 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         header = _TRACEBACK.search(line) if "Traceback (most" in line else None
         if header is not None:
             cut = header.start()  # some glog-like lines have the header on every line
-            if not blocks:
-                before = line[:cut]
-                repeated = before if cut and not before.isspace() and not before.rstrip().endswith("Group") else ""
+            if not blocks and not line[:cut].rstrip().endswith("Group"):
+                repeated = _repeated(line[:cut], lines[number + 1] if number + 1 < len(lines) else "")
             quoted = bool(blocks) and bool(blocks[-1].body) and (not grouped or blocks[-1].is_group)
             link = link or (_Link.INSIDE if quoted else _Link.NONE)
             blocks.append(_Block(link))
@@ -150,6 +150,19 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             blocks[-1].raised = number
             inside = False
     return [block for block in blocks if block.body or block.frames]
+
+
+def _repeated(before: str, following: str) -> str:
+    """The header that a logger repeats on each line: all that comes before `Traceback`, or only its beginning.
+
+    The rest of what comes before may be the logger's message: `[core.py:387] Engine failed: Traceback …`.
+    """
+    if not before or before.isspace():
+        return ""
+    if following.startswith(before):
+        return before
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, following, strict=False)))
+    return before[:common] if following[common:].lstrip().startswith('File "') else ""
 
 
 def _chosen(blocks: Sequence[_Block]) -> int:

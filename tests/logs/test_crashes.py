@@ -68,6 +68,14 @@ def test_ranks_that_die_at_once() -> None:
     assert [(hit.type, hit.message) for hit in hits(mixed.encode())] == [("ValueError", "x")] * 2
 
 
+@pytest.mark.parametrize("said", ["", "Engine failed: ", "step 3 (ETA: 0:10): ", "File a.py is missing: "])
+def test_a_logger_that_repeats_its_header_on_each_line(said: str) -> None:
+    first, *rest = stderr_of("def f():\n  raise ValueError('x')\nf()").decode().splitlines()
+    head = "ERROR 04-16 11:53:49 [core.py:387] "
+    (hit,) = hits("".join(f"{head}{line}\n" for line in [said + first, *rest]).encode())
+    assert (hit.type, hit.message, [frame.line for frame in hit.stack]) == ("ValueError", "x", [2, 3])
+
+
 def test_faulthandler() -> None:
     hit = hits(stderr_of("import ctypes\ndef f():\n  ctypes.string_at(0)\nf()", "-X", "faulthandler"))[0]
     assert hit.type == "Segmentation fault"

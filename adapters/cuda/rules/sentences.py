@@ -111,7 +111,7 @@ def contexts(snapshot: Snapshot) -> list[CudaContext]:
     """Whose errors there are."""
     found: dict[str, list[Diagnostic]] = {}
     for diagnostic in snapshot.diagnostics.values():
-        if diagnostic.system == "cuda" and not diagnostic.code.startswith(("xid", "nccl-")):
+        if diagnostic.system == "cuda" and not diagnostic.code.startswith(("xid", "nccl-", "nvrm-")):
             found.setdefault(diagnostic.attributes.get("context", ""), []).append(diagnostic)
     sorted_ = [CudaContext(name, _in_order(errors)) for name, errors in found.items()]
     return sorted(sorted_, key=lambda context: not context.precise)  # what is certain comes first

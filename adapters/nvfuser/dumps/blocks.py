@@ -15,11 +15,9 @@ from livedbg.adapters.nvfuser.dumps.segments import BEGIN, END, parse_segments
 from livedbg.adapters.nvfuser.dumps.statements import (
     Arguments,
     Considered,
-    Definition,
     Domain,
     Domains,
     Failed,
-    Script,
     Segmented,
     Statement,
     Whole,
@@ -33,13 +31,11 @@ __all__ = [
     "DomainsBlock",
     "FailedBlock",
     "LongBlock",
-    "ScriptBlock",
     "SegmentedBlock",
     "WholeBlock",
 ]
 
 _SEGMENT_LINES: Final = 400_000
-_SCRIPT_LINES: Final = 200_000
 _ITEMS: Final = 1_000
 _FOREIGN: Final = 20
 _LONG: Final = 4_096
@@ -49,12 +45,7 @@ _ACCEPTED: Final = re.compile(r"\*\*\*Accepted\*\*\* as: (\w+)")
 _OUTPUT: Final = re.compile(r"^T(\d{1,18})_")
 _TENSOR: Final = re.compile(r"^T(\d{1,18})_[^=]*$")
 _DOMAIN: Final = re.compile(r"^  (root|logical|allocation|contiguity)(?: domain)?: (.*)$")
-_VERSION: Final = re.compile(r"^# (torch|cuda|nvfuser) version: (.*)$")
-_DEVICE: Final = re.compile(r"^#\s+\d{1,18}: (.*)$")
-_IMPORT: Final = re.compile(r"^from (nvfuser(?:_direct)?) import ")
-_CODE: Final = re.compile(r"^(?:#|import |from |def |with |inputs = \[|\]|fd\.|    |\t|$)")
 _DOMAINS_END: Final = "} // {Re-written complete fusion}"
-_END: Final = re.compile(r"^fd\.execute\(inputs\)")
 
 
 class Block(Protocol):
@@ -271,40 +262,3 @@ class FailedBlock:
         """See Block."""
         failure = self._reader.end() if self._reader is not None else None
         return Failed(failure, self._line) if failure is not None else None
-
-
-class ScriptBlock:
-    """A reproduction script, or a definition alone.
-
-    Args:
-        number: line of its beginning.
-        group: the segment that it defines, where the line above said so.
-    """
-
-    def __init__(self, number: int | None, group: int | None = None) -> None:
-        self._line = number
-        self._group = group
-        self._lines: list[str] = []
-        self._over = False
-
-    def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
-        if self._over or len(self._lines) > _SCRIPT_LINES or line.startswith("```") or not _CODE.match(line):
-            return False
-        alone = self._lines and self._lines[0].startswith("def ")
-        if alone and not (line and line[0].isspace()):
-            return False
-        self._lines.append(line.rstrip("\r"))
-        self._over = bool(_END.match(line))
-        return True
-
-    def end(self) -> Statement | None:
-        """See Block."""
-        text = "\n".join(self._lines).strip("\n") + "\n"
-        generation = next((match[1] for line in self._lines if (match := _IMPORT.match(line))), "")
-        if not generation:
-            has = text.startswith("def ")
-            return Definition(text, self._group, self._line) if has else None
-        versions = {match[1]: clean_line(match[2]) for line in self._lines if (match := _VERSION.match(line))}
-        devices = tuple(clean_line(match[1]) for line in self._lines if (match := _DEVICE.match(line)))
-        return Script(text, generation, versions, devices, self._line, self._over)

@@ -18,11 +18,11 @@ from livedbg.adapters.nvfuser.dumps.blocks import (
     DomainsBlock,
     FailedBlock,
     LongBlock,
-    ScriptBlock,
     SegmentedBlock,
     WholeBlock,
 )
 from livedbg.adapters.nvfuser.dumps.failures import begins
+from livedbg.adapters.nvfuser.dumps.script_block import ScriptBlock
 from livedbg.adapters.nvfuser.dumps.segments import BEGIN
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, BadOption, Kernel, Launch, Statement
 from livedbg.text.sanitize import clean_line

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Launch", "Value", "launches", "open_kernel", "values"]
+__all__ = ["Launch", "Value", "begins", "launches", "open_kernel", "take", "values"]
 
 _NAME: Final = re.compile(r"^\[ (before|after)_launch: (.+?) \]\s*$")
 _VALUE: Final = re.compile(r"^\[  (?:(before|after)_launch - (.+) - (\S+)|aoti_model_inputs - (\S+))  \]:\s*$")
@@ -95,23 +95,31 @@ def values(files: Sequence[Path]) -> Iterator[Value]:
     for path in files:
         value: Value | None = None
         for line in lines_of(path):
-            match = _VALUE.match(line)
-            if match is not None:
+            begun = begins(line)
+            if begun is not None:
                 if value is not None:
                     yield value
-                value = Value(
-                    when=match[1] or "input",
-                    kernel=clean_line(match[2] or "", 300),
-                    argument=clean_line(match[3] or match[4], 100),
-                )
+                value = begun
             elif value is not None:
-                _take(line, value)
+                take(line, value)
         if value is not None:
             yield value
 
 
-def _take(line: str, value: Value) -> None:
-    """One line of the statistics of a value."""
+def begins(line: str) -> Value | None:
+    """The value whose statistics begin with a line; None where none do."""
+    match = _VALUE.match(line)
+    if match is None:
+        return None
+    return Value(
+        when=match[1] or "input",
+        kernel=clean_line(match[2] or "", 300),
+        argument=clean_line(match[3] or match[4], 100),
+    )
+
+
+def take(line: str, value: Value) -> None:
+    """Add one line of the statistics of a value."""
     if match := _STATISTIC.match(line):
         try:
             number = float(match[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from livedbg.adapters.pytorch.aoti.log_decoder import PrintedDecoder
 from livedbg.adapters.pytorch.job_logs.decoder import JobLogsDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.session.adapter import Adapter, Context, Request
@@ -16,7 +17,10 @@ class JobLogsAdapter(Adapter):
 
     name = "job-logs"
     title = "Ends of distributed jobs in logs"
-    sees = "time-outs of collectives, ranks that never came, errors of NCCL and gloo, torchrun's first failure, in logs"
+    sees = (
+        "time-outs of collectives, ranks that never came, errors of NCCL and gloo, torchrun's first failure, NaN in "
+        "printed values"
+    )
     cost = "reads log lines that are read anyway"
 
     @classmethod
@@ -25,8 +29,8 @@ class JobLogsAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoder of the logs."""
-        return (JobLogsDecoder(),)
+        """The decoders of ends of jobs, and of printed values."""
+        return JobLogsDecoder(), PrintedDecoder()
 
     async def run(self, context: Context) -> None:
         """Nothing to do: the decoder does it all."""

@@ -212,3 +212,26 @@ def test_damaged_logs_give_scripts_that_parse_or_a_reason(seed: int, tmp_path: P
         for number in cut.fusion.groups:
             built = build_segment(cut, number)
             assert built.uncovered or not check(built.text)
+
+
+ALONE = (
+    "def nvfuser_fusion_id0(fd : FusionDefinition) -> None :\n    T0 = fd.define_tensor(shape=[-1], contiguity=[True], "
+    "dtype=DataType.Float, is_cpu=False)\n    T1 = fd.ops.exp(T0)\n    fd.add_output(T1)\n"
+)
+REST = (
+    "\nwith FusionDefinition() as fd:\n    nvfuser_fusion_id0(fd)\n\ninputs = [\n    torch.randn(8, "
+    "device='cuda:0'),\n]\n"
+    "fd.execute(inputs)\n"
+)
+
+
+def test_a_script_without_its_imports_gets_them(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(f"step 3\n{ALONE}{REST}step 4\n")
+    ((script, where),) = gather(tmp_path / "run.log").scripts
+    assert where == "run.log:2" and script.complete and script.generation == "nvfuser"
+    assert script.text == f"import torch\nfrom nvfuser import FusionDefinition, DataType\n\n{ALONE}{REST}"
+
+
+def test_a_definition_alone_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(f"{ALONE}\nstep 4\n{ALONE}")
+    assert gather(tmp_path / "run.log").scripts == []

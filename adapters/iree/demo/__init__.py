@@ -1,0 +1,1 @@
+"""The demo of the IREE system: a dispatch that never ends."""

@@ -1,0 +1,150 @@
+"""Reads AOTInductor's value printer in logs: the first NaN or infinity, and the kernel after which it is there.
+
+Invariants:
+    aoti_logs.G1. What a buffer holds before a launch counts only if an earlier launch wrote it, or it is an input.
+    aoti_logs.G2. Infinity alone is a note: models mean theirs, as masks do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from msgspec import Struct, field
+
+from livedbg.adapters.pytorch.aoti.printed import Value, begins, take
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, Stamp
+
+__all__ = ["INFINITE", "NAN", "PrintedDecoder"]
+
+NAN: Final = "aoti-nan"
+INFINITE: Final = "aoti-infinite"
+_WRITERS: Final = 256
+
+
+class _Bad(Struct, frozen=True):
+    """What is to be said of a bad value."""
+
+    code: str
+    sentence: str
+    value: Value
+
+
+class _Stream(Struct):
+    """The values that one writer of a log has printed."""
+
+    value: Value | None = None
+    line: int | None = None
+    known: set[str] = field(default_factory=set)  # arguments whose content was written
+    before: list[Value] = field(default_factory=list)  # those of the launch that is printed
+    told: set[str] = field(default_factory=set)
+
+
+class PrintedDecoder(LogDecoder):
+    """Makes a diagnostic of the first bad value of each kind."""
+
+    name = "pytorch"
+    triggers: ClassVar[tuple[bytes, ...]] = (
+        *(b"_launch - ", b"[  aoti_model_inputs - ", b"Mean value: ", b"Min value: ", b"Max value: "),
+    )
+
+    def __init__(self) -> None:
+        self._sources: dict[str, LogSource] = {}
+        self._streams: dict[tuple[str, str], _Stream] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._sources[source.id] = source
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        source = self._sources.get(record.source)
+        writer = record.writer
+        if source is None or (len(self._streams) >= _WRITERS and (record.source, writer) not in self._streams):
+            return (), ()
+        stream = self._streams.setdefault((record.source, writer), _Stream())
+        found: list[Event] = []
+        for number, line in enumerate(record.text.split("\n")):
+            at = record.line + number if record.line is not None else None
+            said = _line(stream, line, at)
+            if said is not None:
+                where = f"{source.name}:{stream.line}" if stream.line is not None else source.name
+                found.append(DiagnosticSeen(diagnostic=_diagnostic(said, where, record, writer), **stamp))
+        return found, ()
+
+
+def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
+    """Take one line; gives what is to be said where the first bad one of its kind is complete."""
+    begun = begins(line)
+    if begun is not None:
+        _over(stream, begun)
+        stream.value, stream.line = begun, at
+        return None
+    if stream.value is None:
+        return None
+    take(line, stream.value)
+    bad = stream.value.bad
+    code = NAN if bad == "NaN" else INFINITE
+    if not bad or code in stream.told:
+        return None
+    sentence = _sentence(stream, stream.value)
+    if sentence:
+        stream.told.add(code)
+        return _Bad(code, sentence, stream.value)
+    return None
+
+
+def _over(stream: _Stream, begun: Value) -> None:
+    """The statistics of a value are complete: what it tells of those that come."""
+    value = stream.value
+    if value is not None and value.when != "before":
+        stream.known.add(value.argument)
+    if value is not None and value.when == "before":
+        stream.before.append(value)
+    if begun.when == "before" and value is not None and (value.when != "before" or value.kernel != begun.kernel):
+        stream.before = []
+
+
+def _sentence(stream: _Stream, value: Value) -> str:
+    """What a bad value says; "" for nothing (G1)."""
+    if value.when == "input":
+        return f"The model gets {value.bad}: its input {value.argument}"
+    if value.when == "before":
+        if value.argument not in stream.known:
+            return ""
+        return f"Kernel {value.kernel} gets {value.bad} in {value.argument}"
+    got = [one.argument for one in stream.before if one.bad == value.bad and one.argument in stream.known]
+    if got:
+        return f"Kernel {value.kernel} gets {value.bad} in {got[0]}"
+    unsure = [one.argument for one in stream.before if one.bad == value.bad and one.argument != value.argument]
+    if unsure:
+        return (
+            f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}; {unsure[0]} may have had it"
+        )
+    clean = "; what it is printed to read has none" if stream.before else ""
+    return f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}{clean}"
+
+
+def _diagnostic(said: _Bad, where: str, record: LogRecord, writer: str) -> Diagnostic:
+    code, value = said.code, said.value
+    digest = hashlib.blake2b(f"{record.source}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
+    kernel = f" --set kernel={value.kernel}" if value.kernel else ""
+    return Diagnostic(
+        id=f"diagnostic:pytorch/{digest}",
+        system="pytorch",
+        code=code,
+        severity=Severity.ERROR if code == NAN else Severity.WARNING,
+        sentence=said.sentence,
+        attributes={
+            "kernel": value.kernel,
+            "argument": value.argument,
+            "source": record.source,
+            "next": f"livedbg aoti --step 3{kernel} -- CMD   (with its code and lines)",
+        },
+        evidence=(Evidence(kind="log", source=where, text=value.told, at_wall_ns=record.wall_ns, log=record.source),),
+        at_wall_ns=record.wall_ns,
+        writer=writer,
+    )

@@ -1,0 +1,33 @@
+"""The error of nvFuser leads, and not the exception that carries it; and exceptions that are none of its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.zygote import run_livedbg
+
+TRACE = 'Traceback (most recent call last):\n  File "/w/bench.py", line 41, in <module>\n    fd.execute(inputs)\n'
+FAILED = TRACE + (
+    'RuntimeError: INTERNAL ASSERT FAILED at "/b/Fuser/csrc/runtime/fusion_kernel_runtime.cpp":358, please report a '
+    "bug "
+    "with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues. Detected exception while compiling fusion "
+    "segments in parallel. Error messages from all threads are printed below.\n\nError from segmentation group 8:  "
+    'INTERNAL ASSERT FAILED at "/b/Fuser/csrc/transform_iter.cpp":546, please report a bug with repro script to '
+    "NVFuser "
+    "at https://github.com/NVIDIA/Fuser/issues. Error during replay.\n"
+)
+OTHER = (
+    TRACE + 'RuntimeError: INTERNAL ASSERT FAILED at "../aten/src/ATen/core/ivalue_inl.h":1910, please report a bug.\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"), [(FAILED, "Segmentation group 8 of a fusion was not compiled"), (OTHER, "Crashed")]
+)
+def test_the_error_of_a_group_leads(tmp_path: Path, text: str, begins: str) -> None:
+    (tmp_path / "run.log").write_text(text)
+    verdict = json.loads(run_livedbg(["report", "--logs", tmp_path, "--json"], 150).stdout)["verdict"]
+    assert verdict["state"] == "crashed" and verdict["sentence"].startswith(begins)
