@@ -37,7 +37,7 @@ SYSTEM: Final = System(
             "Find the first dispatch of an IREE module that differs between two devices, flags or compilers.",
             (
                 ("livedbg diff-run m.mlir --device local-task --device vulkan", "two devices"),
-                ("livedbg diff-run m.mlir --flags --iree-opt-level=O0 --flags --iree-opt-level=O3", "two flag sets"),
+                ("livedbg diff-run m.mlir --flags -O0 --flags -O3", "two sets of compiler flags"),
                 ("livedbg diff-run m.mlir --input @x.npy --runs 20", "is it deterministic?"),
             ),
             (0, 10, 11, 12, 2, 3),
@@ -54,6 +54,7 @@ SYSTEM: Final = System(
         ),
     ),
     page="systems/iree.md",
+    graph_readers=Lazy("livedbg.adapters.iree.graph_files:READERS"),
     checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )

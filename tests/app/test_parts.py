@@ -26,6 +26,7 @@ from livedbg.model.errors import UsageError
 from livedbg.panels.cells import Line, fit, wrap
 from livedbg.panels.ink import ink_of
 from livedbg.panels.layout import arrange
+from livedbg.panels.logfind import Places
 from livedbg.panels.neighbourhood import MAX_NODES, Scope, around
 from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
@@ -205,10 +206,9 @@ def test_G1_G2_pages_are_bounded_and_never_waited_for() -> None:
     for page in range(PAGES + 20):
         settle(lambda page=page: pages.line("s", page * PAGE) is not None)
     assert len(pages._pages) <= PAGES
-    search = Search(MemoryLogs(lines), "s", lambda: None)
-    search.scan(Severity.CRITICAL)
-    settle(lambda: search.done)
-    assert search.matches == list(range(4, len(lines), 5))
+    places = Places(MemoryLogs(lines), lambda: None).severe(Severity.CRITICAL, "s")
+    settle(lambda: places.done)
+    assert [line for _source, line in places.found] == list(range(4, len(lines), 5))
     bad = Search(MemoryLogs(lines), "s", lambda: None)
     bad.find("(", 0, backwards=False)
     settle(lambda: bad.done)

@@ -74,6 +74,7 @@ class Jobs:
                 [sys.executable, str(TARGETS / "torch_jobs.py")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
                 text=True,
                 bufsize=1,
                 env=environment,

@@ -125,9 +125,10 @@ def wrapped(text: str, kind: str) -> str:
 BARE = [(record.text, record.severity, record.line) for record in read(TEXT)]
 
 
+@pytest.mark.invariant("door.D1")
 @pytest.mark.parametrize("kind", WRAPPINGS)
 @pytest.mark.parametrize("size", [1 << 20, 7])
-def test_a_text_is_read_alike_in_every_wrapping(kind: str, size: int) -> None:
+def test_D1_a_text_is_read_alike_in_every_wrapping(kind: str, size: int) -> None:
     data = wrapped(TEXT, kind).encode()
     records = read(data, size)
     said = [(record.text, record.severity, record.line) for record in records]
@@ -144,8 +145,9 @@ def test_a_lone_traceback_is_read_alike_in_every_wrapping(kind: str) -> None:
     assert record.text == TRACEBACK
 
 
+@pytest.mark.invariant("door.D2")
 @pytest.mark.parametrize("kind", [kind for kind in WRAPPINGS if not kind.startswith("pasted")])
-def test_a_wrapping_that_begins_late_is_found(kind: str) -> None:
+def test_D2_a_wrapping_that_begins_late_is_found(kind: str) -> None:
     banner = "".join(f"job {n % 7} is waiting for resources\n" for n in range(50))
     records = read(banner + wrapped(TRACEBACK, kind))
     assert [record.text for record in records[50:]] == [TRACEBACK]
@@ -200,7 +202,8 @@ def test_the_streams_of_a_container_are_taken_apart() -> None:
     assert [record.text for record in records if record.stream == "stderr"] == [TRACEBACK]
 
 
-def test_parts_of_a_line_are_put_together() -> None:
+@pytest.mark.invariant("door.D3")
+def test_D3_parts_of_a_line_are_put_together() -> None:
     """The json-file driver cuts lines at 16 KiB, and so does the CRI, which says so."""
     cri = read(
         f"{_stamp(1)}Z stderr P Runtime\n{_stamp(1)}Z stdout F other\n{_stamp(1)}Z stderr P Error: \n{_stamp(2)}Z stderr F bad\n"
@@ -256,8 +259,9 @@ LOOK_ALIKES = {
 }  # fmt: skip
 
 
+@pytest.mark.invariant("guesses.U1")
 @pytest.mark.parametrize("kind", LOOK_ALIKES)
-def test_what_only_looks_wrapped_is_left_as_it_is(kind: str) -> None:
+def test_U1_what_only_looks_wrapped_is_left_as_it_is(kind: str) -> None:
     text = LOOK_ALIKES[kind]
     said = "\n".join(record.text for record in read(text))
     assert said == "\n".join(line for line in text.split("\n") if line.strip())

@@ -2,7 +2,9 @@
 
 never    one call waits for a value that nobody signals, and the main thread for the call
 late     the same, but another thread signals it when a line comes on stdin
+limit    the same as never, but the main thread waits for two minutes at most
 alone    the same as never, but nobody waits for the call: the main thread reads stdin
+open     two calls wait for each other, and a thread for each; the main thread reads stdin
 circle   two calls wait for each other, and a thread for each
 chain    four calls, each after the one before; nobody signals the first value
 busy     one call after another, for ever
@@ -45,7 +47,7 @@ def ready():
 at = rt.HalFence.create_at
 first, second = device.create_semaphore(0), device.create_semaphore(0)
 kept = []
-if case in ("never", "late", "alone"):
+if case in ("never", "late", "alone", "limit"):
     kept.append(call(at(first, 5), at(second, 1)))
     if case == "late":
 
@@ -57,15 +59,20 @@ if case in ("never", "late", "alone"):
     ready()
     if case == "alone":
         sys.stdin.readline()
+    elif case == "limit":
+        second.wait(1, timeout=120_000_000_000)
     else:
         at(second, 1).wait()
         print("DONE", flush=True)
-elif case == "circle":
+elif case in ("circle", "open"):
     kept += [call(at(second, 1), at(first, 1)), call(at(first, 1), at(second, 1))]
     threads = [threading.Thread(target=at(one, 1).wait) for one in (first, second)]
     for thread in threads:
         thread.start()
     ready()
+    if case == "open":
+        sys.stdin.readline()
+        first.signal(1)
     for thread in threads:
         thread.join()
 elif case == "chain":

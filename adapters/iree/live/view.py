@@ -115,7 +115,7 @@ class View:
         for one in standing.values():
             self._operation(one, running, tasks, edges)
             points.update(one.waits)
-        edges += self._loose(running, tasks)
+        edges += self._loose(running, tasks, looping)
         if shot is not None:
             for wait in shot.host:
                 if self._ends_in(wait.point, standing, shot):
@@ -229,7 +229,7 @@ class View:
         assert command.dispatch is not None
         return self._names.task(command.dispatch.name, (one.address, one.signals, command.index))
 
-    def _loose(self, running: list[OnStack], tasks: dict[str, Task]) -> Iterator[Edge]:
+    def _loose(self, running: list[OnStack], tasks: dict[str, Task], looping: Mapping[str, Loop]) -> Iterator[Edge]:
         """Dispatches on stacks that no operation in memory explains: local-sync, or a runtime of another version."""
         shown = {task.kernel for task in tasks.values() if task.state is TaskState.RUNNING}
         known: dict[tuple[str, str], tuple[int, int]] = {}
@@ -238,8 +238,9 @@ class View:
                 continue
             key = (on.thread, on.dispatch.name)
             first, last = self._alone.get(key, (on.taken_mono_ns, on.taken_mono_ns))
+            loop = looping.get(on.thread)
             known[key] = (first, max(last, on.taken_mono_ns))
-            if on.taken_mono_ns <= first:
+            if on.taken_mono_ns <= first and loop is None:
                 continue  # one stack (W1)
             name = self._names.task(on.dispatch.name, on.thread)
             tasks[name] = Task(

@@ -106,7 +106,8 @@ class LiveWatch:
         watched.view.take(shot, time.monotonic_ns())
         running = dispatches_on_stacks(process.id, watched.reader.libraries, snapshot)
         waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
-        if running and watched.view.still(time.monotonic_ns()) and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
+        stands = watched.view.still(time.monotonic_ns()) or context.request.once
+        if running and stands and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
             threads = {_tid(one.thread): one.thread for one in running}
             watched.looping = await watched.loops.look(context, threads, watched.reader.libraries)
             watched.sampled_s = time.monotonic()

@@ -72,10 +72,11 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     longest = longest_wait(task.id, state)
     lasted_ns = max(still_ns, longest[1] if longest is not None else 0)
     loops = task.attributes.get("loops", "")
-    if lasted_ns < state.settings.task_stall_ns:
+    long = lasted_ns >= state.settings.task_stall_ns
+    if not long and not loops:
         return None
-    for_ns = f"for {duration(still_ns)}" if still_ns >= state.settings.task_stall_ns else ""
-    if not for_ns and longest is not None:
+    for_ns = f"for {duration(still_ns)}"
+    if long and still_ns < state.settings.task_stall_ns and longest is not None:
         for_ns = f"while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
     why = f"the same registers in {loops} samples" if loops else "no workgroup begun or ended: endless, or long"
     behind = state.graph.behind(task.id)
@@ -87,7 +88,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     text = f"no workgroup was begun or finished in {duration(still_ns)}"
     return Finding(
         rule=rule,
-        severity=Severity.CRITICAL if loops else Severity.ERROR,
+        severity=(Severity.CRITICAL if loops else Severity.ERROR) if long else Severity.WARNING,
         sentence=f"{_subject(task)} {'loops' if loops else 'runs'}{_where(task, state)} {for_ns}, {why}.{waits}{done}",
         entities=(task.id, *threads),
         evidence=(
@@ -98,9 +99,9 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
         next=_next(task, state),
         inferred=True,
         since_wall_ns=snapshot.now().wall_ns - lasted_ns,
-        state=VerdictState.STALLED if loops else VerdictState.UNKNOWN,
+        state=VerdictState.STALLED if long and loops else VerdictState.UNKNOWN,
         roots=(task.id,),
-        decides=not loops,
+        decides=long and not loops,
     )
 
 

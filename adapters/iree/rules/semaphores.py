@@ -24,10 +24,10 @@ class MissingSignal:
         "Operations of an IREE queue, or threads, wait for a value of a semaphore that no queued operation will "
         "signal. Only the host could signal it: a thread of the process. Where every thread either waits for what is "
         "behind the semaphore or is one of the runtime's own, and that has lasted for the threshold (10 s), it is a "
-        "stall; where another thread could signal it, it is `unknown`; where no thread waits, it is a note. A wait is "
-        "met by any signal at or above its value, so a signal above it that itself depends on the wait is no cycle: "
-        "the one that is missing is the value itself. Rests on the semaphores and queues in the process's memory, in "
-        "two looks or more."
+        "stall; where another thread could signal it, it is `unknown`; where no thread waits without a time limit, it "
+        "is a note. A wait is met by any signal at or above its value, so a signal above it that itself depends on "
+        "the wait is no cycle: the one that is missing is the value itself. Rests on the semaphores and queues in the "
+        "process's memory, in two looks or more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

@@ -10,7 +10,10 @@ __all__ = ["longest_wait"]
 
 
 def longest_wait(entity: str, state: RuleInput) -> tuple[Thread, int] | None:
-    """The thread that has waited longest of those that wait for something, directly or through others."""
+    """The thread that has waited longest of those that wait for something, directly or through others.
+
+    One whose wait has a time limit of its own wakes by itself, and does not count.
+    """
     todo, seen = [entity], set[str]()
     found: list[tuple[int, str, Thread]] = []
     while todo:
@@ -19,7 +22,7 @@ def longest_wait(entity: str, state: RuleInput) -> tuple[Thread, int] | None:
             continue
         seen.add(one)
         thread = state.snapshot.threads.get(one)
-        waited = waited_ns(thread, state.snapshot) if thread is not None else None
+        waited = waited_ns(thread, state.snapshot) if thread is not None and not thread.timed else None
         if thread is not None and waited is not None:
             found.append((waited, thread.id, thread))
         todo += state.graph.waiters_of(one)

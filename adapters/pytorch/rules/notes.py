@@ -34,7 +34,7 @@ class SettingWithoutEffect:
 class RasStatus:
     """Ranks that NCCL's RAS service calls missing, dead, or behind."""
 
-    name = "nccl-ras"
+    name = "nccl-ras-asked"
     doc = (
         "NCCL's RAS service (`--ask nccl-ras`) has no data of a rank, takes a process for dead, or had a rank behind "
         "others in two queries, with an unchanged count. It says nothing of the verdict: RAS counts what was launched, "

@@ -1,8 +1,9 @@
 """Wrappings that one line proves: what else begins like that is not known.
 
 Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelog), Kubernetes' CRI log format, `kubectl
-logs --prefix`, torchelastic's tail_log.py, Open MPI's `--tag-output` (and `--timestamp-output`: ctime before it), Ray's
-log deduplicator and vLLM's decorate_logs, systemd's Journal Export in JSON, syslog (RFC 3164 and 5424 with `<PRI>`).
+logs --prefix`, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before
+it), Ray's log deduplicator, vLLM's decorate_logs, systemd's Journal Export in JSON, syslog (RFC 3164 and 5424 with
+`<PRI>`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class _Label:
 
 
 _NO_HOST: Final = re.compile(
-    r"(?i:gpu|cuda|npu|xpu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter"
+    r"(?i:[gnx]pu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter"
     r"|test|line|block|group|node_?|hip|mlx5_|eth|ib|loss|top)[-_.]?[\d.]*$"
     r"|.*(?:[Ee]rror|[Ee]xception|[Ww]arning|\.py|\.c|\.cc|\.cpp|\.cu|\.h|\.so[.\d]*)$"
 )
@@ -184,7 +184,7 @@ class _Stamp:
 
 _PROGRAMS: Final = re.compile(
     r"kernel|systemd.*|sshd.*|sudo|cron|CRON|dbus.*|NetworkManager|rsyslogd?|dockerd|containerd|kubelet|chronyd?|su"
-    r"|nvidia-persistenced|slurm.*|auditd?|audit|polkitd|snapd|udevd|dhclient|ntpd|smartd|irqbalance|gdm.*|nv-.*"
+    r"|\w+-persistenced|slurm.*|auditd?|audit|polkitd|snapd|udevd|dhclient|ntpd|smartd|irqbalance|gdm.*|nv-.*"
 )
 
 

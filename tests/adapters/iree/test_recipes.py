@@ -21,6 +21,8 @@ COMPILE: Final = (
     "--iree-llvmcpu-target-cpu=host",
 )  # fmt: skip
 INPUTS: Final = ("--function=main", "--input=16x16xf32=1", "--input=16x16xf32=0.25", "--input=16x32xf32=0.1")
+_TRIES: Final = 20
+"""What a process of half a second has loaded is not seen each time: it is sampled."""
 OF_STAGE: Final = ("--function=main", "--input=32x32xf32=1", "--input=32x32xf32=0.1")
 
 
@@ -88,9 +90,12 @@ def test_flags_of_the_runtime_are_seen_to_act(compiled: Compile, name: str, tmp_
         "--device=local-task",
         *INPUTS,
     ]
-    code, said, printed = _said(name, "", command, tmp_path)
-    assert (code, said) == (0, ""), printed[-1000:]
-    assert "16x8xf32=" in printed
+    for _ in range(_TRIES):
+        code, said, printed = _said(name, "", command, tmp_path)
+        assert code == 0, printed[-1000:]
+        if not said:
+            break
+    assert not said and "16x8xf32=" in printed, said
 
 
 def test_a_flag_that_another_program_does_not_know_is_reported(compiled: Compile, tmp_path: Path) -> None:
@@ -136,6 +141,9 @@ def test_layers_of_vulkan_are_seen_to_be_loaded_or_reported_missing(
     assert LAVAPIPE.exists()
     module = compiled("stage", device="vulkan")
     command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=vulkan", *OF_STAGE]
-    code, told, printed = _said(name, "", command, tmp_path)
-    assert code == 0, printed[-1000:]
-    assert told == "" if not said else said in told
+    for _ in range(_TRIES):
+        code, told, printed = _said(name, "", command, tmp_path)
+        assert code == 0, printed[-1000:]
+        if said in told and bool(said) == bool(told):
+            break
+    assert said in told and bool(said) == bool(told), told

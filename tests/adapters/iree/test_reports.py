@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.adapters.iree.conftest import Compile, RunModule
+from tests.adapters.iree.conftest import Compile, RunModule, needs_lavapipe
 from tests.cli.zygote import run_livedbg, stalls_after
 from tests.conftest import Target
 
@@ -35,12 +35,11 @@ def report_when(pid: int, words: str, state: str, deadline_s: float = 200.0) -> 
     end = time.monotonic() + deadline_s
     while True:
         said = report(pid)
-        if words in said["verdict"]["sentence"]:
-            assert (
-                said["verdict"]["state"] == state
-                and said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
-            )
+        verdict = said["verdict"]
+        if words in verdict["sentence"] and verdict["state"] == state:
+            assert said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
             return said
+        assert verdict["state"] in {"unknown", "running", state}, verdict
         assert time.monotonic() < end, said["verdict"]
 
 
@@ -72,11 +71,26 @@ def test_a_semaphore_that_nobody_signals(calls: Calls, compiled: Compile) -> Non
     assert "waits for value 5 of a semaphore at 0" in said["verdict"]["sentence"]
 
 
+@needs_lavapipe
+def test_the_same_on_vulkan(calls: Calls, compiled: Compile) -> None:
+    module = compiled("stage", "--iree-execution-model=async-external", device="vulkan")
+    report_when(calls("never", "vulkan", module).pid, "no queued operation signals it", "stalled")
+
+
 def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compiled: Compile) -> None:
     target = calls("late", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     report_when(target.pid, "signaller", "unknown")
     target.stdin.write(b"\n")
     target.until("DONE")
+
+
+def test_a_wait_with_a_time_limit_is_no_stall(calls: Calls, compiled: Compile) -> None:
+    target = calls("limit", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    end = time.monotonic() + 2 * STALL_S
+    while time.monotonic() < end:
+        said = report(target.pid)
+        assert said["verdict"]["state"] not in {"stalled", "deadlock"}, said["verdict"]
+    assert [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
 
 
 def test_a_call_that_nobody_waits_for_is_a_note(calls: Calls, compiled: Compile) -> None:
@@ -91,6 +105,18 @@ def test_calls_that_wait_for_each_other(calls: Calls, compiled: Compile) -> None
     target = calls("circle", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     said = report_when(target.pid, "Deadlock of 4 tasks", "deadlock")
     assert len([root for root in said["verdict"]["roots"] if root.startswith("task:iree/")]) == 4
+
+
+def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compiled: Compile) -> None:
+    target = calls("open", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    said = report_when(target.pid, "4 queue operations wait for each other", "unknown")
+    assert "could signal it" in said["verdict"]["sentence"]
+
+
+def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
+    words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
+    said = report_when(run_module(compiled("gated"), *words, device="local-sync").pid, "main_dispatch_1", "unknown")
+    assert "(gated.mlir:" in said["verdict"]["sentence"] and "loops on iree-run-module" in said["verdict"]["sentence"]
 
 
 def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModule, compiled: Compile) -> None:

@@ -266,7 +266,7 @@ def test_R1_R2_only_what_was_asked_for_is_asked(with_nccl: Callable[[str], int])
     assert not server.commands
     found = report(pid, "--ask", f"nccl-ras=127.0.0.1:{server.port}")
     assert [commands[1] for commands in server.commands] == ["set format json"] * 2
-    (one,) = [finding for finding in found["findings"] if finding["rule"] == "nccl-ras"]
+    (one,) = [finding for finding in found["findings"] if finding["rule"] == "nccl-ras-asked"]
     assert one["sentence"].startswith("By NCCL's RAS rank 3 of communicator")
     assert found["verdict"]["state"] == quiet["verdict"]["state"]
     touches = [touch for touch in found["intrusions"]["touches"] if touch["what"] == "query"]

@@ -40,7 +40,9 @@ def test_who_else_is_connected_where_ranks_meet() -> None:
         where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         accepted = [server.accept()[0]]
         pipe = subprocess.PIPE
-        with subprocess.Popen([sys.executable, "-c", program, port], stdin=pipe, stdout=pipe) as other:
+        with subprocess.Popen(
+            [sys.executable, "-c", program, port], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        ) as other:
             accepted.append(server.accept()[0])
             assert other.stdout is not None and other.stdout.readline() == b"up\n"
             alone, both = meeting_of(PID, where), meeting_of(PID, where, [other.pid])
