@@ -154,8 +154,8 @@ class AscendDecoder(LogDecoder):
         job = self._model.job(record.source)
         self._release(source, job)
         if message.kind in _ELSEWHERE:
-            return self._other(job, message, mark)
-        return _handled(job, message, line.func, mark)
+            return self._other(job, message, mark) or (job.names.run,)
+        return _handled(job, message, line.func, mark) or (job.names.run,)
 
     def _release(self, source: _Source, job: Job | None) -> None:
         """What was held back until its job is known."""

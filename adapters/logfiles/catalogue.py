@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from livedbg.adapters.logfiles.discovery import ProcessLogs
+from livedbg.logs.naming import beside, told_by_name
 from livedbg.logs.paths import Scan, scan
 from livedbg.logs.tail import Identity, read_head
 from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
@@ -91,9 +92,11 @@ class Catalogue:
                     yield self._new(captured, source)
         for named in self._request.logs:
             found = scan(named, frozenset(self._known), no_log_suffixes())
+            near = beside(file.path for file in found.files)
             for file in found.files:
                 path = file.path.absolute()
-                yield self._new(path, LogSource(id=_id(host, path), name=clean_line(file.name), path=str(path)))
+                source = LogSource(id=_id(host, path), name=clean_line(file.name), path=str(path))
+                yield self._new(path, told_by_name(source, file.name, near[file.path.parent]))
             for status in self._problems(named, found):
                 said[(status.target, status.code)] = status
         for pid in dict.fromkeys([*(target.pid for target in self._request.processes), *pids]):

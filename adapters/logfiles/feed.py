@@ -24,6 +24,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import ALARMS, ErrorLines
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
+from livedbg.logs.naming import tag_of
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
@@ -66,7 +67,7 @@ class SourceFeed:
         self._decoding = decoding
         self.tail: Tail | PackedFile = PackedFile(path) if path.suffix == ".gz" and path.is_file() else Tail(path)
         self.problem: str | None = None
-        self._assembler = RecordAssembler(source.id, SourceClock(), formats)
+        self._assembler = RecordAssembler(source.id, SourceClock(), formats, own=tag_of(source))
         self._formats = formats
         self._cutter = LineCutter()
         self._skimmer: Skimmer | None = None
@@ -260,7 +261,8 @@ class SourceFeed:
 
     def _preview(self, size: int) -> list[LogRecord]:
         """The newest records of a big log, without links and numbers: the decoders have not come there."""
-        assembler = RecordAssembler(self.source.id, SourceClock(self.tail.mtime_ns), self._formats)
+        clock = SourceClock(self.tail.mtime_ns)
+        assembler = RecordAssembler(self.source.id, clock, self._formats, own=tag_of(self.source))
         data = FileBytes(self.path)
         try:
             assembler.learn(LineCutter().feed(data.read(0, SLICE)))  # for the clock anchor

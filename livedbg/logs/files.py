@@ -26,6 +26,7 @@ from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.grouping import SevereLines
 from livedbg.logs.index import LineIndex
 from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
+from livedbg.logs.naming import tag_of
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.search import Progress, compile_pattern, search_all, search_backward, search_forward
 from livedbg.model import LogRecord, LogSource, Severity
@@ -50,7 +51,7 @@ class _OpenLog:
         self.complete = False
         self.closed = False
         mtime_ns = path.stat().st_mtime_ns
-        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
+        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats, own=tag_of(source))
         cutter = LineCutter()
         self.assembler.learn(cutter.feed(self.data.read(0, _BLOCK)))  # also finds the clock anchor
 

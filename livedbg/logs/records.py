@@ -18,8 +18,8 @@ from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
 from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity
-from livedbg.logs.wrapping.door import FrontDoor, Plain
-from livedbg.logs.wrapping.tags import NO_TAG, Tag
+from livedbg.logs.wrapping.door import FrontDoor
+from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
 
 __all__ = ["RECORD_LIMIT", "RecordAssembler"]
@@ -31,17 +31,19 @@ RECORD_LIMIT = 512 * 1024
 class _Pending:
     """A record whose end has not been seen."""
 
-    __slots__ = ("_continuation", "_details", "head", "header", "message", "numbers", "plain", "size", "texts")
+    __slots__ = ("_continuation", "_details", "head", "header", "line", "numbers", "size", "tag", "texts", "wall_ns")
 
-    def __init__(self, plain: Plain, header: Header | None, details: ErrorDetails) -> None:
-        text = plain.text
-        self.plain = plain
+    def __init__(
+        self, line: Line, text: str, tag: Tag, wall_ns: int | None, header: Header | None, *, details: ErrorDetails
+    ) -> None:
+        self.line = line
+        self.tag = tag
+        self.wall_ns = wall_ns
         self.header = header
         self.head = text[: header.end] if header is not None and header.held else ""
         self.texts = [text]
-        self.numbers = [plain.line.number]
+        self.numbers = [line.number]
         self.size = len(text)
-        self.message = text if header is None else text[header.end :]
         self._details = details
         self._continuation: Continuation | None = None
 
@@ -49,18 +51,18 @@ class _Pending:
     def continuation(self) -> Continuation:
         """Which lines go on with it. Most records have one line, and need none."""
         if self._continuation is None:
-            header = self.header
+            header, text = self.header, self.texts[0]
             if header is None:
-                self._continuation = Continuation(self.message, PLAIN, False, self._details)
+                self._continuation = Continuation(text, PLAIN, False, self._details)
             else:
-                severe = header.severity.rank >= Severity.WARNING.rank
-                self._continuation = Continuation(self.message, header.shape, severe, self._details, header.quoted)
+                severe, message = header.severity.rank >= Severity.WARNING.rank, text[header.end :]
+                self._continuation = Continuation(message, header.shape, severe, self._details, header.quoted)
         return self._continuation
 
     @property
     def held_traceback(self) -> bool:
         """Whether there is a traceback in it."""
-        if self._continuation is None and "(most recent call" not in self.message:
+        if self._continuation is None and "(most recent call" not in self.texts[0]:
             return False
         return self.continuation.held_traceback
 
@@ -73,6 +75,7 @@ class RecordAssembler:
         clock: maps its time stamps.
         formats: the shapes to recognise, and more.
         ended: called with each record and the numbers of its lines.
+        own: who writes the log, where its lines don't say otherwise.
 
     Attributes:
         door: takes the wrappings off its lines.
@@ -84,6 +87,8 @@ class RecordAssembler:
         clock: SourceClock,
         formats: LogFormats = CORE,
         ended: Callable[[LogRecord, list[int | None]], None] | None = None,
+        *,
+        own: Tag = NO_TAG,
     ) -> None:
         self.clock = clock
         self.door = FrontDoor(clock)
@@ -94,7 +99,9 @@ class RecordAssembler:
         self._pending: dict[Tag, _Pending] = {}
         self._done: list[LogRecord] = []
         self._newest = NO_TAG  # of the last line
+        self._tagged = False  # records may end in another order than they began
         self._ended = ended
+        self._own = own
 
     @property
     def format(self) -> str | None:
@@ -126,10 +133,14 @@ class RecordAssembler:
         Returns:
             The records that are complete now, in the order of their first lines.
         """
-        take, add = self.door.take, self._add
+        bare, take, add = self.door.bare, self.door.take, self._add
         for line in lines:
+            text = line.text
+            if bare(text):
+                add(line, text, NO_TAG, None)
+                continue
             for plain in take(line):
-                add(plain)
+                add(plain.line, plain.text, plain.tag, plain.wall_ns)
         return self._take()
 
     def flush(self) -> list[LogRecord]:
@@ -140,7 +151,7 @@ class RecordAssembler:
     def close(self) -> None:
         """End the records that are held back; they come out of the next `feed` or `flush`."""
         for plain in self.door.release():
-            self._add(plain)
+            self._add(plain.line, plain.text, plain.tag, plain.wall_ns)
         for pending in self._pending.values():
             self._close(pending)
         self._pending.clear()
@@ -157,7 +168,7 @@ class RecordAssembler:
         """
         began = False
         for plain in self.door.open(line):
-            began = self._add(plain) or began
+            began = self._add(plain.line, plain.text, plain.tag, plain.wall_ns) or began
         return began
 
     def learn(self, lines: Iterable[Line]) -> None:
@@ -171,11 +182,12 @@ class RecordAssembler:
         body = plains[-1].text
         text = body if len(plains) == 1 else "\n".join(plain.text for plain in plains)
         last = plains[-1]
-        return self._record(last, self._recogniser.header(body), text)
+        return self._record(last.line, last.tag, last.wall_ns, self._recogniser.header(body), text)
 
-    def _add(self, plain: Plain) -> bool:
-        line, body, tag, _wall_ns, _once = plain
+    def _add(self, line: Line, body: str, tag: Tag, wall_ns: int | None) -> bool:
         self._newest = tag
+        if tag is not NO_TAG:
+            self._tagged = True
         pending = self._pending.get(tag)
         header = self._recogniser.header(body) if body else None
         if pending is not None:
@@ -186,24 +198,33 @@ class RecordAssembler:
                 pending.size += len(body) + 1
                 return False
             self._close(pending)
-            del self._pending[tag]
-        if not body or body.isspace():
-            return True
         if header is None:
+            if not body or body.isspace():
+                self._pending.pop(tag, None)
+                return True
             self._recogniser.plain()
-        self._pending[tag] = _Pending(plain, header, self._details)
+        self._pending[tag] = _Pending(line, body, tag, wall_ns, header, details=self._details)
         return True
 
     def _close(self, pending: _Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
-        record = self._record(pending.plain, pending.header, text, pending.held_traceback)
+        held = pending.held_traceback
+        record = self._record(pending.line, pending.tag, pending.wall_ns, pending.header, text, held_traceback=held)
         self._done.append(record)
         if self._ended is not None:
             self._ended(record, pending.numbers)
 
-    def _record(self, plain: Plain, header: Header | None, text: str, held_traceback: bool = False) -> LogRecord:
-        line, _text, tag, wall_ns, _once = plain
+    def _record(
+        self,
+        line: Line,
+        tag: Tag,
+        wall_ns: int | None,
+        header: Header | None,
+        text: str,
+        *,
+        held_traceback: bool = False,
+    ) -> LogRecord:
         if header is None:
             record = LogRecord(
                 source=self._source,
@@ -229,15 +250,17 @@ class RecordAssembler:
                 tid=header.tid,
                 head=header.end,
             )
-        return record if tag is NO_TAG else _tagged(record, tag)
+        whose = self._own if tag is NO_TAG else merged(self._own, tag)
+        return record if whose is NO_TAG else _with_tag(record, whose)
 
     def _take(self) -> list[LogRecord]:
         done, self._done = self._done, []
-        done.sort(key=_offset)
+        if self._tagged:
+            done.sort(key=_offset)
         return done
 
 
-def _tagged(record: LogRecord, tag: Tag) -> LogRecord:
+def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
     """A record with what its wrappings say."""
     return replace(
         record,

@@ -62,6 +62,9 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         first_error: the first line of the first of them.
         last_error: that of the last of them.
         unread: bytes of a big log in which such records were not looked for, because there were too many before.
+        rank: of the job, where the name of the log or of a folder says whose log it is.
+        host: name of the host, node or pod, where a name says it.
+        attempt: which start of the job wrote it, where a folder says it.
     """
 
     id: str
@@ -77,6 +80,9 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_error: str = ""
     last_error: str = ""
     unread: int = 0
+    rank: int | None = None
+    host: str = ""
+    attempt: int | None = None
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

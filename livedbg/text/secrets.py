@@ -112,7 +112,10 @@ def mask_variable(text: str) -> str:
 def mask_text(text: str) -> str:
     """A text, such as a log record, with the secrets in it masked."""
     lower = text.lower()
-    if not any(sign in lower for sign in _SIGNS):
+    for sign in _SIGNS:  # half the time of `any` of a generator, for each record of each log
+        if sign in lower:
+            break
+    else:
         return text
     if "://" in text:
         text = _URL.sub(_in_url, text)

@@ -38,12 +38,13 @@ class Log(World):
         source: str = LOG,
         writer: str = "",
     ) -> Log:
-        """Lines from one number on, or the newest ones, whose numbers are not known."""
+        """Lines from one number on, or the newest ones, whose numbers are not known; `[rank3]: ` tells the writer."""
         wall_ns = None if at_s is None else WALL + int(at_s * SECOND)
         records = tuple(
             LogRecord(
                 source=source,
-                text=text,
+                text=text.rpartition("]: ")[2],
+                writer=text.rpartition("]: ")[0].removeprefix("["),
                 line=None if number is None else number + place,
                 wall_ns=wall_ns,
                 severity=severity,
@@ -127,6 +128,25 @@ def test_the_rank_that_erred_goes_on_with_its_own_lines() -> None:
 def test_a_test_run_that_ends_after_it_went_on() -> None:
     assert Log().add(11, "==== 3 passed, 1 warning in 0.12s ====").after() == "the test run went on after it"
     assert Log().add(11, "3 passed by the gate").after() == ""
+
+
+@pytest.mark.invariant("survived.V5")
+@pytest.mark.parametrize(
+    ("attempt", "folder", "size", "said"),
+    [
+        (1, "a", 10, "a later attempt of the job was started after it"),
+        *((1, "a", 0, ""), (1, "b", 10, ""), (0, "a", 10, "")),
+    ],
+)
+def test_V5_a_later_attempt_that_has_written_decides(attempt: int, folder: str, size: int, said: str) -> None:
+    log = Log()
+    for name, path, number, bytes_ in (
+        (LOG, "/srv/a/attempt_0/1/stderr.log", 0, 10),
+        (OTHER, f"/srv/{folder}/attempt_{attempt}/0/stderr.log", attempt, size),
+    ):
+        source = LogSource(id=name, name=name, path=path, attempt=number, size=bytes_)
+        log.store.apply(ev.LogSourceSeen(source=source, **log.stamp()))
+    assert log.add(10, "E: boom").after() == said
 
 
 @pytest.mark.parametrize("before", [1, 4])

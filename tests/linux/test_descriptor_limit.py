@@ -24,7 +24,8 @@ from tests.conftest import eventually, settled
     ],
 )
 def test_a_file_below_each_number_up_to_the_limit(command: str, limit: int, found: int | None) -> None:
-    process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(["/bin/sh", "-c", command], stdin=null, stdout=null, stderr=null)
     try:
         eventually(lambda: read_file(f"/proc/{process.pid}/cmdline").startswith(b"sleep"))
         settled(process.pid)

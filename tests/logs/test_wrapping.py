@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -16,7 +17,9 @@ import pytest
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.escapes import with_escaped
+from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.model import LogRecord, Severity
 from livedbg.session.log_formats import known_log_formats
 
@@ -291,6 +294,16 @@ def test_indented_lines_after_a_text_that_was_pasted_as_code_stay_indented() -> 
     records = read(f"{pasted}and then\n{TRACEBACK}\n")
     assert [record.text for record in records[:20]] == [f"line {n}" for n in range(20)]
     assert records[-1].text == TRACEBACK
+
+
+@pytest.mark.parametrize("kind", WRAPPINGS)
+def test_the_quick_look_overlooks_no_wrapping(kind: str) -> None:
+    clock = SourceClock((NOON + 3600) * 10**9)
+    for number, text in enumerate(TEXT.split("\n")):
+        line = WRAPPINGS[kind](text, number)
+        for one in (*CERTAIN, *GUESSES):
+            if line and line[0] in one.first and one.open(line, clock) is not None:
+                assert re.match(one.likely, line, re.DOTALL), (line, one)
 
 
 def test_what_is_searched_for_is_found_in_the_strings_of_a_container() -> None:

@@ -89,6 +89,7 @@ class CannDecoder(LogDecoder):
             record.severity.rank >= Severity.ERROR.rank or any(word in record.text for word in _RAISED)
         )
         rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
+        links: dict[str, None] = {}
         writer = _writer(record)
         for number, line, body in _lines(record.text):
             found = facts(body)
@@ -100,13 +101,15 @@ class CannDecoder(LogDecoder):
                 report = self._begin(log, record.source, owner, mark)
             if report is not None:
                 log.current = owner
+                if found:
+                    links[_id(report)] = None
                 strong = any(fact.kind not in WEAK for fact in found)
                 self._learn(report, found, mark, raised=raised or (strong and not warned))
                 if rank is not None:
                     report.fields.setdefault("rank", rank[1])
         if self._fresh or stamp["mono_ns"] - self._told_ns >= _REPORT_NS:
-            return self._collect(stamp), ()
-        return (), ()
+            return self._collect(stamp), tuple(links)
+        return (), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Tell what has changed."""
@@ -183,8 +186,12 @@ def _near(report: Report, record: LogRecord) -> bool:
     return record.line is None or not line or record.line - line <= _FAR
 
 
-def _diagnostic(report: Report) -> Diagnostic:
+def _id(report: Report) -> str:
     digest = hashlib.blake2b(f"{report.source}\n{report.number}".encode(), digest_size=6).hexdigest()
+    return f"diagnostic:ascend/cann-report/{digest}"
+
+
+def _diagnostic(report: Report) -> Diagnostic:
     attributes = {
         **report.fields,
         "kind": report.kind.value,
@@ -198,7 +205,7 @@ def _diagnostic(report: Report) -> Diagnostic:
         "raised": "yes" if report.raised else "",
     }
     return Diagnostic(
-        id=f"diagnostic:ascend/cann-report/{digest}",
+        id=_id(report),
         system="ascend",
         code=CODE,
         severity=Severity.ERROR,

@@ -138,11 +138,12 @@ _SHAPES: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     ("reason", "Kernel task happen error", r"Kernel task happen error, retCode=\w+, \[(?P<reason>[^\]\n]{3,80})\]"),
     ("setup", "tsd client wait", r"tsd client wait response fail(?P<tsd>)"),
+    ("hardware", "lost heartbeat", r"(?P<words>Device ?\[(?P<device>\d{1,5})\] lost heartbeat)"),
     ("hardware", "ECC", r"(?P<words>(?:HBM|DDR|hbm)[^\n\[]{0,60}(?:ECC|ecc) (?:error|ERROR)[^\n\[]{0,60})"),
     (
         "titled",
         "): ",
-        rf"\[PID: ?(?P<pid>\d{{1,10}})\] {_DATE} (?P<title>[A-Z]\w{{3,80}})\((?P<block>E[0-9A-Z]\d{{4}})\): "
+        rf"\[PID: ?(?P<pid>\d{{1,10}})\] {_DATE} (?P<title>[A-Z][\w/]{{3,80}})\((?P<block>E[0-9A-Z]\d{{4}})\): "
         r"(?P<text>[^\n\[]{3,400})",
     ),
     (

@@ -22,7 +22,7 @@ _CANN: Final = (
     *("kernel execute failed, device_id", "fault kernel_name=", "fault op_name=", "[AIC_INFO]", "[FUNC:", "[drv api] "),
     *("Failed to open device, retCode", "tsd client wait", "rtMalloc fail", "bytes of NPU memory", "runtime result = "),
     *("launch failed for ", "Kernel Run failed. opType", "Kernel task happen error", "runtime initialization failed"),
-    *("hccl fftsplus task timeout",),
+    *("hccl fftsplus task timeout", "An error CQE occurred", "] lost heartbeat"),
     *(f"[ERROR] {module}(" for module in ("RUNTIME", "HCCL", "HCCP", "GE", "FE", "ASCENDCL", "TDT", "DRV", "TSD")),
     *(f"[ERROR] {module}(" for module in ("TEFUSION", "IDEDD", "DEVICE", "KERNEL", "PROFILING", "ATB", "NNOP", "OP")),
 )
@@ -36,7 +36,7 @@ _MINDSPORE: Final = (
 )
 _BLOCKS: Final = (
     *("EE1001", "EE1002", "EE1003", "EE1004", "EE4001", "EE8888", "EE9999", "EH9999", "EK9999", "EL9999", "EZ9999"),
-    *("EZ3002", "EZ3003", "EI9999", "EJ9999", "E19999", "E39999", "E89999", "E30006"),
+    *("EZ1001", "EZ3002", "EZ3003", "E40021", "E69999", "EI9999", "EJ9999", "E19999", "E39999", "E89999", "E30006"),
     *(f"EI00{number:02}" for number in range(1, 20)),
     *(f"E{module}000{number}" for module in "HJKL" for number in range(1, 10)),
 )
@@ -49,7 +49,22 @@ _CODES: Final = (
         for number in KNOWN
         if number < 500_000
     ),
-    *(f"error code is {number}" for number in ("100000", "145000", "500000", "500002", "561000", "561002", "561103")),
+    *(
+        f"error code is {number}"
+        for number in (
+            "100000",
+            "145000",
+            "500000",
+            "500002",
+            "161001",
+            "161002",
+            "361001",
+            "561000",
+            "561002",
+            "561003",
+            "561103",
+        )
+    ),
 )
 
 TRIGGERS: Final = tuple(word.encode() for word in (*_TORCH, *_CANN, *_HCCL, *_MINDSPORE, *_BLOCKS, *_CODES))

@@ -125,6 +125,12 @@ def _fault(fields: Mapping[str, str]) -> str:
     return f"{subject}{_core(fields)}" + (f": {why}" if why else "")
 
 
+def _hardware(fields: Mapping[str, str]) -> str:
+    if _kernel(fields) or "core" in fields:
+        return _fault(fields)
+    return f"{_npu(fields) or 'the NPU'} failed: {_why(fields)}"
+
+
 def _timeout(fields: Mapping[str, str]) -> str:
     kernel = _kernel(fields)
     code = _code(fields)
@@ -215,7 +221,7 @@ def _exit(fields: Mapping[str, str]) -> str:
 
 
 _HEADLINES: Final = {
-    Kind.HARDWARE: _fault,
+    Kind.HARDWARE: _hardware,
     Kind.FAULT: _fault,
     Kind.MEMORY: _memory,
     Kind.SETUP: _setup,

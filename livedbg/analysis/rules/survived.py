@@ -8,6 +8,7 @@ Invariants:
     survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
+    survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import duration, many
 from livedbg.logs.crashes import TESTS
 from livedbg.logs.milestones import completes, restarts, step_of
+from livedbg.logs.naming import replaced_by
 from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -154,6 +156,8 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -
     source = snapshot.log_sources.get(spot.source)
     if source is None:
         return ""
+    if replaced_by(source, snapshot.log_sources.values()) is not None:
+        return "a later attempt of the job was started after it"
     lines = _KNOWN.of(snapshot, source)
     errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
     first = lines[0].number if lines else source.lines

@@ -1,8 +1,9 @@
 """Wrappings that one line proves: what else begins like that is not known.
 
 Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelog), Kubernetes' CRI log format, `kubectl
-logs --prefix`, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before it), Ray's
-log deduplicator and vLLM's decorate_logs, systemd's Journal Export in JSON, syslog (RFC 3164 and 5424 with `<PRI>`).
+logs --prefix`, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before
+it), Ray's log deduplicator, vLLM's decorate_logs, systemd's Journal Export in JSON, syslog (RFC 3164 and 5424 with
+`<PRI>`).
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ class Certain(Struct, frozen=True):
 
     Attributes:
         first: the characters that its lines begin with.
+        likely: an expression that all of its lines match, and few others.
         open: takes it off a line; None for a line that has it not.
         escaped: the text in it is a JSON string.
     """
 
     name: str
     first: str
+    likely: str
     open: _Open
     escaped: bool = False
 
@@ -216,12 +219,12 @@ def _mpi_time(line: str, clock: SourceClock) -> Opened | None:
 
 
 CERTAIN: Final = (
-    Certain("docker-json", "{", _docker_json, escaped=True),
-    Certain("journal-json", "{", _journal_json, escaped=True),
-    Certain("cri", "0123456789", _cri),
-    Certain("launcher", "[", _launcher),
-    Certain("worker", "(", _worker),
-    Certain("syslog", "<", _syslog),
-    Certain("mpi-time", "MTWFS", _mpi_time),
+    Certain("docker-json", "{", r'.*?"log":', _docker_json, escaped=True),
+    Certain("journal-json", "{", r'.*?"MESSAGE":', _journal_json, escaped=True),
+    Certain("cri", "0123456789", r"\d{4}-\d\d-\d\dT", _cri),
+    Certain("launcher", "[", r"\[(?:[a-z]+\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},\d{1,6}\])", _launcher),
+    Certain("worker", "(", r".{0,200}?pid=", _worker),
+    Certain("syslog", "<", r"<\d", _syslog),
+    Certain("mpi-time", "MTWFS", r"[A-Z][a-z]{2} [A-Z][a-z]{2} ", _mpi_time),
 )
 """All of them."""

@@ -9,15 +9,17 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LINE_LIMIT, Line
 from livedbg.logs.wrapping.certain import CERTAIN, Certain
-from livedbg.logs.wrapping.guesses import GUESSES, LONGEST, Guess, Layer, Row
+from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.logs.wrapping.learned import learned
 from livedbg.logs.wrapping.redraw import after_bar, redrawn
+from livedbg.logs.wrapping.rows import LONGEST, Guess, Layer, Row
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.text.sanitize import clean
 
@@ -75,6 +77,7 @@ class FrontDoor:
         self._rejected: dict[Guess, int] = {}
         self._of_first: dict[str, tuple[_Layer, ...]] = {}
         self._guess_of_first: dict[str, tuple[Guess, ...]] = {}
+        self._likely: dict[str, Callable[[str], object] | None] = {}  # what to ask whether a line may be wrapped
         self._row: list[Plain] = []  # lines that are held until the guesses are proved or given up
         self._guessed: list[Guess] = []
         self._from_first = False
@@ -88,22 +91,27 @@ class FrontDoor:
         """Whether lines are held back."""
         return bool(self._row or self._parts)
 
+    def bare(self, text: str) -> bool:
+        """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
+        if self._row or self._parts:
+            return False
+        try:
+            likely = self._likely[text[:1]]
+        except KeyError:
+            likely = self._likely_of(text[:1])
+        if likely is not None and likely(text) is not None:
+            return False
+        if "%|" in text or "\n" in text or "Traceback (" in text:
+            return False
+        self._begun = True
+        return True
+
     def take(self, line: Line) -> Iterable[Plain]:
         """The lines that come out once `line` went in: it itself, more, or none yet."""
         text = line.text
-        first = text[:1]
-        layers = self._of_first.get(first)
-        if layers is None:
-            layers = self._layers_of(first)
-        for layer in layers:
-            if layer.open(text, self._clock) is not None:
-                return self._considered(self._unwrapped(line))
-        if self._row or self._parts or self._guess_of_first[first] or "%|" in text or "\n" in text:
-            return self._considered(self._unwrapped(line))
-        self._begun = True
-        if "Traceback (" in text:
-            return self._considered(self._unwrapped(line))
-        return (Plain(line, text, NO_TAG, None),)
+        if self.bare(text):
+            return (Plain(line, text, NO_TAG, None),)
+        return self._considered(self._unwrapped(line))
 
     def open(self, line: Line) -> list[Plain]:
         """The same without holding lines back: with the wrappings that are known by now."""
@@ -147,13 +155,28 @@ class FrontDoor:
 
     def _layers_of(self, first: str) -> tuple[_Layer, ...]:
         if len(self._of_first) >= _FIRSTS:
-            self._of_first.clear()
-            self._guess_of_first.clear()
+            self._changed()
         known = [*self._layers, *(_Layer(one.first, one.open, one.escaped) for one in self._certain)]
         found = tuple(one for one in known if not one.first or (first and first in one.first))
         self._of_first[first] = found
         self._guess_of_first[first] = tuple(one for one in self._guesses if first and first in one.first)
         return found
+
+    def _likely_of(self, first: str) -> Callable[[str], object] | None:
+        if len(self._likely) >= _FIRSTS:
+            self._changed()
+        proved = ["" for one in self._layers if not one.first or (first and first in one.first)]
+        known: tuple[Certain | Guess, ...] = (*self._certain, *self._guesses)
+        likely = [*proved, *(one.likely for one in known if first and first in one.first)]
+        found = re.compile("|".join(dict.fromkeys(likely)), re.DOTALL).match if likely else None
+        self._likely[first] = found
+        return found
+
+    def _changed(self) -> None:
+        """What is kept by first character does not hold any more."""
+        self._of_first.clear()
+        self._guess_of_first.clear()
+        self._likely.clear()
 
     def _unwrapped(self, line: Line) -> Iterator[Plain]:
         for text in line.text.split("\n") if "\n" in line.text else (line.text,):
@@ -243,8 +266,7 @@ class FrontDoor:
             self._layers.append(_Layer(guess.first, layer, once=guess.once))
             if guess in self._guesses:
                 self._guesses.remove(guess)
-            self._of_first.clear()
-            self._guess_of_first.clear()
+            self._changed()
             row, self._row, self._guessed = self._row, [], []
             self._begun = not self._from_first
             return self._considered(piece for one in row for piece in self._peeled(one))
@@ -258,7 +280,6 @@ class FrontDoor:
                 times = self._rejected[guess] = self._rejected.get(guess, 0) + 1
                 if times >= _REJECTED:
                     self._guesses.remove(guess)
-                    self._of_first.clear()
-                    self._guess_of_first.clear()
+                    self._changed()
         self._guessed = []
         return row

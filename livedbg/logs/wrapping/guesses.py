@@ -10,75 +10,14 @@ Invariant:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from itertools import pairwise, takewhile
-from typing import Final, Protocol
+from typing import Final
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.rows import Guess, Layer, Row
 from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 
-__all__ = ["GUESSES", "LONGEST", "Guess", "Layer", "Row", "begins_line"]
-
-LONGEST: Final = 12
-"""Lines of a row after which a guess is proved or is none."""
-
-Layer = Callable[[str, SourceClock], Opened | None]
-"""Takes a wrapping off a line; None for a line that has it not."""
-
-_LINE: Final = re.compile(
-    r"Traceback \(most recent call |  +File \"[^\"]+\", line \d|\[(?:rank|default)\d+\]:"
-    r"|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
-    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d+\] "
-)
-
-
-def begins_line(text: str) -> bool:
-    """Whether a text is surely a line of its own, and no piece of one."""
-    return _LINE.match(text) is not None
-
-
-class Row:
-    """Lines in a row that a guess fits.
-
-    Attributes:
-        texts: the lines.
-        inner: what the guess makes of each.
-        first: no line came before them.
-        whole: no line comes after them now.
-    """
-
-    __slots__ = ("first", "inner", "texts", "whole")
-
-    def __init__(self, texts: Sequence[str], inner: Sequence[Opened], first: bool, whole: bool) -> None:
-        self.texts, self.inner, self.first, self.whole = texts, inner, first, whole
-
-    @property
-    def sure(self) -> int:
-        """How many of them are surely lines once they are unwrapped."""
-        return sum(begins_line(one.text) for one in self.inner)
-
-    @property
-    def long(self) -> bool:
-        """Whether the row is as long as it gets, or all that there is."""
-        return len(self.texts) >= LONGEST or (self.first and self.whole and len(self.texts) > 2)
-
-
-class Guess(Protocol):
-    """A wrapping that may be there."""
-
-    first: str
-    """The characters that its lines begin with; empty: any."""
-
-    once: bool
-    """It is around a line at most once."""
-
-    def open(self, text: str, clock: SourceClock) -> Opened | None:
-        """A line without it; None for a line that it does not fit."""
-        ...
-
-    def proved(self, row: Row) -> Layer | None:
-        """What takes it off, if the row proves it."""
-        ...
+__all__ = ["GUESSES"]
 
 
 class _Label:
@@ -87,7 +26,7 @@ class _Label:
     once = True
 
     def __init__(self, first: str, pattern: str) -> None:
-        self.first = first
+        self.first, self.likely = first, pattern.replace("(\\d", "(?:\\d")
         self._pattern = re.compile(pattern)
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
@@ -119,6 +58,7 @@ class _Host:
 
     once = True
     first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    likely = r"[A-Za-z][\w.-]{0,61}?\d[\w.-]{0,61}:"
     _pattern: Final = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
@@ -144,6 +84,7 @@ class _Service:
 
     once = True
     first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    likely = r"[\w.-]{1,81} +\|"
     _pattern: Final = re.compile(r"([A-Za-z0-9][\w.-]{0,80}) +\|(?: |$)")
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
@@ -169,6 +110,7 @@ class _Quote:
 
     once = True
     first = ">"
+    likely = ">"
     _pattern: Final = re.compile(r"(?:>(?!>>) ?){1,5}")
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
@@ -184,6 +126,7 @@ class _Indent:
 
     once = True
     first = " \t"
+    likely = ""
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
         return Opened(text.lstrip(" \t")) if text[:1] in " \t" else None
@@ -218,6 +161,7 @@ class _Stamp:
 
     once = True
     first = "[(0123456789"
+    likely = r"[\[(]?\d{4}[-/]\d\d[-/]\d\d"
     _pattern: Final = re.compile(
         r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d:?\d\d))?[\])]?(?: |$)"
     )
@@ -249,6 +193,7 @@ class _Journal:
 
     once = True
     first = " JFMASOND0123456789"
+    likely = r"[A-Z][a-z]{2} +\d|\d{4}-\d\d-\d\dT"
     _pattern: Final = re.compile(
         r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{3,9}))?"
         r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?)"

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.guesses import Layer, Row
+from livedbg.logs.wrapping.rows import Layer, Row
 from livedbg.logs.wrapping.tags import Opened
 
 __all__ = ["learned"]
@@ -23,6 +23,7 @@ _DATE: Final = re.compile(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?
 
 class _Learned:
     first = ""
+    likely = ""
     once = True
 
     def __init__(self, prefix: str) -> None:

@@ -85,6 +85,9 @@ SAID = [
         "process 10180: a kernel on a vector core ran longer",
         ("507034", "sample_tokens (runner.py:2101)"),
     ),
+    ("device-lost", "Process 712: NPU 1 failed: Device[1] lost heartbeat", ("507010",)),
+    ("parameter", "operator aclnnQuantMatmulWeightNz failed on NPU 1: Tensor scale not implemented", ("161002",)),
+    ("cqe", "Rank 11: HCCL failed: An error CQE occurred during operator execution", ("10.20.13.5",)),
     ("masked", "ACL stream", ()),
 ]
 

@@ -109,3 +109,16 @@ def test_a_validation_error_alone_is_unknown() -> None:
 )
 def test_V1_warnings_and_lists_of_codes(text: str) -> None:
     assert found("vulkan-error", text) == []
+
+
+def test_a_module_that_was_compiled_for_another_version() -> None:
+    """As `iree-run-module` 3.13.0 printed of a module that iree-compile 3.10.0 had made."""
+    said = verdict(
+        "c/runtime/src/iree/vm/bytecode/verifier.c:184: INVALID_ARGUMENT; bytecode version mismatch; runtime supports "
+        "17.0, module has 16.0; loading bytecode module at 'net.vmfb'; loading modules and dependencies; creating run "
+        "context\n"
+    )
+    assert said.state is CRASHED
+    assert said.sentence.startswith(
+        "IREE failed with INVALID_ARGUMENT: bytecode version mismatch; runtime supports 17.0"
+    )

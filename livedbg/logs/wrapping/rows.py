@@ -1,0 +1,76 @@
+"""Lines in a row that a guess about their wrapping fits, and what such a guess is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.tags import Opened
+
+__all__ = ["LONGEST", "Guess", "Layer", "Row"]
+
+LONGEST: Final = 12
+"""Lines of a row after which a guess is proved or is none."""
+
+Layer = Callable[[str, SourceClock], Opened | None]
+"""Takes a wrapping off a line; None for a line that has it not."""
+
+_LINE: Final = re.compile(
+    r"Traceback \(most recent call |  +File \"[^\"]+\", line \d|\[(?:rank|default)\d+\]:"
+    r"|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d+\] "
+)
+
+
+def begins_line(text: str) -> bool:
+    """Whether a text is surely a line of its own, and no piece of one."""
+    return _LINE.match(text) is not None
+
+
+class Row:
+    """Lines in a row that a guess fits.
+
+    Attributes:
+        texts: the lines.
+        inner: what the guess makes of each.
+        first: no line came before them.
+        whole: no line comes after them now.
+    """
+
+    __slots__ = ("first", "inner", "texts", "whole")
+
+    def __init__(self, texts: Sequence[str], inner: Sequence[Opened], first: bool, whole: bool) -> None:
+        self.texts, self.inner, self.first, self.whole = texts, inner, first, whole
+
+    @property
+    def sure(self) -> int:
+        """How many of them are surely lines once they are unwrapped."""
+        return sum(begins_line(one.text) for one in self.inner)
+
+    @property
+    def long(self) -> bool:
+        """Whether the row is as long as it gets, or all that there is."""
+        return len(self.texts) >= LONGEST or (self.first and self.whole and len(self.texts) > 2)
+
+
+class Guess(Protocol):
+    """A wrapping that may be there."""
+
+    first: str
+    """The characters that its lines begin with; empty: any."""
+
+    likely: str
+    """An expression that all of its lines match, and few others."""
+
+    once: bool
+    """It is around a line at most once."""
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        """A line without it; None for a line that it does not fit."""
+        ...
+
+    def proved(self, row: Row) -> Layer | None:
+        """What takes it off, if the row proves it."""
+        ...
