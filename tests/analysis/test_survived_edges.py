@@ -36,7 +36,6 @@ class Log(World):
         at_s: float | None = None,
         severity: Severity = Severity.INFO,
         source: str = LOG,
-        writer: str = "",
     ) -> Log:
         """Lines from one number on, or the newest ones, whose numbers are not known; `[rank3]: ` tells the writer."""
         wall_ns = None if at_s is None else WALL + int(at_s * SECOND)
@@ -48,7 +47,6 @@ class Log(World):
                 line=None if number is None else number + place,
                 wall_ns=wall_ns,
                 severity=severity,
-                writer=writer,
             )
             for place, text in enumerate(texts)
         )
@@ -115,14 +113,14 @@ def test_without_times_two_lines_are_not_enough(error_s: float | None, lines_s: 
     [(40, 29, ""), (4, 30, ""), (5, 30, "its log goes on for 30 s")],
 )
 def test_V2_other_ranks_count_only_half_a_minute_later(count: int, later_s: float, said: str) -> None:
-    log = Log().add(9, STEP, "E: boom", at_s=0, writer="rank 3")
-    assert log.add(11, *[STEP] * count, at_s=later_s, writer="rank 1").after(at_s=0) == said
+    log = Log().add(9, f"[rank3]: {STEP}", "[rank3]: E: boom", at_s=0)
+    assert log.add(11, *[f"[rank1]: {STEP}"] * count, at_s=later_s).after(at_s=0) == said
 
 
 def test_the_rank_that_erred_goes_on_with_its_own_lines() -> None:
-    log = Log().add(8, STEP, writer="rank 1").add(9, STEP, "E: boom", writer="rank 3")
-    assert log.add(11, *[STEP] * 5, writer="rank 3").after() == GOES_ON
-    assert log.add(16, STEP, writer="rank 1").after() == GOES_ON
+    log = Log().add(8, f"[rank1]: {STEP}", f"[rank3]: {STEP}", "[rank3]: E: boom")
+    assert log.add(11, *[f"[rank3]: {STEP}"] * 5).after() == GOES_ON
+    assert log.add(16, f"[rank1]: {STEP}").after() == GOES_ON
 
 
 def test_a_test_run_that_ends_after_it_went_on() -> None:
