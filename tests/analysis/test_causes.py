@@ -178,7 +178,7 @@ def test_C4_N1_an_older_run_in_the_same_folder_decides_nothing(tmp_path: Path) -
     assert of(found, "KeyError").sentence.endswith("It is of an older run: slurm-23.out begins after its end.")
     attempts = {f"attempt_{n}/3/stderr.log": traceback(f"ValueError: at start {n}") for n in (0, 1)}
     found = look(tmp_path / "b", attempts)
-    assert found.verdict.sentence.startswith("Crashed in collate (train.py:31): ValueError: at start 1.")
+    assert found.verdict.sentence.startswith("Rank 3 crashed in collate (train.py:31): ValueError: at start 1.")
     assert of(found, "at start 0").state is None
 
 

@@ -131,7 +131,9 @@ def _sentence(stream: _Stream, value: Value) -> str:
 def _diagnostic(said: _Bad, where: str, record: LogRecord, writer: str) -> Diagnostic:
     code, value = said.code, said.value
     digest = hashlib.blake2b(f"{record.source}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
-    kernel = f" --set kernel={value.kernel}" if value.kernel else ""
+    command = "livedbg aoti --step 3 -- CMD"
+    if value.kernel:
+        command = f"livedbg aoti --step 3 --set kernel={value.kernel} -- CMD"
     return Diagnostic(
         id=f"diagnostic:pytorch/{digest}",
         system="pytorch",
@@ -142,7 +144,7 @@ def _diagnostic(said: _Bad, where: str, record: LogRecord, writer: str) -> Diagn
             "kernel": value.kernel,
             "argument": value.argument,
             "source": record.source,
-            "next": f"livedbg aoti --step 3{kernel} -- CMD   (with its code and lines)",
+            "next": f"{command}   (with its code and lines)",
         },
         evidence=(Evidence(kind="log", source=where, text=value.told, at_wall_ns=record.wall_ns, log=record.source),),
         at_wall_ns=record.wall_ns,
