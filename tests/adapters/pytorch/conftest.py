@@ -68,6 +68,9 @@ def report_when(
     end = time.monotonic() + deadline_s
     while True:
         done = run_livedbg(["report", pid, "--json", "--timeout", "90", *options], 150, env=env)
+        if b"No rank is known" in done.stderr and time.monotonic() < end:
+            time.sleep(0.5)  # the parent has not started its ranks yet
+            continue
         assert done.stdout, done.stderr.decode()
         said: dict[str, Any] = json.loads(done.stdout)
         if true(said):
