@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["AscendAdapter"]
 
 _POLL_S: Final = 2.0
+_READ_S: Final = 0.05  # how soon it is known that the logs have been read once
 _SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
 
 
@@ -96,12 +97,27 @@ class AscendAdapter(Adapter):
             await self._scan(context, last=over)
             self._sample(context)
             self._collect(context)
-            if not settled:
+            ends = context.request.once or over
+            if settled and not ends:
+                await self._wait(context)
+            elif not settled and (ends or await self._first_logs(context)):
                 settled = True
                 context.settled()
-            if context.request.once or over:
+            if ends:
                 return
-            await self._wait(context)
+
+    async def _first_logs(self, context: Context) -> bool:
+        """Wait until the logs have been read once, for a while; whether they have.
+
+        Whoever stops a thread looks, once all have settled, for how long a watchdog bears that.
+        """
+        until = time.monotonic() + _POLL_S
+        while not (self.model.settled or logs_ended(context) or self._compile.news):
+            if time.monotonic() > until:
+                return False
+            await context.sleep(_READ_S)
+        self._collect(context)
+        return self.model.settled
 
     def _collect(self, context: Context) -> None:
         with self.model.lock:

@@ -84,6 +84,16 @@ class AscendDecoder(LogDecoder):
                 links.update(dict.fromkeys(self._line(record, source, line, stamp)))
             return self._model.collect_of(record.source, stamp), tuple(links)
 
+    def knows(self, record: LogRecord) -> bool:
+        """Messages of the table, and whatever else the runtime writes of an error after its run has failed."""
+        with self._model.lock:
+            job = self._model.known(record.source)
+            failed = job is not None and job.failed
+            lines = list(LineSplitter().split(record.text))
+            return bool(lines) and all(
+                classify(line.message, line.tagged) is not None or (failed and line.tagged) for line in lines
+            )
+
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Conclude from what is there."""
         with self._model.lock:
@@ -116,7 +126,9 @@ class AscendDecoder(LogDecoder):
         else:
             wall_ns = source.last_wall_ns
         where = f"{source.name}:{record.line + line.number}" if record.line is not None else source.name
-        return Mark(where, line.text[:_TEXT_LIMIT], wall_ns, exact, seen=source.live, log=record.source)
+        counted = exact and line.mono_ns is not None
+        text = line.text[:_TEXT_LIMIT]
+        return Mark(where, text, wall_ns, exact, seen=source.live, log=record.source, counted=counted)
 
     def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
         """A line that says nothing but that its log goes on, or a job script's exit status."""

@@ -162,6 +162,13 @@ class Job:
             self.run.phase = "running"
 
     @property
+    def failed(self) -> bool:
+        """Its log says that the run failed, or was ended by a watchdog."""
+        trouble, stall = self.trouble, self.stalls.stall
+        ended = stall is not None and stall.exit
+        return ended or bool(trouble.status or trouble.fatal or trouble.crash)
+
+    @property
     def shared(self) -> bool:
         """Several chips write into this log: a line without a pid may be any one's."""
         return len(self.chips) > 1

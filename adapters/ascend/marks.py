@@ -20,6 +20,8 @@ class Mark(Struct, frozen=True):
         kind: `log` or `file`.
         seen: it was read as it came, so that `wall_ns` is right to a second.
         log: id of its log.
+        counted: its time follows from a count of nanoseconds that the runtime wrote, and not from a date, which whoever
+            collects lines may write by another clock, or later.
     """
 
     source: str
@@ -29,6 +31,7 @@ class Mark(Struct, frozen=True):
     kind: str = "log"
     seen: bool = False
     log: str = ""
+    counted: bool = False
 
     def evidence(self) -> Evidence:
         """The same as evidence of a diagnostic."""

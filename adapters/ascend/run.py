@@ -52,6 +52,7 @@ class Run(Struct):
         ring_totals: tasks submitted per ring, once the orchestrator is done.
         progress_wall_ns: when a task was last dispatched or completed.
         progress_exact: that time is of its own line.
+        progress_counted: it is a count of the runtime's (`Mark.counted`).
         changed: tasks to emit.
         changed_cores: cores to emit.
     """
@@ -73,6 +74,7 @@ class Run(Struct):
     ring_totals: dict[int, int] = field(default_factory=dict)
     progress_wall_ns: int | None = None
     progress_exact: bool = False
+    progress_counted: bool = False
     dispatched: dict[int, Dispatched] = field(default_factory=dict)
     dispatches: int = 0
     done: int = 0
@@ -264,10 +266,16 @@ class Run(Struct):
     def progressed(self, mark: Mark) -> None:
         """A task was dispatched or completed."""
         self.progress_wall_ns, self.progress_exact = mark.wall_ns, mark.exact
+        self.progress_counted = mark.counted
 
     def idle_s(self, mark: Mark) -> float | None:
-        """How long nothing had gone on when a line was written; None where the lines' times don't tell."""
+        """How long nothing had gone on when a line was written; None where the lines' times don't tell.
+
+        Times of two clocks tell nothing: a container's log dates a line when it is collected.
+        """
         if self.progress_wall_ns is None or mark.wall_ns is None or not (mark.exact and self.progress_exact):
+            return None
+        if mark.counted is not self.progress_counted:
             return None
         return max(0.0, (mark.wall_ns - self.progress_wall_ns) / 1e9)
 

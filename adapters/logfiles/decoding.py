@@ -103,7 +103,7 @@ class Decoding:
             return record  # what others logged
         severe = record.severity.rank >= Severity.ERROR.rank
         if not hits and not self._eager:
-            if severe and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):
+            if severe:
                 self._not_understood(record)
             return record
         self._understood = False
@@ -121,11 +121,15 @@ class Decoding:
         for word, _, _ in hits:
             if word >= first_beat and owners[word] not in wanted:
                 beats[owners[word]] = record
-        if severe and not (self._understood or links) and EXPLICIT.search(record.text, 0, ERROR_CHARACTERS):
+        if severe and not (self._understood or links):
             self._not_understood(record)
         return msgspec.structs.replace(record, links=links) if links else record
 
     def _not_understood(self, record: LogRecord) -> None:
+        if EXPLICIT.search(record.text, 0, ERROR_CHARACTERS) is None:
+            return
+        if any(decoder.knows(record) for decoder in self._decoders):
+            return
         found = self.errors.setdefault(record.source, ErrorLines(first=record.line))
         found.count += 1
         found.last = clean_line(record.text.partition("\n")[0])[:_ERROR_SHOWN]

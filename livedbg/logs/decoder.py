@@ -50,6 +50,14 @@ class LogDecoder(ABC):
             (they become the record's `links`).
         """
 
+    def knows(self, record: LogRecord) -> bool:
+        """Whether an error record that led to no event of its own is understood all the same.
+
+        It may be one of several lines of which a conclusion is made later, or what a runtime writes while it ends
+        for an error that was reported. Such a record is not counted among those that nobody understands.
+        """
+        return False
+
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """All records that are there now have been fed: what can be concluded from that."""
         return ()

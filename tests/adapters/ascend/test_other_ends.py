@@ -125,3 +125,18 @@ def test_the_cause_stands_before_the_error_that_passes_it_on(recorded: Path, fol
     assert done.returncode == code
     assert [finding["rule"] for finding in report["findings"]] == [rule]
     assert report["verdict"]["state"] == (VerdictState.CRASHED if code == 11 else VerdictState.STALLED)
+
+
+@pytest.mark.parametrize(("failed", "shown"), [(True, False), (False, True)])
+def test_error_lines_of_the_runtime_belong_to_a_failure_only_where_there_is_one(
+    recorded: Path, tmp_path: Path, failed: bool, shown: bool
+) -> None:
+    """A line that no shape describes is what a runtime says while it ends, or else an error that nobody understands."""
+    lines = (recorded / "26_hang_hbg_default/err.txt").read_text().splitlines(keepends=True)
+    kept = lines if failed else lines[:2]
+    (tmp_path / "err.txt").write_text(
+        "".join(kept) + "[ERROR] run: [aicpu_executor.cpp:370] Thread 0: tile map is odd\n"
+    )
+    report = json.loads(run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True).stdout)
+    assert ("error-lines" in {finding["rule"] for finding in report["findings"]}) is shown
+    assert report["verdict"]["state"] == (VerdictState.STALLED if failed else VerdictState.UNKNOWN)
