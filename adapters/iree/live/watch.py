@@ -15,7 +15,8 @@ from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
 from livedbg.adapters.iree.live.running import dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
-from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
+from livedbg.linux.procfs import read_stat
+from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, Thread, ThreadState, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, timed
@@ -67,17 +68,21 @@ class LiveWatch:
         return _LIMIT.rest_s(Cost(cost_s))
 
     async def _stacks(self, context: Context) -> None:
-        """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal."""
-        end = time.monotonic() + _STACKS_S
+        """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal.
+
+        A worker that sleeps meanwhile has ended its dispatch, and may never get one.
+        """
+        end, idle = time.monotonic() + _STACKS_S, set[str]()
         while context.request.stacks != "none" and time.monotonic() < end and not targets_ended(context):
             snapshot = context.snapshot()
             missing = [
                 thread
                 for thread in snapshot.threads.values()
                 if thread.process in self._watched and not thread.exited and thread.id not in snapshot.stacks
-                if thread.state is ThreadState.RUNNING or not is_own(thread)
+                if not is_own(thread) or (thread.state is ThreadState.RUNNING and thread.id not in idle)
             ]
-            if not missing:
+            idle.update(thread.id for thread in missing if is_own(thread) and _sleeps(thread))
+            if all(thread.id in idle for thread in missing):
                 return
             await context.sleep(0.05)
 
@@ -108,10 +113,12 @@ class LiveWatch:
         waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
         stands = watched.view.still(time.monotonic_ns()) or context.request.once
         if running and stands and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
-            threads = {_tid(one.thread): one.thread for one in running}
+            threads = {_number(one.thread): one.thread for one in running}
             watched.looping = await watched.loops.look(context, threads, watched.reader.libraries)
             watched.sampled_s = time.monotonic()
-        looping = {one.thread: loop for one in running if (loop := watched.looping.get(_tid(one.thread))) is not None}
+        looping = {
+            one.thread: loop for one in running if (loop := watched.looping.get(_number(one.thread))) is not None
+        }
         outsiders = outsiders_of(process.id, waiting, snapshot)
         self._put(watched, watched.view.shown(running, outsiders, looping), context)
         self._say(context, _statuses(process, shot))
@@ -142,8 +149,16 @@ class LiveWatch:
         context.emit(*events)
 
 
-def _tid(thread: str) -> int:
-    return int(thread.rpartition("/")[2])
+def _sleeps(thread: Thread) -> bool:
+    """Whether a thread waits, or has ended, right now."""
+    try:
+        return read_stat(_number(thread.process), thread.tid).state is ThreadState.WAITING
+    except OSError:
+        return True
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("/")[2])
 
 
 def _statuses(process: Process, shot: Shot) -> list[SourceStatus]:
