@@ -22,8 +22,9 @@ NO_RANK = (
 )  # fmt: skip
 
 
+@pytest.mark.invariant("naming.N1")
 @pytest.mark.parametrize("name", NO_RANK)
-def test_a_number_that_counts_something_else_is_no_rank(name: str) -> None:
+def test_N1_a_number_that_counts_something_else_is_no_rank(name: str) -> None:
     assert tag_of_names(name).rank is None
     assert not tag_of_names(name).host
 
