@@ -42,7 +42,7 @@ _FOLDERS: Final = 3  # folders above a log whose names count
 
 
 def attempt_of(path: str) -> tuple[str, int] | None:
-    """The folder of all attempts, and which one a log is of, as torchelastic lays them out (`attempt_N/RANK/…`)."""
+    """The folder of all attempts, and which one a log is of, as elastic launchers lay them out (`attempt_N/RANK/…`)."""
     parts = PurePath(path).parts
     for place in range(len(parts) - 2, max(-1, len(parts) - 2 - _FOLDERS), -1):
         match = _ATTEMPT.match(parts[place])
