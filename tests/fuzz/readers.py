@@ -347,10 +347,18 @@ def _lines_of_a_log(data: bytes, folder: Path) -> None:
 
 def _graph(data: bytes, folder: Path) -> None:
     path = _written(data, folder, "deps.json")
-    for reader in graph_readers():
-        graph = reader.read(path)
+    refused: list[LivedbgError] = []
+    readers = list(graph_readers())
+    for reader in readers:
+        try:
+            graph = reader.read(path)
+        except LivedbgError as error:  # another system's file, to this reader
+            refused.append(error)
+            continue
         for raw in list(graph.tasks)[:50]:
             reader.task_name(raw)
+    if len(refused) == len(readers):
+        raise refused[0]
     with contextlib.suppress(ValueError):
         depsfile.parse_graph(data)
 
