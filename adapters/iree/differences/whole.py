@@ -79,7 +79,7 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
 
     Args:
         request: what.
-        step: told of each step, in words.
+        step: called with a sentence at the beginning of each step.
 
     Raises:
         SourceError: a side does not compile, or has no device.
