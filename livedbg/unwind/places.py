@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import drgn
 
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_notes import read_build_id
 from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.dwarf_functions import DwarfFunctions, Function
 from livedbg.unwind.function_names import full_name, symbol_name
@@ -194,7 +195,7 @@ def _identity(module: Module) -> tuple[Hashable, int]:
     try:
         stat = os.stat(module.file)  # noqa: PTH116
         with ElfFile(module.file) as elf:
-            build_id = elf.build_id()
+            build_id = read_build_id(elf)
             span = max((segment.address + segment.memory_size for segment in elf.segments()), default=0)
     except (OSError, ElfError):
         return module, 0
