@@ -32,7 +32,7 @@ _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for
 _BRIEF: Final = Limit(cpu=0.002, wall=0.05, least_s=6.0, most_s=60.0)  # the same where all of it moves on by itself
-_BRIEF_NS: Final = 2_000_000_000  # a wait that is shorter is brief: its stack is old as soon as it is read
+_BRIEF_NS: Final = 2_000_000_000  # a wait that was not seen to last longer is brief: its stack is old once it is read
 _SILENT_S: Final = 5.0  # after which an unwinder that has given no stacks is named
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
@@ -132,19 +132,20 @@ class NativeAdapter(Adapter):
 
     async def _turn(self, context: Context) -> None:
         snapshot = context.snapshot()
+        looked = snapshot.as_of_looks()
         now = time.monotonic()
         for process in list(snapshot.processes.values()):
             watched = self._watched.setdefault(process.id, _Watched())
             if process.exited or now < watched.next_s or watched.lock.locked():
                 continue
-            due, lasting = [], False
+            due, lasting, looked_ns = [], False, looked.now(process.host).mono_ns
             for thread in snapshot.threads_of(process.id):
                 activity = snapshot.activity.get(thread.id)
                 since = activity.waiting_since_mono_ns if activity is not None else None
                 wait = (since, thread.syscall, thread.waits_in)
                 if since is not None and watched.taken.get(thread.id) != wait:
                     due.append((thread, wait))
-                    lasting = lasting or _lasts(thread.id, since, watched)
+                    lasting = lasting or thread.id not in watched.taken or looked_ns - since >= _BRIEF_NS
             if not due or not (lasting or now >= watched.brief_s):
                 continue
             async with watched.lock:
@@ -264,11 +265,6 @@ class NativeAdapter(Adapter):
             remedy=error.remedy,
         )
         context.emit(StatusSeen(status=status, **context.stamp()))
-
-
-def _lasts(thread: str, since_ns: int, watched: _Watched) -> bool:
-    """Whether a stack is worth its cost: the thread has waited for a while, or none of its stacks was ever taken."""
-    return thread not in watched.taken or time.monotonic_ns() - since_ns >= _BRIEF_NS
 
 
 async def _whatever_comes(work: asyncio.Future[Any]) -> None:
