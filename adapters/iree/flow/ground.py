@@ -30,7 +30,7 @@ from livedbg.session.tools import find_tool
 __all__ = ["COMPILE_S", "Ground"]
 
 COMPILE_S: Final = 1800.0
-_WATCHED_S: Final = 60.0
+_WATCHED_S: Final = 30.0
 """How long a run of the module may stay without a sign while somebody watches."""
 
 
@@ -69,10 +69,8 @@ class Ground:
         Raises:
             ToolMissing: there is none.
         """
-        if self.program.kind == "compile":
-            return find_compiler(self.ask.argv[0])
         found = shutil.which(self.ask.argv[0])
-        beside = Path(found).with_name("iree-compile") if found else None
+        beside = Path(found).with_name("iree-compile") if found else None  # or CMD itself
         return find_compiler(str(beside) if beside is not None and beside.exists() else None)
 
     @property

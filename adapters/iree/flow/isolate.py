@@ -40,8 +40,12 @@ def isolate(ground: Ground) -> None:
     function = ground.function(module)
     dispatches = make_flow(ground, side, function) if ground.source is not None else Dispatches(Path())
     book.doing(f"running {function} on {ground.device} with traces")
+    book.note.hands |= {"trace": str(ground.folder / "trace"), "function": function}
+    book.note.places = {one.name: dispatches.shown(one.name) for one in dispatches.calls}
+    book.note.trace = str(ground.folder / "trace")
+    book.write()
     trace = ground.run(side, module, "trace", function)
-    book.note.hands |= {"trace": str(trace.folder), "function": function}
+    book.note.trace = ""
     found = _of_trace(ground, trace, dispatches)
     if ground.source is None or not dispatches.calls:
         return

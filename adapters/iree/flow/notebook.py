@@ -21,6 +21,8 @@ class Note(Struct):
 
     Attributes:
         doing: what the step does now; "" when it has ended.
+        trace: folder of the traced run that goes on; "" if there is none.
+        places: the source of each dispatch, by its name.
     """
 
     lines: list[tuple[str, str]] = field(default_factory=list)
@@ -31,6 +33,8 @@ class Note(Struct):
     failed: bool = False
     undone: bool = False
     doing: str = ""
+    trace: str = ""
+    places: dict[str, str] = field(default_factory=dict)
 
 
 class Notebook:

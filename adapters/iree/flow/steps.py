@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from livedbg.adapters.iree.flow.notebook import read_note
+from livedbg.adapters.iree.flow.notebook import Note, read_note
 from livedbg.model import TaskState
 from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
 from livedbg.text.typed import ready
@@ -72,15 +72,17 @@ def read(run: StepRun) -> StepFound:
     note = read_note(run.output[0].parent)
     if note is None:
         return StepFound(lines=(("found", f"The step's program ended with {_last(run.output)}."),), failed=True)
-    lines = list(note.lines)
+    lines, hands = list(note.lines), note.hands
+    if run.code is None and note.trace:
+        hands = hands | _open(note, lines)
     if run.code is None and note.doing:
-        lines.append(("now", f"It is still {note.doing}."))
-        lines += _running(run)
+        running = _running(run)
+        lines.append(("found" if running else "now", f"It has not ended, and is {note.doing}.{running}"))
     elif run.code:
         lines.append(("found", f"The step's program failed: {_last(run.output)}."))
     return StepFound(
         lines=tuple(lines),
-        hands=note.hands,
+        hands=hands,
         cause=note.cause,
         wrong_value=note.wrong_value,
         hung=note.hung,
@@ -89,14 +91,29 @@ def read(run: StepRun) -> StepFound:
     )
 
 
-def _running(run: StepRun) -> list[tuple[str, str]]:
+def _open(note: Note, lines: list[tuple[str, str]]) -> dict[str, str]:
+    """The dispatch that has begun in the traced run, which goes on; gives what it hands on."""
+    from livedbg.adapters.iree.differences.trace import read_trace  # numpy
+
+    trace = read_trace(Path(note.trace), "")
+    call = trace.open
+    if call is None:
+        lines.append(("dispatches", f"{len(trace.calls)} have begun and returned so far."))
+        return {}
+    ordinal = sum(one.name == call.name for one in trace.calls) - 1
+    lines.append(("found", f"{note.places.get(call.name, call.name)} began and has not returned yet."))
+    return {"dispatch": f"{call.name}#{ordinal}", "fault": "hang"}
+
+
+def _running(run: StepRun) -> str:
     """Dispatches that run now."""
-    found = [task for task in run.snapshot.tasks.values() if task.system == "iree" and task.state is TaskState.RUNNING]
-    now_ns = run.snapshot.now().mono_ns if found else 0
-    return [
-        ("runs", f"{task.name}{f', for {(now_ns - task.since_mono_ns) / 1e9:.0f} s' if task.since_mono_ns else ''}.")
-        for task in found[:_SHOWN]
+    now_ns = run.snapshot.now().mono_ns
+    found = [
+        f"{task.name} (for {(now_ns - task.since_mono_ns) / 1e9:.0f} s)" if task.since_mono_ns else task.name
+        for task in run.snapshot.tasks.values()
+        if task.system == "iree" and task.kernel and task.state is TaskState.RUNNING
     ]
+    return f" Dispatches that run: {', '.join(found[:_SHOWN])}." if found else ""
 
 
 def _last(output: Sequence[Path]) -> str:
