@@ -159,3 +159,13 @@ def test_what_a_python_program_compiled_is_the_source(step: Step, tmp_path: Path
     assert "--iree-llvmcpu-target-cpu=generic" in found.hands["flags"]
     assert "linalg.matmul" in Path(found.hands["source"]).read_text()
     assert "local-sync: It ends with 1 result, for random inputs." in said(found)
+
+
+@pytest.mark.invariant("iree_sanity.Y1")
+def test_an_input_that_the_program_took_is_not_the_cause(compiled: Compile, step: Step, tmp_path: Path) -> None:
+    program = tmp_path / "iree-run-module"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    argv = run_module(compiled("stage"), "--input=31x32xf32=1", "--input=32x32xf32=1")
+    found = step(1, (str(program), *argv[1:]), {})
+    assert not found.cause and "dimension 0 is 31, not 32. The runtime did not refuse it." in said(found)
