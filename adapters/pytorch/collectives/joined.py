@@ -62,6 +62,11 @@ class Look(Struct, frozen=True, kw_only=True):
             return max(numbers)
         return 0 if all(ring.whole for ring in self.rings) else None
 
+    def completed(self, group: str, sequence: int, name: str) -> bool:
+        """Whether it still has a collective of a group, of this name, that it has completed."""
+        wanted = (group, sequence, name, False, True)
+        return any((e.group, e.sequence, e.name, e.is_p2p, e.done) == wanted for e in self.entries)
+
     def moved_by(self, before: Look) -> frozenset[int]:
         """The threads that have enqueued or completed something since another look."""
         known = {(entry.backend, entry.record): entry.done for entry in before.entries}
