@@ -148,10 +148,9 @@ class CollectivesAdapter(Adapter):
             self._tell(reader, context)
             if rank is not None:
                 seen.append(rank)
-        seen = of_jobs(seen)
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
-        seen = without_copies(seen, snapshot)
+        seen = of_jobs(without_copies(seen, snapshot))
         if seen or self._tasks:
             self._number(seen, snapshot, context)
             self._count(seen, snapshot, context)

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from livedbg.adapters.pytorch.collectives.families import living_children
-from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, main_thread, others_may
+from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, others_may
 from livedbg.adapters.pytorch.rules.calls import late_ns, lived_ns, rank_list
+from livedbg.adapters.pytorch.rules.ended import ended_badly
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -80,7 +82,8 @@ class StoreKeys:
         unseen = found[0][0].attributes.get("not seen", "")
         stuck = bool(absences) and all(one.state is VerdictState.STALLED for one in absences.values()) and not unseen
         may = others_may({thread.process: thread.id for _, thread, _ in found}, state)
-        amounts_to = VerdictState.STALLED if stuck and not may else VerdictState.UNKNOWN
+        over = VerdictState.CRASHED if any(ended_badly(one, state) for one in others.values()) else VerdictState.STALLED
+        amounts_to = over if stuck and not may else VerdictState.UNKNOWN
         threads = [thread for _, thread, _ in found]
         first = threads[0]
         verb = "waits" if len(waiting) == 1 else "wait"
@@ -90,7 +93,7 @@ class StoreKeys:
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR if amounts_to is VerdictState.STALLED else Severity.WARNING,
+            severity=Severity.ERROR if amounts_to is not VerdictState.UNKNOWN else Severity.WARNING,
             sentence=(
                 f"{rank_list(waiting, start=True)} {verb} for {_key(keys)} of the store{_line(first, state)} for "
                 f"{duration(age_ns)}, and nobody sets it{said}."

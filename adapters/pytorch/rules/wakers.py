@@ -5,6 +5,7 @@ a child that sleeps, an HTTP server that gives its requests to the main thread: 
 job is healthy.
 
 Invariants:
+    rules_wakers.W2. A launcher with one thread, which waits for the end of its children, ends no wait of theirs.
     rules_wakers.W1. Nobody is left out but for threads that never give a rank anything: those of torch's C++ code, idle
         workers of pools and of a DataLoader, and those that only look on (progress bars, writers of metrics).
 """
@@ -89,9 +90,20 @@ def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -
             return resource.attributes[OUTSIDE]
         if resource.kind in _OTHER_END:
             others = [end for end in ends if end.startswith("process:") and end not in members]
+            others = [end for end in others if not _only_waits_for_children(end, state)]
             if others:
                 return name_of(others[0], state.snapshot)
     return ""
+
+
+def _only_waits_for_children(process: str, state: RuleInput) -> bool:
+    """Whether a process has one thread, and that has waited for children for the threshold: a launcher that has kept
+    the other end of what its ranks read writes nothing until they have ended."""
+    threads = [one for one in state.snapshot.threads_of(process) if not one.exited]
+    waits = [one for one in threads if (one.waits_in or "").startswith(("waitpid", "waitid")) and one.timed is not True]
+    return len(threads) == len(waits) == 1 and (
+        (waited_ns(waits[0], state.snapshot) or 0) >= state.settings.thread_stall_ns
+    )
 
 
 def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleInput) -> str:
