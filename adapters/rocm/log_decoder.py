@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from livedbg.adapters.rocm import log_lines
+from livedbg.adapters.rocm.debugger_decoder import DebuggerDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.said import Form, SaidDecoder, found_in
 from livedbg.model import ExceptionHit
@@ -41,8 +42,8 @@ class RocmLogsAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoder of the logs."""
-        return (RocmDecoder(),)
+        """Of messages, and of what rocgdb prints."""
+        return (RocmDecoder(), DebuggerDecoder())
 
     async def run(self, context: Context) -> None:
         """Nothing to do: the decoder does it all."""
