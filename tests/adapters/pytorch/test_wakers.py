@@ -129,16 +129,27 @@ def test_W2_a_launcher_that_waits_for_its_ranks_types_nothing(launcher: dict[str
 
 
 @pytest.mark.invariant("rules_wakers.W2")
-def test_W2_a_launcher_with_another_thread_may_type() -> None:
+@pytest.mark.parametrize(
+    ("waits_in", "frames", "state"),
+    [
+        ("pthread_cond_wait", (), VerdictState.STALLED),
+        ("pthread_cond_wait", (USER,), VerdictState.UNKNOWN),
+        ("read of terminal 0", (), VerdictState.UNKNOWN),
+    ],
+)
+def test_W2_another_thread_of_the_launcher_may_type(
+    waits_in: str, frames: tuple[tuple[str, str], ...], state: VerdictState
+) -> None:
+    """Not one of a native pool, such as that of a library for linear algebra."""
     rank = Rank2(waits_in="read of pipe 0")
     rank.process(5)
-    for tid in (5, 6):
-        rank.thread(tid, pid=5, waits_in="waitpid of 12" if tid == 5 else "Queue.get", timed=False)
+    rank.thread(5, pid=5, waits_in="waitpid of 12", timed=False)
+    rank.python(6, *frames, pid=5, waits_in=waits_in)
     rank.resource("pipe:box/77")
     rank.waits("thread:box/12/12", "pipe:box/77")
     rank.holds("pipe:box/77", "process:box/5")
     one = rank.absence()
-    assert one.state is VerdictState.UNKNOWN and "which process 5 (prog5) may end" in one.sentence
+    assert (one.state, "which process 5 (prog5) may end" in one.sentence) == (state, state is VerdictState.UNKNOWN)
 
 
 def test_a_rank_in_a_debugger_says_so() -> None:
