@@ -20,6 +20,14 @@ def rules() -> Sequence[Rule]:
     """The rules of this room."""
     return (
         SaidRule(
+            "rocm-debugger",
+            "A rocgdb session stopped at a signal in a kernel: a crash. Or it shows which kernels ran when it looked: "
+            "`unknown`, for one look does not tell a hang from a long kernel.",
+            "rocm",
+            {debugger_decoder.STOPPED: VerdictState.CRASHED, debugger_decoder.DISPATCHES: VerdictState.UNKNOWN},
+            own_lines=_ANY_LINE,
+        ),
+        SaidRule(
             "rocm-fault",
             "A kernel on an AMD GPU faulted: an access to memory that is not mapped, a hardware exception, an aborted "
             "queue. The runtime ends the process for it. Which kernel it was is not said: launches are asynchronous.",
@@ -39,13 +47,5 @@ def rules() -> Sequence[Rule]:
             "log does not say whether that ended the job.",
             "rocm",
             {log_lines.HARDWARE: VerdictState.UNKNOWN},
-        ),
-        SaidRule(
-            "rocm-debugger",
-            "A rocgdb session stopped at a signal in a kernel: a crash. Or it shows which kernels ran when it looked: "
-            "`unknown`, for one look does not tell a hang from a long kernel.",
-            "rocm",
-            {debugger_decoder.STOPPED: VerdictState.CRASHED, debugger_decoder.DISPATCHES: VerdictState.UNKNOWN},
-            own_lines=_ANY_LINE,
         ),
     )
