@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.rows import Layer, Row
+from livedbg.logs.wrapping.heads import Watch
+from livedbg.logs.wrapping.rows import BEGINS, Layer, Row
 from livedbg.logs.wrapping.tags import Opened
 
 __all__ = ["learned"]
@@ -39,13 +40,21 @@ class _Learned:
         return Opened(text[match.end() :], wall_ns=wall_ns)
 
     def proved(self, row: Row) -> Layer | None:
-        framed = any(one.text.startswith("  File ") for one in row.inner[1:])
+        framed = any(BEGINS.match(one.text) is not None for one in row.inner[1:])
         return self.open if framed else None
 
 
-def learned(text: str) -> _Learned | None:
-    """A guess from the first line of a traceback that has something before it."""
+def learned(text: str, watch: Watch | None) -> _Learned | None:
+    """A guess from the first line of a traceback that has something before it.
+
+    Args:
+        text: the line.
+        watch: for lines with a head that is known.
+    """
     prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
-    if not prefix or len(prefix) > _LONGEST or _OTHER.match(prefix):
+    seen = watch(text) if watch is not None else None
+    if seen is not None:
+        return _Learned(text[: seen.start("behind")])
+    if not prefix or len(prefix) > _LONGEST or "%|" in prefix or _OTHER.match(prefix):
         return None
     return _Learned(prefix)
