@@ -244,7 +244,7 @@ class RecordAssembler:
                 source=self._source,
                 text=text,
                 severity=severity,
-                wall_ns=wall_ns if header.wall_ns is None else header.wall_ns,
+                wall_ns=header.wall_ns if wall_ns is None else wall_ns,  # one clock for all lines of a log
                 mono_ns=header.mono_ns,
                 line=line.number,
                 offset=line.offset,

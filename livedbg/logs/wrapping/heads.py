@@ -33,8 +33,12 @@ _HEAD: Final = re.compile(
     r"(?:[\])>]? {0,8}[-|:>]{0,2}(?: ?\[(?!rank|default)[\w.:/-]{1,80}\](?= ))?(?: |:|$))"
     r"(?:[\w./<>]{1,80}(?::[\w.<>]{1,80}){0,2}(?: - |: |\] | \| ))?)"
 )
-_SURE: Final = re.compile(rf"(?:{BEGINS.pattern})|[ |]*[\^~]+ *$|={{3,}} .{{1,80}} ={{3,}}$")
+_SURE: Final = re.compile(
+    rf"(?:{BEGINS.pattern})|[ |]*[\^~]+ *$|={{3,}} .{{1,80}} ={{3,}}$"
+    r"|\S{1,200}:\d{1,9}:(?:\d{1,9}:)? (?:fatal )?(?:error|warning|note): "
+)
 _PARTS: Final = re.compile(r"\t| {4,}\S|[=_*#-]{10,}$|$")
+_FIRSTS: Final = frozenset(" |+[{(0123456789TEFICWDAJMSON=*^~\u256d\u250c")  # of what is sure, mostly
 _FEWEST: Final = 3
 
 
@@ -71,10 +75,17 @@ def watching(texts: Sequence[str]) -> Watch | None:
     Args:
         texts: the lines of the row.
     """
-    rest = _common([text for text in texts if text and not text.isspace()])
+    said = [text for text in texts if text and not text.isspace()]
+    rest = _common(said)
     if not rest:
         return None
-    return re.compile(f"{_STAMP}{re.escape(rest)}(?P<behind>{_SURE.pattern})").match
+    match = re.compile(f"{_STAMP}{re.escape(rest)}(?P<behind>{_SURE.pattern})").match
+    width = len(said[0]) - len(_behind(said[0], rest))  # the same in all lines, but for odd stamps
+
+    def watch(text: str) -> re.Match[str] | None:
+        return match(text) if text[width : width + 1] in _FIRSTS else None
+
+    return watch
 
 
 def _layer(rest: str) -> Layer:

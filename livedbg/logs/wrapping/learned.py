@@ -21,6 +21,8 @@ _OTHER: Final = re.compile(
 )
 _DATE: Final = re.compile(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?")
 
+_DAY: Final = re.compile(r"\D{0,40}?\b(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
+
 
 class _Learned:
     first = ""
@@ -35,13 +37,19 @@ class _Learned:
         match = self._pattern.match(text)
         if match is None:
             return None
-        date = _DATE.match(match[0])
-        wall_ns = clock.date_time(date[1], date[2], date[3]) if date is not None else None
-        return Opened(text[match.end() :], wall_ns=wall_ns)
+        return Opened(text[match.end() :], wall_ns=_time(match[0], clock))
 
     def proved(self, row: Row) -> Layer | None:
         framed = any(BEGINS.match(one.text) is not None for one in row.inner[1:])
         return self.open if framed else None
+
+
+def _time(prefix: str, clock: SourceClock) -> int | None:
+    date = _DATE.match(prefix)
+    if date is not None:
+        return clock.date_time(date[1], date[2], date[3])
+    day = _DAY.match(prefix)
+    return None if day is None else clock.month_day(int(day[1]), int(day[2]), day[3], day[4])
 
 
 def learned(text: str, watch: Watch | None) -> _Learned | None:

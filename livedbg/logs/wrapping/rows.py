@@ -56,8 +56,8 @@ class Row:
 
     @property
     def alone(self) -> bool:
-        """Whether it is all that there is, and surely a line once it is unwrapped."""
-        return self.first and self.whole and len(self.texts) == 1 == self.sure
+        """Whether it is all that there is, and all of it surely lines once they are unwrapped."""
+        return self.first and self.whole and len(self.texts) == self.sure
 
     @property
     def long(self) -> bool:
