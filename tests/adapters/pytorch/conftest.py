@@ -135,7 +135,7 @@ def hung(pid: int, state: str, *words: str) -> dict[str, Any]:
         return one["verdict"]["state"] == state and all(word in one["verdict"]["sentence"] for word in words)
 
     said = report_when(pid, meant, env=stalls_after(STALL_S))
-    assert said["exit"] == (10 if state == "stalled" else 5), said["verdict"]
+    assert said["exit"] == {"stalled": 10, "crashed": 11}.get(state, 5), said["verdict"]
     return said
 
 
