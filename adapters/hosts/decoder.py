@@ -66,7 +66,12 @@ class HostsDecoder(LogDecoder):
             where = record.place(log.source.name)
             text = record.text.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
-            marks = (("late", ending.late), ("shell", ending.shell), ("limit", ending.limit))
+            marks = (
+                ("late", ending.late),
+                ("shell", ending.shell),
+                ("limit", ending.limit),
+                ("outside", ending.outside),
+            )
             attributes |= {name: "yes" for name, said in marks if said}
             yield Diagnostic(
                 id=f"diagnostic:hosts/{name}",
