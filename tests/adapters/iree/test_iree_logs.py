@@ -111,6 +111,21 @@ def test_V1_warnings_and_lists_of_codes(text: str) -> None:
     assert found("vulkan-error", text) == []
 
 
+@pytest.mark.invariant("vulkan_lines.V2")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Validation Error: [ UNASSIGNED-VkSemaphore-state-timeout ] Object 0: handle = 0x1, type = VK_OBJECT_TYPE_"
+        "SEMAPHORE; | MessageID = 0x57e65a33 | Timeout waiting for timeline semaphore state to update. This is most "
+        "likely a validation bug. completed_.payload=0 wait_payload=1\n",
+        "Validation Error: [ UNASSIGNED-GPU-Assisted-Validation ] Object 0: handle = 0x1, type = VK_OBJECT_TYPE_"
+        "DEVICE; | MessageID = 0xea8d5c05 | Setup Error. Detail: (Failure to instrument shader.)\n",
+    ],
+)
+def test_V2_what_the_layer_says_of_itself_is_no_wrong_call(text: str) -> None:
+    assert found("vulkan-error", text) == []
+
+
 def test_a_module_that_was_compiled_for_another_version() -> None:
     """As `iree-run-module` 3.13.0 printed of a module that iree-compile 3.10.0 had made."""
     said = verdict(
