@@ -3,8 +3,8 @@
     python -m livedbg.adapters.iree.sanitized iree-compile m.mlir … -o m.vmfb
 
 runs the compiler, and then takes the mark out of the executable libraries in the module: the header of such a library
-says which sanitizer it was compiled for, and the runtime refuses it for that alone (iree_hal_executable_library_header_t,
-runtime/src/iree/hal/local/executable_library.h). All that the code needs is the sanitizer's own runtime, preloaded.
+says which sanitizer it was compiled for, and the runtime refuses it for that alone
+(iree_hal_executable_library_header_t, runtime/src/iree/hal/local/executable_library.h). All that the code needs is the sanitizer's own runtime, preloaded.
 
 Invariants:
     iree_sanitized.U1. A library is changed only if exactly one place in it is a header of the known version with that
