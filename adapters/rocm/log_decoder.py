@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from livedbg.adapters.rocm import log_lines
+from livedbg.adapters.rocm.agent_decoder import AgentDecoder
+from livedbg.adapters.rocm.debugger_decoder import DebuggerDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.said import Form, SaidDecoder, found_in
 from livedbg.model import ExceptionHit
@@ -23,6 +25,7 @@ class RocmDecoder(SaidDecoder):
     triggers: ClassVar[tuple[bytes, ...]] = (
         *(b"Memory access fault by GPU node-", b"HW Exception by GPU node-", b"HSA_STATUS_ERROR", b"HIP error"),
         *(b"HIP runtime error", b"HIP driver error", b"HIP out of memory", b"amdgpu: ", b"*ERROR* ring "),
+        *(b"OFFLOAD ERROR: ", b"HSA_AMD_GPU_MEMORY_FAULT_EVENT"),
     )
     together: ClassVar[int] = 1
 
@@ -41,8 +44,8 @@ class RocmLogsAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoder of the logs."""
-        return (RocmDecoder(),)
+        """Of messages, and of what rocgdb and the debug agent print."""
+        return (RocmDecoder(), DebuggerDecoder(), AgentDecoder())
 
     async def run(self, context: Context) -> None:
         """Nothing to do: the decoder does it all."""

@@ -25,12 +25,18 @@ HARDWARE: Final = "kernel-driver"
 
 _BLOCKING: Final = "AMD_SERIALIZE_KERNEL=3 HIP_LAUNCH_BLOCKING=1   (each launch waits: the stack is that of the kernel)"
 _GDB: Final = "rocgdb --args COMMAND   (stops at the wave that faults, with its source line)"
+_AGENT: Final = "livedbg launch --recipe rocm-debug-agent -- COMMAND   (the kernel and the waves that fault)"
 _DMESG: Final = "dmesg -T | grep -i amdgpu   (page faults, ring time-outs and resets at that time)"
 
 _ACCESS = re.compile(
     r"Memory access fault by GPU node-(?P<node>\d{1,6}) \(Agent handle: 0x[0-9a-f]{1,16}\) on address "
     r"(?P<address>0x[0-9a-f]{1,16}|\(nil\))\. Reason: (?P<why>[^.\n]{1,200})"
 )
+_OFFLOAD = re.compile(  # since ROCm 7
+    r"OFFLOAD ERROR: memory access fault by GPU (?P<node>\d{1,6}) \(agent 0x[0-9a-f]{1,16}\) at virtual address "
+    r"(?P<address>0x[0-9a-f]{1,16}|\(nil\))\. Reasons?: (?P<why>[^.\n]{1,200})"
+)
+_EVENT = re.compile(r"HSA_AMD_GPU_MEMORY_FAULT_EVENT: (?P<why>[^)\n]{1,200})")
 _EXCEPTION = re.compile(
     r"HW Exception by GPU node-(?P<node>\d{1,6}) \(Agent handle: 0x[0-9a-f]{1,16}\) reason ?: ?(?P<why>[^\n]{1,100})"
 )
@@ -58,9 +64,15 @@ def _access(match: re.Match[str]) -> Said:
         key=f"{match['node']} {match['address']}",
         sentence=f"GPU {match['node']}: a kernel accessed memory that is not mapped{zero} ({match['why'].strip()})",
         cause=CauseClass.DEVICE,
-        steps=(_BLOCKING, _GDB, _DMESG),
+        steps=(_BLOCKING, _AGENT, _GDB, _DMESG),
         attributes={"node": match["node"], "address": match["address"]},
     )
+
+
+def _event(match: re.Match[str]) -> Said:
+    why = match["why"].strip(" .")
+    said = f"A kernel on an AMD GPU accessed memory that is not mapped ({why})"
+    return Said(code=FAULT, key=f"event {why}", sentence=said, cause=CauseClass.DEVICE, steps=(_BLOCKING, _GDB, _AGENT))
 
 
 def _exception(match: re.Match[str]) -> Said:
@@ -71,6 +83,7 @@ def _exception(match: re.Match[str]) -> Said:
 
 def _status(match: re.Match[str]) -> Said:
     text = match["text"].partition(" code: ")[0].strip(" .")
+    text = text if "(" in text else text.rstrip(").")  # `Queue error (HSA_STATUS_…: text.)`
     return Said(
         code=FAULT,
         key=match["name"],
@@ -137,6 +150,8 @@ def _ring(match: re.Match[str]) -> Said:
 
 FORMS: Final = (
     Form(("Memory access fault by GPU node-",), _ACCESS, _access),
+    Form(("OFFLOAD ERROR: ",), _OFFLOAD, _access),
+    Form(("HSA_AMD_GPU_MEMORY_FAULT_EVENT",), _EVENT, _event),
     Form(("HW Exception by GPU node-",), _EXCEPTION, _exception),
     Form(("HSA_STATUS_ERROR",), _STATUS, _status),
     Form(("HIP error", "HIP runtime error", "HIP driver error"), _HIP, _hip),

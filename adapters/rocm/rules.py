@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
-from livedbg.adapters.rocm import log_lines
+from livedbg.adapters.rocm import debugger_decoder, log_lines
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules.base import Rule
 from livedbg.analysis.rules.said import SaidRule
 
 __all__ = ["rules"]
 
+_ANY_LINE: Final = re.compile("")  # what is typed in a debugger after a stop is no progress of the program
+
 
 def rules() -> Sequence[Rule]:
     """The rules of this room."""
     return (
+        SaidRule(
+            "rocm-debugger",
+            "A rocgdb session stopped at a signal in a kernel: a crash. Or it shows which kernels ran when it looked: "
+            "`unknown`, for one look does not tell a hang from a long kernel.",
+            "rocm",
+            {debugger_decoder.STOPPED: VerdictState.CRASHED, debugger_decoder.DISPATCHES: VerdictState.UNKNOWN},
+            own_lines=_ANY_LINE,
+        ),
         SaidRule(
             "rocm-fault",
             "A kernel on an AMD GPU faulted: an access to memory that is not mapped, a hardware exception, an aborted "

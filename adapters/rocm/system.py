@@ -23,6 +23,7 @@ SYSTEM: Final = System(
     # ROCm documentation, "GPU isolation techniques": it goes before CUDA_VISIBLE_DEVICES, which HIP reads too
     device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
     adapters={"rocm-logs": Lazy("livedbg.adapters.rocm.log_decoder:RocmLogsAdapter")},
+    recipes="livedbg.adapters.rocm.recipes",
     rules=Lazy("livedbg.adapters.rocm.rules:rules"),
     judges_diagnostics=(".*",),
     explains=Lazy("livedbg.adapters.rocm.log_decoder:explains"),

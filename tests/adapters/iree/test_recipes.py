@@ -83,6 +83,23 @@ def test_a_module_with_instruments_that_can_not_be_loaded_is_reported(compiled: 
     assert code == 0 and "can not be loaded" in said
 
 
+def test_a_changed_source_of_a_dispatch_replaces_it(compiled: Compile, tmp_path: Path) -> None:
+    compiler, folder = Path(sys.executable).with_name("iree-compile"), tmp_path / "changed"
+    made: tuple[str | Path, ...] = ("-o", tmp_path / "made.vmfb")
+    dumped = _compile_to(compiler, "--compile-to=executable-targets", f"--iree-hal-dump-executable-sources-to={folder}")
+    assert dumped == 0 and list(folder.glob("*.mlir"))
+    code, said, printed = _said("iree-substitute", str(folder), [compiler, *COMPILE, *made], tmp_path)
+    assert (code, said) == (0, ""), printed[-1000:]
+    (tmp_path / "empty").mkdir()
+    _, said, printed = _said("iree-substitute", str(tmp_path / "empty"), [compiler, *COMPILE, *made], tmp_path)
+    assert "had no visible effect" in said and "No file of the folder" in said, printed[-1000:]
+
+
+def _compile_to(compiler: Path, *flags: str) -> int:
+    command = [str(compiler), *COMPILE, *flags, "-o", os.devnull]
+    return subprocess.run(command, cwd=SOURCES, capture_output=True, check=False, timeout=250).returncode
+
+
 def test_a_dispatch_of_another_name_is_reported(compiled: Compile, tmp_path: Path) -> None:
     compiler = Path(sys.executable).with_name("iree-compile")
     command = [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"]

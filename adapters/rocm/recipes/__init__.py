@@ -1,0 +1,1 @@
+"""Launch presets for ROCm, one TOML file each (livedbg.recipes.model)."""

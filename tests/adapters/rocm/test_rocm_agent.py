@@ -1,0 +1,68 @@
+"""Waves that ROCm's debug agent prints: faults of kernels, and looks that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import found, verdict
+
+OLD = """Queue error (HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception.)
+
+--------------------------------------------------------
+wave_1: pc=0x7fd4f100d0e8 (stopped, reason: ASSERT_TRAP)
+
+system registers:
+            m0: 00000000        status: 00012461       trapsts: 20000000          mode: 000003c0
+
+Disassembly for function check_rows(int*, int*, int*):
+    code object: file:///src/app#offset=4657152&size=10843816
+    loaded at: [0x7fd4f1000000-0x7fd4f100f000]
+ => 0x7fd4f100d0e8 <+232>:    s_trap 2
+End of disassembly.
+"""
+FAULT = (
+    "OFFLOAD ERROR: memory access fault by GPU 4 (agent 0x55555896f810) at virtual address 0x7ffb61f02000. Reasons: "
+    "Write access to a read-only page\n"
+)
+NEW = FAULT + "".join(
+    f"wave_{number}: pc=0x7ff734dcbf3c (kernel_code_entry=0x7ff736b8c040 <void scatter_rows<float, 4>(float*, long)>, "
+    "kernargs=0x7ff700000000) (stopped, reason: MEMORY_VIOLATION)\n\nscalar registers:\n            s0: d9800000\n"
+    for number in range(125)
+)
+LOOK = "".join(
+    f"wave_{number}: pc=0x7ff734dcbf3c (kernel_code_entry=0x7ff736b8c040 <spin(int)>) (stopped, reason: NONE)\n"
+    for number in range(3)
+)
+
+
+def test_the_kernel_of_a_trap() -> None:
+    said = [finding.sentence for finding in found("rocm-debugger", OLD)]
+    assert said == ["A kernel on an AMD GPU faulted: check_rows(int*, int*, int*): an assertion or trap (1 wave)."]
+    assert verdict(OLD).state is VerdictState.CRASHED
+    (queue,) = found("rocm-fault", OLD)
+    assert queue.sentence.startswith(
+        "The GPU's queue was aborted: An HSAIL operation resulted in a hardware exception ("
+    )
+
+
+def test_waves_of_one_kernel_are_one_fault() -> None:
+    said = [finding.sentence for finding in found("rocm-debugger", NEW)]
+    assert said == [
+        "A kernel on an AMD GPU faulted: void scatter_rows<float, 4>(float*, long): an access to memory that it may "
+        "not use (125 waves)."
+    ]
+    (fault,) = found("rocm-fault", NEW)
+    assert fault.sentence == "GPU 4: a kernel accessed memory that is not mapped (Write access to a read-only page)."
+    assert verdict(NEW).state is VerdictState.CRASHED
+
+
+@pytest.mark.invariant("agent_decoder.A1")
+def test_a_look_at_waves_that_run_is_no_fault() -> None:
+    said = verdict(LOOK)
+    assert said.state is VerdictState.UNKNOWN
+    assert said.sentence == "When the debug agent looked, 3 waves of spin(int) were on the AMD GPU."
+
+
+def test_other_waves_are_none() -> None:
+    assert found("rocm-debugger", "wave_1: pc=0x12 loaded\nsaved wave_2.wav (stopped)\n") == []
