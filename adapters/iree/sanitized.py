@@ -4,7 +4,8 @@
 
 runs the compiler, and then takes the mark out of the executable libraries in the module: the header of such a library
 says which sanitizer it was compiled for, and the runtime refuses it for that alone
-(iree_hal_executable_library_header_t, runtime/src/iree/hal/local/executable_library.h). All that the code needs is the sanitizer's own runtime, preloaded.
+(iree_hal_executable_library_header_t, runtime/src/iree/hal/local/executable_library.h).
+All that the code needs is the sanitizer's own runtime, preloaded.
 
 Invariants:
     iree_sanitized.U1. A library is changed only if exactly one place in it is a header of the known version with that
@@ -18,6 +19,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +39,7 @@ def unmarked(module: bytes) -> tuple[bytes, int]:
     made = bytearray(module)
     begins = [match.start() for match in re.finditer(re.escape(_IMAGE), module)]
     changed = 0
-    for begin, end in zip(begins, [*begins[1:], len(module)], strict=True):
+    for begin, end in pairwise([*begins, len(module)]):
         image = module[begin:end]
         found = _headers(image) if len(image) > _LEAST and b"__asan_init\0" in image else []
         if len(found) == 1:

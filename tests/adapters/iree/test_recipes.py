@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from livedbg.adapters.iree.sanitized import unmarked
 from livedbg.recipes import Ended, plan, recipes, without_effect
 from livedbg.recipes.witness import Seen, Witness
 from tests.adapters.iree.conftest import LAVAPIPE, SOURCES, Compile, needs_lavapipe, tool, vulkan_here
@@ -23,6 +24,7 @@ COMPILE: Final = (
     "--iree-llvmcpu-target-cpu=host",
 )  # fmt: skip
 INPUTS: Final = ("--function=main", "--input=16x16xf32=1", "--input=16x16xf32=0.25", "--input=16x32xf32=0.1")
+SANITIZED: Final = ("--iree-llvmcpu-sanitize=address", "--iree-llvmcpu-link-embedded=false")
 _TRIES: Final = 20
 """What a process of half a second has loaded is not seen each time: it is sampled."""
 OF_STAGE: Final = ("--function=main", "--input=32x32xf32=1", "--input=32x32xf32=0.1")
@@ -157,8 +159,24 @@ def test_a_read_beyond_a_buffer_is_caught_and_its_dispatch_named(compiled: Compi
     assert "READ of size 4" in verdict["sentence"]
 
 
+@pytest.mark.invariant("iree_sanitized.U1")
+def test_U1_only_a_library_with_one_header_that_has_the_mark_is_changed(compiled: Compile) -> None:
+    marked = compiled("gated", *SANITIZED).read_bytes()
+    made, changed = unmarked(marked)
+    assert changed == 1 and sum(a != b for a, b in zip(made, marked, strict=True)) == 1
+    assert unmarked(made) == (made, 0)
+    plain = compiled("gated").read_bytes()
+    assert unmarked(plain) == (plain, 0)
+    [at] = [at for at, (a, b) in enumerate(zip(made, marked, strict=True)) if a != b]
+    twice = bytearray(marked)
+    twice[at + 4 : at + 28] = marked[at - 20 : at + 4]
+    assert unmarked(bytes(twice)) == (bytes(twice), 0)
+    for cut in range(0, len(marked), 997):
+        unmarked(marked[:cut])
+
+
 def test_a_module_with_a_sanitizer_needs_a_runtime_with_it(compiled: Compile, tmp_path: Path) -> None:
-    module = compiled("gated", "--iree-llvmcpu-sanitize=address", "--iree-llvmcpu-link-embedded=false")
+    module = compiled("gated", *SANITIZED)
     command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=local-task", *INPUTS]
     recipe = recipes()[0]["iree-sanitize"]
     done = subprocess.run([str(word) for word in command], capture_output=True, check=False, timeout=100)
