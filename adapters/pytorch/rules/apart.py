@@ -23,7 +23,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import how_ended
 from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
-from livedbg.model import Severity, Task, TaskState, Thread
+from livedbg.model import Evidence, Severity, Task, TaskState, Thread
 
 __all__ = ["rules"]
 
@@ -101,10 +101,13 @@ class StoreKeys:
             severity=Severity.ERROR if amounts_to is not VerdictState.UNKNOWN else Severity.WARNING,
             sentence=sentence,
             entities=tuple(dict.fromkeys((entity, *(task.id for task, *_ in found), *(one.id for one in threads)))),
-            evidence=tuple(
-                thread_evidence(state.snapshot.threads[one], state)
-                for one in dict.fromkeys((*(one.id for one in threads[:4]), entity))
-                if one in state.snapshot.threads
+            evidence=(
+                *_statuses(others.values(), state),
+                *(
+                    thread_evidence(state.snapshot.threads[one], state)
+                    for one in dict.fromkeys((*(one.id for one in threads[:4]), entity))
+                    if one in state.snapshot.threads
+                ),
             ),
             next=(f"livedbg stacks {first.process.rpartition('/')[2]} --native",),
             state=amounts_to,
@@ -243,6 +246,14 @@ def _who_ended(others: Mapping[int, str], total: int, state: RuleInput) -> str:
     rank, process = next((rank, one) for rank, one in others.items() if ended_badly(one, state))
     known = state.snapshot.processes[process]
     return f"Rank {rank} of {total} (process {known.pid}) has ended {how_ended(known.exit_status)}"
+
+
+def _statuses(processes: Iterable[str], state: RuleInput) -> Iterator[Evidence]:
+    """How those of some processes have ended that have."""
+    for process in (state.snapshot.processes.get(one) for one in processes):
+        if process is not None and process.exited and process.exit_status is not None:
+            source = f"wait status of {process.pid}"
+            yield Evidence(kind="proc", source=source, text=how_ended(process.exit_status))
 
 
 def _key(keys: str) -> str:
