@@ -216,7 +216,7 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
         own = [one for one in others if runs_users_code(one, state)]
         family = family_threads(known, state) if known is not None else []
-        if active := progressing(family, state):
+        if active := [one for one in progressing(family, state) if one.id != waiting]:
             return at(active[0].id, state) or " "
         for one in own:
             if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or from_outside(
