@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
-from livedbg.unwind.labels import label_of
+from livedbg.unwind.labels import NamedCode, code_name, label_of
 
 __all__ = ["Module", "Modules"]
 
@@ -45,13 +46,16 @@ class Modules:
     Args:
         pid: the process.
         mappings: its mappings in rising order of address.
+
+    Attributes:
+        code: those of code.
     """
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid
         self._files = [mapping for mapping in mappings if mapping.path.startswith("/")]
-        self._code = [mapping for mapping in mappings if mapping.executable]
-        self._starts = [mapping.start for mapping in self._code]
+        self.code = [mapping for mapping in mappings if mapping.executable]
+        self._starts = [mapping.start for mapping in self.code]
         self._modules: dict[tuple[str, int], Module | None] = {}  # by path and first address
         self._copies: dict[str, list[list[Mapping]]] = {}
         self._opened: dict[tuple[str, int], Path] = {}
@@ -59,7 +63,7 @@ class Modules:
     def mapping_at(self, address: int) -> Mapping | None:
         """The mapping of code that holds an address."""
         place = bisect_right(self._starts, address) - 1
-        return self._code[place] if place >= 0 and address < self._code[place].end else None
+        return self.code[place] if place >= 0 and address < self.code[place].end else None
 
     def at(self, address: int) -> Module | None:
         """The file whose code an address is in; None for other memory and for what is no ELF file."""
@@ -76,7 +80,7 @@ class Modules:
         """Whether another file's code lies now where a file's code lay earlier (execve(2), dlclose(3))."""
         code = module.code
         place = bisect_right(self._starts, code.start) - 1
-        for other in self._code[max(place, 0) :]:
+        for other in self.code[max(place, 0) :]:
             if other.start >= code.end:
                 break
             if other.end > code.start and _identity(other) != _identity(code):
@@ -90,6 +94,11 @@ class Modules:
             return None
         name = Path(mapping.path).name
         return (label_of(self._pid, name) if mapping.deleted else None) or name or None
+
+    def code_at(self, address: int) -> NamedCode | None:
+        """The function at an address in memory that no file backs, if a system knows it."""
+        mapping = self.mapping_at(address)
+        return code_name(self._pid, address) if mapping is not None and not mapping.path else None
 
     def opened(self, mapping: Mapping) -> Path:
         """A path by which the file of a mapping can be opened: its own where that is the same file."""
