@@ -65,7 +65,12 @@ _NATIVE_FRAME: Final = re.compile(
 )
 _ASYNC: Final = "CUDA kernel errors might be asynchronously reported"
 _TORCH_HINT: Final = "TORCH_USE_CUDA_DSA"
-_UNCAUGHT: Final = ("Traceback (most recent call last)", "terminate called", "terminated with exception")
+_BARE: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception): \S")
+"""The last line of a traceback, whose other lines are not there."""
+_UNCAUGHT: Final = (
+    *("Traceback (most recent call last)", "terminate called", "terminated with exception", "' panicked at "),
+    "Check failure stack trace",
+)
 
 
 def host_error(text: str, severity: Severity) -> Statement | None:
@@ -87,7 +92,7 @@ def host_error(text: str, severity: Severity) -> Statement | None:
     if python:
         statement.host = python
     attributes = statement.attributes
-    if any(word in text for word in _UNCAUGHT):
+    if any(word in text for word in _UNCAUGHT) or _BARE.match(text) is not None:
         attributes["uncaught"] = "yes"
         if statement.hit and ("Traceback (most" in text or "terminate called" in text):
             statement.hit = ""  # the decoder of crashes has it, with its own type
