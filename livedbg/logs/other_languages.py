@@ -83,7 +83,7 @@ def ended(text: str) -> Ended | None:
     if match := _INTEL.search(text):
         return Ended("terminate", f"forrtl: severe ({match['code']})", match["said"], (), _row(match))
     if match := _JAVA.search(text):
-        frames = ()
+        frames: tuple[Frame, ...] = ()
         if match["file"]:
             frames = (Frame(function=match["function"], file=match["file"], line=int(match["line"]), language="java"),)
         return Ended("terminate", match["type"], match["said"] or "", frames, _row(match))
