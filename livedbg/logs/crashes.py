@@ -155,9 +155,9 @@ class CrashDecoder(LogDecoder):
             catchpoint=f"log: {crash.kind}",
             count=count,
             source=record.source,
-            line=record.line + record.text.count("\n") if record.line is not None else None,
+            line=record.last_line,
             first_line=record.line,
-            raised_line=record.line + crash.raised if record.line is not None and crash.raised is not None else None,
+            raised_line=record.line_at(crash.raised) if crash.raised is not None else None,
             related=crash.related,
             writer=writer,
         )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from livedbg.probes.call_text import Describe
     from livedbg.probes.launch_calls import LaunchFunctions
     from livedbg.session.adapter import Adapter
-    from livedbg.session.guide import GuideStep, StepFound, StepRun
+    from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
     from livedbg.unwind.labels import Labeller
     from livedbg.values.dtypes import Array
     from livedbg.values.readers import DumpReader
@@ -155,6 +155,9 @@ class Guide(Struct, frozen=True, kw_only=True):
         steps: the steps, in order.
         read: takes what a step's run of CMD left; says what it found.
         example: what its help shows as an example: command first, then what it does.
+        plan: gives the command that a step runs, where that is not CMD itself. It keeps to the limit that it is given.
+        options: besides those of all guides.
+        limit_s: seconds that a run may take without a screen.
     """
 
     name: str
@@ -163,6 +166,9 @@ class Guide(Struct, frozen=True, kw_only=True):
     steps: Lazy[Sequence[GuideStep]]
     read: Lazy[Callable[[StepRun], StepFound]]
     example: tuple[tuple[str, str], ...]
+    plan: Lazy[Callable[[StepAsk], Sequence[str]]] | None = None
+    options: Lazy[Sequence[GuideOption]] | None = None
+    limit_s: float = 600.0
 
 
 class LogPlaces(Struct, frozen=True):
