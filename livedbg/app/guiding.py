@@ -60,7 +60,7 @@ class GuideActions(BasicApp):
 def _sheet(title: str, following: str, found: Sequence[tuple[str, str]]) -> Sheet:
     lines = [SheetLine(text, lead=lead, bold=lead == "found") for lead, text in found]
     key = SheetLine(
-        f"^n goes on: {following}" if following else "This is the last step. Esc closes this sheet; then q quits."
+        f"^n goes on to {following}" if following else "This is the last step. Esc closes this sheet; then q quits."
     )
 
     def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:

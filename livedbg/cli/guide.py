@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import click
@@ -27,6 +28,7 @@ _HUNG: Final = 10
 _FAILED: Final = 11
 _WRONG: Final = 12
 _UNDONE: Final = 5
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NEXT: Final = {True: "^n runs CMD again with the settings of the next step", False: "^n goes on to the next step"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -152,7 +154,7 @@ def _headless(course: Course, only: int | None) -> int:
             click.echo("The cause is found; the other steps would add nothing.")
             break
     if only is not None and only < len(course.steps):
-        click.echo(f"Next: {next_line(course, only + 1)}")
+        click.echo(f"Next: {next_line(course, only + 1, ran.found.lacks)}")
     return _WRONG if wrong else _HUNG if hung else _FAILED if failed else _UNDONE if undone else 0
 
 
@@ -174,7 +176,7 @@ def told(found: StepFound) -> Iterator[str]:
         yield f"  {clean_line(label, 20):{min(max(width, 9), 20)}}  {clean_line(sentence, 1000)}"
 
 
-def next_line(course: Course, number: int) -> str:
+def next_line(course: Course, number: int, lacks: Mapping[str, str] = _NONE) -> str:
     """The command line of a step, with what it needs."""
     joined = {one.name: one.joined for one in _options(course.guide)}
     words: list[str] = []
@@ -184,5 +186,6 @@ def next_line(course: Course, number: int) -> str:
             words += [f"--{name} {shell_word(one)} " for one in each]
         else:
             words.append(f"--set {shell_word(f'{name}={value}')} ")
+    words += [f"--{name} {value} " for name, value in lacks.items()]
     handed = "".join(words)
     return f"livedbg {course.guide.name} --step {number} {handed}-- CMD"

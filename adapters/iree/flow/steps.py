@@ -88,6 +88,7 @@ def read(run: StepRun) -> StepFound:
         hung=note.hung,
         failed=note.failed,
         undone=note.undone,
+        lacks=note.lacks,
     )
 
 
