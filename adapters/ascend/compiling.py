@@ -67,7 +67,7 @@ class CompileDecoder(LogDecoder):
             reader = self._readers.setdefault(record.source, CompileReader())
             name = self._paths.setdefault(record.source, PurePath(record.source)).name
             for number, line in enumerate(record.text.split("\n")):
-                where = f"{name}:{record.line + number}" if record.line is not None else name
+                where = record.place(name, number)
                 self.news = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or self.news
             return (), ()
 

@@ -125,7 +125,7 @@ class AscendDecoder(LogDecoder):
             wall_ns = stamp["wall_ns"]
         else:
             wall_ns = source.last_wall_ns
-        where = f"{source.name}:{record.line + line.number}" if record.line is not None else source.name
+        where = record.place(source.name, line.number)
         counted = exact and line.mono_ns is not None
         text = line.text[:_TEXT_LIMIT]
         return Mark(where, text, wall_ns, exact, seen=source.live, log=record.source, counted=counted)

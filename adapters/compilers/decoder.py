@@ -43,8 +43,8 @@ class CompilersDecoder(SaidDecoder):
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
-        if _CHOICE.search(record.text) is not None and record.line is not None:
-            self._tuned[record.source] = record.line + record.text.count("\n")
+        if _CHOICE.search(record.text) is not None and record.last_line is not None:
+            self._tuned[record.source] = record.last_line
         return super().feed(record, stamp)
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from msgspec import Struct, field
 
+from livedbg.adapters.native.due import due
 from livedbg.gdbmi import GdbTimeout
 from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError
@@ -31,8 +32,7 @@ _CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
 _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for
-_BRIEF: Final = Limit(cpu=0.002, wall=0.05, least_s=6.0, most_s=60.0)  # the same where all of it moves on by itself
-_BRIEF_NS: Final = 2_000_000_000  # a wait that is shorter is brief: its stack is old as soon as it is read
+_BRIEF: Final = Limit(cpu=0.001, wall=0.05, least_s=6.0, most_s=60.0)  # the same where all of it moves on by itself
 _SILENT_S: Final = 5.0  # after which an unwinder that has given no stacks is named
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
@@ -131,37 +131,30 @@ class NativeAdapter(Adapter):
             await context.sleep(_FIRST_S)
 
     async def _turn(self, context: Context) -> None:
-        snapshot = context.snapshot()
+        snapshot = context.snapshot().as_of_looks()
         now = time.monotonic()
         for process in list(snapshot.processes.values()):
             watched = self._watched.setdefault(process.id, _Watched())
             if process.exited or now < watched.next_s or watched.lock.locked():
                 continue
-            due, lasting = [], False
-            for thread in snapshot.threads_of(process.id):
-                activity = snapshot.activity.get(thread.id)
-                since = activity.waiting_since_mono_ns if activity is not None else None
-                wait = (since, thread.syscall, thread.waits_in)
-                if since is not None and watched.taken.get(thread.id) != wait:
-                    due.append((thread, wait))
-                    lasting = lasting or _lasts(thread.id, since, watched)
-            if not due or not (lasting or now >= watched.brief_s):
+            threads, lasting = due(process, snapshot, watched.taken)
+            if not threads or not (lasting or now >= watched.brief_s):
                 continue
             async with watched.lock:
                 assert self._pool is not None
                 started, before_s = time.monotonic(), self._pool.cpu_s(process.pid)
-                due = due[:_MOST_THREADS]
+                threads = threads[:_MOST_THREADS]
                 moving: set[str] = set()
                 try:
-                    moving = await self._take_reporting(context, process, [thread for thread, _ in due])
+                    moving = await self._take_reporting(context, process, [thread for thread, _ in threads])
                 except (GdbTimeout, UnwindTimeout) as error:  # a busy host: once more, after a rest
-                    moving = {thread.id for thread, _ in due}
+                    moving = {thread.id for thread, _ in threads}
                     self._report(context, process.id, error)
                 except LivedbgError as error:
                     self._report(context, process.id, error)
                 else:
                     self._withdraw(context, process.id)
-                watched.taken.update({thread.id: wait for thread, wait in due if thread.id not in moving})
+                watched.taken.update({thread.id: wait for thread, wait in threads if thread.id not in moving})
                 after_s = self._pool.cpu_s(process.pid)
                 cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
                 cost = Cost(cost_s, time.monotonic() - started)
@@ -264,11 +257,6 @@ class NativeAdapter(Adapter):
             remedy=error.remedy,
         )
         context.emit(StatusSeen(status=status, **context.stamp()))
-
-
-def _lasts(thread: str, since_ns: int, watched: _Watched) -> bool:
-    """Whether a stack is worth its cost: the thread has waited for a while, or none of its stacks was ever taken."""
-    return thread not in watched.taken or time.monotonic_ns() - since_ns >= _BRIEF_NS
 
 
 async def _whatever_comes(work: asyncio.Future[Any]) -> None:

@@ -197,7 +197,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         self.show_step()
         if not self.frozen and (wanted := faster_samples(self.screen, self.current, self.context)) is not None:
             self.view.send(wanted)
-        if self._pending is None and not self._take_update():
+        if self._pending is None and (self.feed.calm() or not self._take_update()):
             self.tick()
 
     def _take_update(self) -> bool:

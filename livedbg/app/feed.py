@@ -5,6 +5,8 @@ Invariants:
     feed.B2. No update that is the last one for a while is lost: the newest is always shown in the end.
     feed.B3. A new verdict is shown at once, other news after one interval; what a working process changes all the time
         comes with the clock, and like other news for a moment after somebody has pressed a key.
+    feed.B4. While the verdict is that the job runs and nobody has pressed a key lately, what moves is shown every few
+        seconds. A verdict that runs on is no new one, whatever waits for whom just now.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
+from livedbg.analysis import VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.view import NOTHING_YET, SessionView, Update
 
@@ -25,6 +28,11 @@ _AT_ONCE_S: Final = 0.02
 
 _USED_S: Final = 3.0
 """How long after a key what moves is shown as soon as other news: stacks that were asked for come then."""
+
+_UNUSED_S: Final = 10.0
+"""So long after a key a job that runs is shown as it moves; then every `_CALM_S`, as top(1) does."""
+
+_CALM_S: Final = 2.5
 
 _SHARED: Final = attrgetter("tasks", "diagnostics", "exceptions", "statuses", "intrusions")
 """What two snapshots share as long as nothing of it changed (snapshot.S1)."""
@@ -58,8 +66,10 @@ def _living(snapshot: Snapshot) -> list[tuple[str, bool]]:
 
 
 def is_verdict(before: Update, after: Update) -> bool:
-    """Whether there is another verdict; the seconds in its sentence don't count."""
+    """Whether there is another verdict; the seconds in its sentence don't count, nor the roots of a job that runs."""
     old, new = before.diagnosis.verdict, after.diagnosis.verdict
+    if old.state is new.state is VerdictState.RUNNING:
+        return False
     return (old.state, old.roots) != (new.state, new.roots)
 
 
@@ -82,7 +92,7 @@ class Feed:
         self._shown = NOTHING_YET
         self._wait_s: float | None = None
         self._last = 0.0
-        self._used = -_USED_S
+        self._used = -_UNUSED_S
         self._error: BaseException | None = None
         self._end: Callable[[], None] | None = None
 
@@ -112,6 +122,19 @@ class Feed:
             return 0.0
         wait_s = self._wait_s
         return None if wait_s is None else max(self._last + wait_s - time.monotonic(), 0.0)
+
+    def calm(self) -> bool:
+        """Whether what came can wait for a later tick of the clock (B4)."""
+        with self._lock:
+            newest, shown = self._newest, self._shown
+        now_s = time.monotonic()
+        return (
+            newest is not None
+            and newest.diagnosis.verdict.state is shown.diagnosis.verdict.state is VerdictState.RUNNING
+            and not (self._replay or is_news(shown, newest))
+            and now_s - self._used >= _UNUSED_S
+            and now_s - self._last < _CALM_S
+        )
 
     def take(self) -> Update | None:
         """The newest update that was not taken yet."""

@@ -65,7 +65,6 @@ class Callers:
         self._stack = stack
         self._tables: dict[int, bool | None] = {}
         self._files: dict[Module, KnownFile] = {}
-        self._depth = lru_cache(maxsize=1 << 10)(self._depth_at)
         self._page = lru_cache(maxsize=1 << 8)(self._page_at)
 
     def has_tables(self, pc: int) -> bool | None:
@@ -196,8 +195,15 @@ class Callers:
         low = address if mapping is None else max(mapping.start, address - _PAGE)
         return self._code(low, address - low)
 
-    def _depth_at(self, start: int, pc: int) -> Depth | None:
-        return depth_at(self._code, start, pc)
+    def _depth(self, start: int, pc: int) -> Depth | None:
+        """The depth at an instruction of a function; that of code in a file is read once for all processes."""
+        module = self._modules.at(start)
+        if module is None:
+            return depth_at(self._code, start, pc)
+        known, key = self._file(module).depths, (start - module.bias, pc - module.bias)
+        if key not in known:
+            known[key] = depth_at(self._code, start, pc)
+        return known[key]
 
     def _code(self, address: int, size: int) -> bytes:
         page, place = divmod(address, _PAGE)

@@ -1,4 +1,4 @@
-"""An ELF core file made of copied registers and stacks, to be unwound by drgn or gdb (elf(5), core(5)).
+"""An ELF core file made of copied registers and stacks, to be unwound by gdb (elf(5), core(5)).
 
 It holds NT_PRSTATUS of each thread, NT_PRPSINFO, NT_AUXV, NT_FILE and the copied parts of the stacks;
 code and unwind tables come from the files that NT_FILE names. The machine is that of livedbg.linux.registers.
@@ -24,13 +24,13 @@ _PRSTATUS_PID: Final = 32  # struct elf_prstatus, linux/elfcore.h
 _PSINFO_SIZE: Final = 136  # struct elf_prpsinfo: pid at 24, fname at 40
 
 
-def write_core(path: Path, capture: Capture, modules: Modules | None) -> None:
+def write_core(path: Path, capture: Capture, modules: Modules) -> None:
     """Write the core of a capture; only we may read it.
 
     Args:
         path: where.
         capture: the copies.
-        modules: the files that the core names, for gdb; None where whoever reads it knows them.
+        modules: the files that the core names.
 
     Raises:
         OSError: the file can't be written.
@@ -39,8 +39,7 @@ def write_core(path: Path, capture: Capture, modules: Modules | None) -> None:
     with contextlib.suppress(OSError):  # the process has ended since: gdb does without
         auxv = procfs.read_file(f"/proc/{procfs.living_task(capture.pid)}/auxv")
         notes += _note(_NT_AUXV, auxv)
-    if modules is not None:
-        notes += _files_note(capture, modules)
+    notes += _files_note(capture, modules)
     segments: list[tuple[int, bytes]] = []
     for low, stack in sorted((thread.low, thread.stack) for thread in capture.threads):
         if not segments or low >= segments[-1][0] + len(segments[-1][1]):

@@ -18,9 +18,9 @@ _DEBUG: Final = "/usr/lib/debug"
 _PAGE: Final = 4096
 
 
-def new_program() -> drgn.Program:
+def new_program(platform: drgn.Platform | None = None) -> drgn.Program:
     """A program of drgn's that makes no request to the network."""
-    program = drgn.Program()
+    program = drgn.Program(platform)
     program.set_enabled_debug_info_finders(_FINDERS)
     return program
 

@@ -1,4 +1,4 @@
-"""Stacks of a core file by drgn. Imported in the unwinding process only (livedbg.unwind.helper).
+"""Copied stacks by drgn. Imported in the unwinding process only (livedbg.unwind.helper).
 
 A file is given to drgn when a frame lies in it, with its place in the process. It unwinds by the tables in the file
 itself (`.eh_frame`), which takes a twentieth of the time that it takes with debug information; that is asked for each
@@ -12,19 +12,18 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
-
-import drgn
 
 from livedbg.linux import memory
 from livedbg.unwind.callers import Callers
-from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.frame_values import ValueReader
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.places import Places
-from livedbg.unwind.traces import Call, Trace, leads, stack_from
+from livedbg.unwind.programs import KeptProgram, Programs
+from livedbg.unwind.traces import Call, Trace, leads, registers_from
 from livedbg.unwind.unwound import DEPTH, is_root
 from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireStack
 
@@ -50,19 +49,27 @@ class _Walked(NamedTuple):
     again: list[Call]
 
 
-def answer(request: Request, places: Places) -> Reply:
+def answer(request: Request, places: Places, programs: Programs) -> Reply:
     """The stacks of the threads that have one; an error where none has."""
     places.begin()
     modules = Modules(request.pid, [mapping.mapping() for mapping in request.mappings])
-    core = _Core(request, modules, places)
+    program = programs.of(request, modules)
+    try:
+        program.stacks.take(Path(request.stacks), request.threads)
+        return _answer(request, modules, places, program)
+    finally:
+        program.stacks.clear()
+
+
+def _answer(request: Request, modules: Modules, places: Places, program: KeptProgram) -> Reply:
+    copies = _Copies(request, modules, places, program)
     walked: list[_Walked] = []
     why = ""
     for thread in request.threads:
         try:
-            walked.append(core.walk(thread))
+            walked.append(copies.walk(thread))
         except Exception as error:  # whatever drgn says of one thread, the others have their stacks
             why = why or in_words(error)
-    core.close()
     if not walked:
         return Reply(why)
     return _reply(request, walked, _described(request, walked, modules, places), partial(_later, modules, places))
@@ -73,24 +80,21 @@ def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace").decode()
 
 
-class _Core:
-    """A core file, and the files of its process that were opened so far."""
+class _Copies:
+    """Copied stacks, and the files of their process that were opened so far."""
 
-    def __init__(self, request: Request, modules: Modules, places: Places) -> None:
+    def __init__(self, request: Request, modules: Modules, places: Places, program: KeptProgram) -> None:
         self._modules = modules
         self._places = places
         self._debug = request.debug
         self._values = request.values and request.debug
-        self._opened: set[Module] = set()
         self._seen: set[int] = set()
-        self._program = new_program()
-        self._program.set_core_dump(request.core)
-        self._callers = Callers(request.pid, modules, places, self._stack)
+        self._program = program
+        self._callers = Callers(request.pid, modules, places, program.stacks.read)
 
     def walk(self, thread: Copied) -> _Walked:
         """The calls of one thread, with all the files that they lie in."""
-        found = self._program.thread(thread.tid)
-        trace = self._traced(found.stack_trace)
+        trace = self._traced(thread.registers)
         again = self._again(thread, trace.calls) if self._values else []
         calls: list[Call] = []
         guess = trace.calls[0].frame_pointer if thread.guessed and trace.calls else None
@@ -103,25 +107,15 @@ class _Core:
             if known.caller is None or len(calls) > DEPTH:
                 break
             unsure, guess = known.caller.frame_pointer is None, 0
-            trace = self._traced(partial(stack_from, self._program, known.caller, known.calls[-1]), behind=True)
+            trace = self._traced(registers_from(known.caller, known.calls[-1]), behind=True)
             if not trace.calls:
                 break
         return _Walked(thread.tid, calls, known.ended, sure, again if len(again) == len(calls) else [])
 
-    def close(self) -> None:
-        """Let go of the files: they are mapped as long as there is a cycle of references."""
-        del self._callers, self._program
-
-    def _stack(self, address: int, size: int) -> bytes:
-        try:
-            return bytes(self._program.read(address, size))
-        except (drgn.FaultError, OverflowError):
-            raise LookupError(f"{address:#x} was not copied") from None
-
-    def _traced(self, made: Callable[[], drgn.StackTrace], *, behind: bool = False) -> Trace:
+    def _traced(self, registers: Sequence[int], *, behind: bool = False) -> Trace:
         """A trace with all the files that it leads into."""
         for _ in range(_ROUNDS):
-            trace = Trace.of(made(), behind=behind)
+            trace = Trace.of(self._program.stack(registers), behind=behind)
             fresh = [call.inside for call in trace.calls if call.inside not in self._seen]
             opened = [counter for counter in fresh if self._open_at(counter)]
             self._seen.update(fresh)
@@ -130,8 +124,8 @@ class _Core:
         return trace
 
     def _again(self, thread: Copied, calls: list[Call]) -> list[Call]:
-        for tid in thread.doubted:
-            again = Trace.of(self._program.thread(tid).stack_trace()).calls
+        for registers in thread.doubted:
+            again = Trace.of(self._program.stack(registers)).calls
             if [call.pc for call in again] == [call.pc for call in calls]:
                 return again
         return []
@@ -139,11 +133,10 @@ class _Core:
     def _open_at(self, counter: int) -> bool:
         """Open the file that an address is in; whether it was not open yet, so that the trace may go on from it."""
         module = self._modules.at(counter)
-        if module is None or module in self._opened:
+        if module is None:
             return False
-        self._opened.add(module)
         debug = self._values or (self._debug and self._places.file_of(module).debug_frames)
-        return add_file(self._program, module, module.bias, debug=debug, unwinds=True) is not None
+        return self._program.open(module, debug=debug)
 
 
 def _described(

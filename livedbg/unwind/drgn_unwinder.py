@@ -1,7 +1,7 @@
 """Unwinds captures in one unwinding process for a whole session, by drgn.
 
 Invariants:
-    drgn_unwinder.D1. The core file is gone from the disk when `unwind` returns.
+    drgn_unwinder.D1. The file of the copied stacks is gone from the disk when `unwind` returns.
     drgn_unwinder.D2. An unwinding process that ends is replaced once: for the same process without debug information
         where it crashed. When that one ends too, gdb unwinds.
     drgn_unwinder.D3. Nothing is remembered of a process but what its files were known by: after an exec no frame has
@@ -20,8 +20,8 @@ from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.capture import Capture, doubted
+from livedbg.unwind.copied_stacks import write_stacks
 from livedbg.unwind.copies import copy_folder, sweep
-from livedbg.unwind.core import write_core
 from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
 from livedbg.unwind.helper_process import HelperProcess
 from livedbg.unwind.modules import Modules
@@ -31,7 +31,6 @@ from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, 
 __all__ = ["DrgnUnwinder", "SharedHelper"]
 
 _NAME_LENGTH: Final = 400
-_NO_THREAD: Final = 1 << 24
 _SLOW_CPU_S: Final = 10.0  # of one capture: then the debug information is to blame and not a busy host
 _PLAIN: Final = "no-debug-information"
 
@@ -117,12 +116,12 @@ class DrgnUnwinder:
         """
         end = time.monotonic() + limit_s
         with copy_folder() as folder:
-            core = folder / "core"
-            await asyncio.to_thread(write_core, core, _with_doubted(capture) if values else capture, None)
+            stacks = folder / "stacks"
+            await asyncio.to_thread(write_stacks, stacks, capture.threads)
             while not self._helper.given_up:
                 request = Request(
                     capture.pid,
-                    str(core),
+                    str(stacks),
                     _code_of(capture.mappings),
                     _threads_of(capture, values),
                     self._debug,
@@ -183,24 +182,12 @@ def _threads_of(capture: Capture, values: bool) -> list[Copied]:
             thread.tid,
             thread.low,
             thread.low + len(thread.stack),
-            _numbers(thread.tid) if values else (),
+            thread.registers,
+            tuple(copy.registers for copy in doubted(thread)) if values else (),
             thread.guessed,
         )
         for thread in capture.threads
     ]
-
-
-def _with_doubted(capture: Capture) -> Capture:
-    """A capture with each thread thrice: values of variables that rest on what is not known differ."""
-    threads = list(capture.threads)
-    for thread in capture.threads:
-        threads += [copy._replace(tid=tid) for copy, tid in zip(doubted(thread), _numbers(thread.tid), strict=True)]
-    return Capture(capture.pid, tuple(threads), (), capture.mappings)
-
-
-def _numbers(tid: int) -> tuple[int, ...]:
-    """Numbers that no thread has (PID_MAX_LIMIT is 1 << 22), for the doubted copies of one."""
-    return tid | _NO_THREAD, tid | _NO_THREAD << 1
 
 
 def _stacks(reply: Reply, modules: Modules) -> dict[int, Unwound]:

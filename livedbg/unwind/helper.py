@@ -1,7 +1,7 @@
 """The unwinding process of a session: `python -m livedbg.unwind.helper PARENT`, shown as livedbg-unwind.
 
-It reads core files that the session wrote, and the debug information of the files that their frames lie in. A damaged
-or hostile file ends this process and not the session.
+It reads copied stacks that the session wrote, and the debug information of the files that their frames lie in. A
+damaged or hostile file ends this process and not the session.
 
 Invariants:
     helper.H1. It ends with its session.
@@ -47,15 +47,16 @@ def main(parent: int) -> None:
     try:
         from livedbg.unwind.drgn_stacks import answer, in_words
         from livedbg.unwind.places import Places
+        from livedbg.unwind.programs import Programs
     except ImportError as error:
         _send(replies, Reply(str(error)))
         return
-    places = Places()
+    places, programs = Places(), Programs()
     _send(replies, Reply())
     while (request := _next(requests)) is not None:
         try:
             limit.allow(request.pid, (mapping.mapping() for mapping in request.mappings))
-            reply = answer(request, places)
+            reply = answer(request, places, programs)
         except Exception as error:
             reply = Reply(in_words(error))
         _send(replies, reply)

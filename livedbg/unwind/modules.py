@@ -45,13 +45,16 @@ class Modules:
     Args:
         pid: the process.
         mappings: its mappings in rising order of address.
+
+    Attributes:
+        code: those of code.
     """
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid
         self._files = [mapping for mapping in mappings if mapping.path.startswith("/")]
-        self._code = [mapping for mapping in mappings if mapping.executable]
-        self._starts = [mapping.start for mapping in self._code]
+        self.code = [mapping for mapping in mappings if mapping.executable]
+        self._starts = [mapping.start for mapping in self.code]
         self._modules: dict[tuple[str, int], Module | None] = {}  # by path and first address
         self._copies: dict[str, list[list[Mapping]]] = {}
         self._opened: dict[tuple[str, int], Path] = {}
@@ -59,7 +62,7 @@ class Modules:
     def mapping_at(self, address: int) -> Mapping | None:
         """The mapping of code that holds an address."""
         place = bisect_right(self._starts, address) - 1
-        return self._code[place] if place >= 0 and address < self._code[place].end else None
+        return self.code[place] if place >= 0 and address < self.code[place].end else None
 
     def at(self, address: int) -> Module | None:
         """The file whose code an address is in; None for other memory and for what is no ELF file."""
@@ -76,7 +79,7 @@ class Modules:
         """Whether another file's code lies now where a file's code lay earlier (execve(2), dlclose(3))."""
         code = module.code
         place = bisect_right(self._starts, code.start) - 1
-        for other in self._code[max(place, 0) :]:
+        for other in self.code[max(place, 0) :]:
             if other.start >= code.end:
                 break
             if other.end > code.start and _identity(other) != _identity(code):

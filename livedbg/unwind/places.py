@@ -18,6 +18,8 @@ from typing import Final, TypeAlias
 import drgn
 
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.probes.newest import Newest
+from livedbg.unwind.code_heights import Depth
 from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.dwarf_functions import DwarfFunctions, Function
 from livedbg.unwind.function_names import full_name, symbol_name
@@ -33,6 +35,7 @@ _GAP: Final = 1 << 21
 _SHORTEST_ID: Final = 32  # hexadecimal digits: a shorter build id was written by hand
 _MOST_FILES: Final = 512
 _MOST_PLACES: Final = 1 << 16
+_MOST_DEPTHS: Final = 1 << 10  # of a file
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class KnownFile:
         functions: its functions by debug information; None where that can't be read so.
         starts: where those of its functions begin that have unwind tables.
         places: frames by address.
+        depths: by the beginning of a function and an address in it, what its code says of its frame.
     """
 
     key: Hashable
@@ -57,6 +61,7 @@ class KnownFile:
     functions: DwarfFunctions | None
     starts: FunctionStarts
     places: dict[int, tuple[WireFrame, ...]] = field(default_factory=dict)
+    depths: Newest[tuple[int, int], Depth | None] = field(default_factory=lambda: Newest(_MOST_DEPTHS))
 
 
 class Places:
@@ -65,6 +70,7 @@ class Places:
     def __init__(self) -> None:
         self._symbols = FunctionSymbols()
         self._files: dict[Hashable, KnownFile] = {}
+        self._identities: Newest[tuple[int, ...], tuple[Hashable, int]] = Newest(_MOST_FILES)
         self._start()
 
     def _start(self) -> None:
@@ -83,7 +89,7 @@ class Places:
 
     def file_of(self, module: Module) -> KnownFile:
         """What is known of a file."""
-        key, size = _identity(module)
+        key, size = self._identity(module)
         known = self._files.get(key)
         if known is None:
             base = self._next
@@ -109,7 +115,7 @@ class Places:
             debug: use debug information; names are all there is otherwise.
         """
         if not debug:
-            key, _ = _identity(module)
+            key, _ = self._identity(module)
             names = self._symbols.at(key, [module.file], addresses)
             return {at: (WireFrame(0, symbol_name(names[at]) if at in names else None),) for at in addresses}
         file = self.file_of(module)
@@ -119,6 +125,18 @@ class Places:
             file.places[at] = self._located(file, at, names.get(at))
             self._count += 1
         return {at: file.places[at] for at in addresses}
+
+    def _identity(self, module: Module) -> tuple[Hashable, int]:
+        """What the content of a file is known by, and how large it is; read once while the file does not change."""
+        try:
+            stat = os.stat(module.file)  # noqa: PTH116
+            state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            known = self._identities.get(state)
+            if known is None:
+                known = self._identities[state] = _read_identity(module.file, state)
+        except (OSError, ElfError):
+            return module, 0
+        return known
 
     def later_variables(self, module: Module, at: int, frames: Sequence[WireFrame]) -> list[frozenset[str]]:
         """For each frame at an address of a file, the variables that are declared behind its line.
@@ -189,18 +207,11 @@ def _frame(location: drgn.SourceLocation, symbol: str | None, *, inlined: bool) 
     return WireFrame(0, full_name(function, symbol), *_line(location), inlined)
 
 
-def _identity(module: Module) -> tuple[Hashable, int]:
-    """What the content of a file is known by, and how large it is."""
-    try:
-        stat = os.stat(module.file)  # noqa: PTH116
-        with ElfFile(module.file) as elf:
-            build_id = elf.build_id()
-            span = max((segment.address + segment.memory_size for segment in elf.segments()), default=0)
-    except (OSError, ElfError):
-        return module, 0
-    if len(build_id) >= _SHORTEST_ID:
-        return (build_id, stat.st_size), span
-    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns), span
+def _read_identity(file: Path, state: tuple[int, ...]) -> tuple[Hashable, int]:
+    with ElfFile(file) as elf:
+        build_id = elf.build_id()
+        span = max((segment.address + segment.memory_size for segment in elf.segments()), default=0)
+    return (build_id, state[2]) if len(build_id) >= _SHORTEST_ID else state, span
 
 
 def _has_debug_frames(file: Path) -> bool:

@@ -18,7 +18,7 @@ from livedbg.linux import registers as machine
 from livedbg.unwind.callers import Caller, Callers
 from livedbg.unwind.wire import Copied
 
-__all__ = ["Call", "Led", "Trace", "leads", "stack_from"]
+__all__ = ["Call", "Led", "Trace", "leads", "registers_from"]
 
 _WORD: Final = 8
 _FRAME: Final = 2 * _WORD  # a saved frame pointer and a return address
@@ -74,7 +74,7 @@ class Trace(NamedTuple):
 
         Args:
             trace: drgn's.
-            behind: it begins within a call, as `stack_from` makes it.
+            behind: it begins within a call, as `registers_from` makes it.
         """
         calls: list[Call] = []
         inlined: list[drgn.StackFrame] = []
@@ -140,11 +140,10 @@ def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> 
     return Led(calls, None, ended, sure)
 
 
-def stack_from(program: drgn.Program, caller: Caller, callee: Call) -> drgn.StackTrace:
-    """What drgn finds above a call: its first frame lies within that call.
+def registers_from(caller: Caller, callee: Call) -> list[int]:
+    """The registers of a call, for what drgn finds above it: its first frame lies within that call.
 
     Args:
-        program: with the copied stacks.
         caller: the call.
         callee: what it called; it keeps the other registers.
     """
@@ -153,9 +152,7 @@ def stack_from(program: drgn.Program, caller: Caller, callee: Call) -> drgn.Stac
         registers[place] = _register(callee.frames[-1], name) or 0
     registers[machine.PC], registers[machine.SP] = caller.pc - 1, caller.sp
     registers[machine.FRAME_POINTER] = caller.frame_pointer or 0
-    words = program.array_type(program.int_type("unsigned long", _WORD, False), machine.COUNT)
-    kind = program.struct_type("pt_regs", _WORD * machine.COUNT, [drgn.TypeMember(words, "words", 0)])
-    return program.stack_trace(drgn.Object(program, kind, {"words": registers}))
+    return registers
 
 
 def _rests(call: Call, after: Call, callers: Callers, guess: int | None) -> bool:

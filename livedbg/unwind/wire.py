@@ -52,33 +52,35 @@ class WireMapping(Struct, array_like=True, frozen=True):
 
 
 class Copied(Struct, array_like=True, frozen=True):
-    """The part of a thread's stack that was copied: from `low` up to `high`.
+    """A thread, and the part of its stack that was copied: from `low` up to `high`.
 
     Attributes:
-        doubted: threads of the core that are the same one with other values of the registers that are not known: what
-            differs between them is no value of a variable.
+        registers: in the order of livedbg.linux.registers.
+        doubted: the same with other values of the registers that are not known: what differs between them is no value
+            of a variable.
         guessed: its frame pointer is a guess.
     """
 
     tid: int
     low: int
     high: int
-    doubted: tuple[int, ...] = ()
+    registers: tuple[int, ...]
+    doubted: tuple[tuple[int, ...], ...] = ()
     guessed: bool = False
 
 
 class Request(Struct, array_like=True, frozen=True):
-    """Unwind a core.
+    """Unwind copied stacks.
 
     Attributes:
-        core: path of the core file.
+        stacks: path of the file with the stacks of the threads (livedbg.unwind.copied_stacks).
         mappings: of the process: those of files that have code, and other code.
         debug: use debug information; names come from symbol tables alone otherwise.
         values: local variables and arguments too.
     """
 
     pid: int
-    core: str
+    stacks: str
     mappings: list[WireMapping]
     threads: list[Copied]
     debug: bool = True

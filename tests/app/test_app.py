@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from textual.widget import Widget
 
-from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.app.feed import Feed
 from livedbg.app.overlays import SheetScreen
 from livedbg.model import Frame, LogRecord, Stack
@@ -25,6 +25,7 @@ from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.waits import WaitsPanel
 from livedbg.session.rulebook import diagnose
+from livedbg.state.store import Store
 from tests.app.apps import make_app, offered, ready, text_of, until, view_of
 from tests.app.fakes import FakeTimeline, stamp
 from tests.app.scenarios import SCENARIOS, scenario
@@ -455,4 +456,43 @@ def test_B3_what_moves_all_the_time_comes_with_the_clock_until_a_key_is_pressed(
     moved(2)
     due = feed.due()
     assert due is not None and due <= 5000.0 and len(woken) == 1
+    end()
+
+
+@pytest.mark.invariant("feed.B4")
+def test_B4_a_job_that_runs_is_painted_every_few_seconds_until_something_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view, now_s = idle(), [1000.0]
+    monkeypatch.setattr("livedbg.app.feed.time.monotonic", lambda: now_s[0])
+    roots: list[str] = []
+
+    def judge(store: Store) -> Diagnosis:
+        roots.append(f"thread:box/1/{len(roots)}")  # another one each time
+        return Diagnosis(Verdict(state=VerdictState.RUNNING, sentence="Running.", roots=(roots[-1],)))
+
+    view.judge = judge
+    feed = Feed(view, lambda: None, 0.25)
+    end = view.subscribe(feed._take)
+    view.start()
+    view.feed([Tick(**stamp(100))])
+    assert not feed.calm() and feed.take() is not None  # the first verdict
+    now_s[0] += 1
+    view.feed([Tick(**stamp(101))])
+    assert feed.due() is None and feed.calm()
+    feed.used()
+    assert not feed.calm()  # somebody is there
+    now_s[0] += 10
+    assert not feed.calm() and feed.take() is not None  # it has waited for long
+    now_s[0] += 1
+    view.feed([Tick(**stamp(102))])
+    assert feed.calm()
+    view.feed([LogsSeen(records=(LogRecord(source="log:box/x", text="news"),), **stamp(103))])
+    assert not feed.calm() and feed.due() is not None
+    assert feed.take() is not None
+    now_s[0] += 1
+    view.judge = lambda store: diagnose(store.snapshot())
+    view.feed(scenario("deadlock").events)
+    assert view.latest().diagnosis.verdict.state is VerdictState.DEADLOCK
+    assert not feed.calm() and feed.due() is not None
     end()

@@ -19,7 +19,7 @@ from livedbg.linux import procfs
 from livedbg.linux.maps import parse_maps
 from livedbg.unwind import helper_process
 from livedbg.unwind.capture import Capture, ThreadCopy
-from livedbg.unwind.core import write_core
+from livedbg.unwind.copied_stacks import write_stacks
 from livedbg.unwind.drgn_unwinder import DrgnUnwinder
 from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
 from livedbg.unwind.helper_process import HelperProcess
@@ -51,7 +51,7 @@ def ended(pid: int) -> bool:
 
 
 @pytest.mark.invariant("drgn_unwinder.D1")
-async def test_D1_no_core_is_left(
+async def test_D1_no_copy_is_left(
     waiting: Target, pool: UnwinderPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livedbg.unwind.copies._place", lambda: tmp_path)
@@ -152,9 +152,9 @@ async def test_without_drgn_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         await HelperProcess().start()
 
 
-async def test_a_core_that_is_none_is_an_error_and_ends_nothing(waiting: Target, pool: UnwinderPool) -> None:
+async def test_stacks_that_are_cut_short_are_an_error_and_end_nothing(waiting: Target, pool: UnwinderPool) -> None:
     await pool.warm(waiting.pid)
-    request = Request(waiting.pid, "/dev/null", [], [Copied(1, 0, 0)])
+    request = Request(waiting.pid, "/dev/null", [], [Copied(1, 0, 8, (0,) * 27)])
     assert (await of(pool).ask(request, 100)).error
     unwinder = await pool.of(waiting.pid)
     assert len(await unwinder.unwind(copied(waiting.pid), 100)) == 9
@@ -166,18 +166,19 @@ async def test_D1_only_files_that_a_frame_lies_in_are_opened(spawn: Callable[...
     from livedbg.unwind.drgn_stacks import answer
     from livedbg.unwind.modules import Modules
     from livedbg.unwind.places import Places
+    from livedbg.unwind.programs import Programs
 
     program = "import os, ssl, sqlite3; print('READY', flush=True); os.read(os.pipe()[0], 1)"
     target = spawn([sys.executable, "-c", program])
     settled(target.pid)
     whole = copied(target.pid)
     assert "libssl" in " ".join(mapping.path for mapping in whole.mappings)
-    write_core(tmp_path / "core", whole, None)
+    write_stacks(tmp_path / "stacks", whole.threads)
     places = Places()
     (thread,) = whole.threads
     mappings = [WireMapping.of(mapping) for mapping in whole.mappings]
-    copy = Copied(thread.tid, thread.low, thread.low + len(thread.stack))
-    reply = answer(Request(target.pid, str(tmp_path / "core"), mappings, [copy]), places)
+    copy = Copied(thread.tid, thread.low, thread.low + len(thread.stack), thread.registers)
+    reply = answer(Request(target.pid, str(tmp_path / "stacks"), mappings, [copy]), places, Programs())
     modules = Modules(target.pid, whole.mappings)
     lying_in = {modules.name_at(frame.pc) for frame in reply.frames}
     assert reply.stacks[0].whole and {file.tables[-1].name for file in places._files.values()} == lying_in

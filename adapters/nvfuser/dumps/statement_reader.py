@@ -37,8 +37,8 @@ _PREFIXES: Final = 5_000
 _ONE: Final = {""}
 _PLAIN: Final = re.compile(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it is
 _WINDOW: Final = 4 << 10  # characters that are cut into lines at once
-_PREFIXED: Final = [b"\n" + bytes([sign]) for sign in b"[0123456789"]
-_MAY_HAVE_PREFIX: Final = re.compile(r"[\[\d]").match  # most lines have none, and are spared the search
+_PREFIXED: Final = [b"\n" + bytes([sign]) for sign in b"[(0123456789"]
+_MAY_HAVE_PREFIX: Final = re.compile(r"[\[(\d]").match  # most lines have none, and are spared the search
 
 
 class Said(NamedTuple):

@@ -15,7 +15,7 @@ from livedbg.model import LogRecord, TaskState
 from livedbg.model.events import Stamper
 from tests.adapters.iree.conftest import Compile, tool
 from tests.cli.zygote import run_livedbg
-from tests.conftest import Target
+from tests.conftest import Target, gives_way
 
 ONE = "=== main_dispatch_0::main_dispatch_0_matmul {io} ===\n2x2xf32=[1 2][3 4]\n\n"
 SAID = "=== main_dispatch_1::main_dispatch_1_softmax {io} ===\n2xf32={values}\n\n"
@@ -102,7 +102,7 @@ def test_a_real_module_that_hangs_shows_its_last_inputs(
     module = compiled("gated", "--iree-flow-trace-dispatch-tensors")
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     line = [tool("iree-run-module"), f"--module={module}", "--device=local-task", "--function=main", *words]
-    target = spawn(line, wait_for=None)
+    target = gives_way(spawn(line, wait_for=None))
     for _ in range(200):
         done = run_livedbg(["report", target.pid, "--json"], 150)
         said = json.loads(done.stdout)
