@@ -150,12 +150,21 @@ def _headless(course: Course, only: int | None) -> int:
         found, planned = ran.found, course.guide.plan is not None
         hung, wrong = hung or ran.code is None or found.hung, wrong or found.wrong_value
         failed, undone = found.failed or bool(ran.code) or (failed and planned), undone or found.undone
+        if found.lacks and only is None:
+            click.echo(f"The other steps need what is not known: {_again(course, found.lacks)}")
+            undone = True
+            break
         if ran.found.cause and only is None and number < len(course.steps):
             click.echo("The cause is found; the other steps would add nothing.")
             break
     if only is not None and only < len(course.steps):
         click.echo(f"Next: {next_line(course, only + 1, ran.found.lacks)}")
     return _WRONG if wrong else _HUNG if hung else _FAILED if failed else _UNDONE if undone else 0
+
+
+def _again(course: Course, lacks: Mapping[str, str]) -> str:
+    given = " ".join(f"--{name} {value}" for name, value in lacks.items())
+    return f"livedbg {course.guide.name} {given} -- CMD"
 
 
 def _say(line: str) -> None:

@@ -16,6 +16,7 @@ class Guide:
     def __init__(self, following: str) -> None:
         self.title = "Step 2 of 3: find the kernel"
         self.following = following
+        self.ending = "This is the last step."
         self.lines: Sequence[tuple[str, str]] | None = None
 
     def look(self) -> None:

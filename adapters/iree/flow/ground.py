@@ -135,7 +135,7 @@ class Ground:
             SourceError: it does not compile.
         """
         folder = out.with_suffix(".files")
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         known, _ = recipes() if recipe else ({}, [])
         picked = [(known[recipe], option)] if recipe else []
         made = plan(picked, folder, os.environ, (side.compiler,), find_tool)

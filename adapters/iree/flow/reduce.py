@@ -69,7 +69,7 @@ def _nothing(ground: Ground) -> None:
         book.say("found", "No step found the dispatch at fault: nothing to extract (--dispatch NAME extracts one).")
         book.say("", _NOT_EXCLUDED)
     else:
-        book.say("found", "Nothing: no step found a fault, so that there is no dispatch to extract.")
+        book.say("found", "Nothing: no step that was done found a fault, so that there is no dispatch to extract.")
         book.say("", _NOT_EXCLUDED)
 
 

@@ -29,9 +29,11 @@ def sanity(ground: Ground) -> None:
     """Do the step."""
     book = ground.book
     book.doing("checking versions and drivers")
-    book.note.lines += environment_lines(ground.program.python, ground.device)
+    book.note.lines += environment_lines(ground.program.python, ground.device, known=ground.program.known)
     if ground.program.kind == "other":
         book.say("program", "CMD is none of IREE's programs and no Python: only its end is looked at.")
+    if ground.program.kind != "python":  # it may compile the source as it runs
+        book.note.lacks = _lacks(ground)
     module, function = _module(ground)
     wrong = _inputs(ground, module, function) if module is not None and function else []
     book.doing(f"running {Path(ground.ask.argv[0]).name} as it was given")
@@ -45,9 +47,14 @@ def sanity(ground: Ground) -> None:
         _simplest(ground, module, function)
     if not any(label == "found" for label, _ in book.note.lines):
         book.say("found", "Nothing wrong in what was checked here.")
-    if ground.source is None and ground.traced is None and not book.note.cause:
-        book.note.lacks["source"] = "FILE.mlir"
-        book.say("next needs", "The other steps need the module's source, which is not known: --source FILE.mlir")
+    if ground.program.kind == "python" or book.note.cause:
+        book.note.lacks = {} if book.note.cause else _lacks(ground)
+    book.write()
+
+
+def _lacks(ground: Ground) -> dict[str, str]:
+    """What the other steps need: they compile the module again, unless it has traces."""
+    return {"source": "FILE.mlir"} if ground.source is None and ground.traced is None else {}
 
 
 def _module(ground: Ground) -> tuple[Path | None, str]:
