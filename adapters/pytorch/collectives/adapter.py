@@ -51,12 +51,11 @@ from livedbg.model import (
 )
 from livedbg.model.events import CounterSeen, DiagnosticSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
 __all__ = ["CollectivesAdapter"]
 
-_FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
@@ -93,7 +92,7 @@ class CollectivesAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Look until the targets have ended; a session that samples once looks twice."""
-        await self._first_processes(context)
+        await processes_seen(context)
         ranks, cost = await self._look(context)
         if context.request.once:
             if ranks:
@@ -109,11 +108,6 @@ class CollectivesAdapter(Adapter):
             known = len(ranks)
             await context.sleep(_LIMIT.least_s if fresh else _LIMIT.rest_s(cost))
             ranks, cost = await self._look(context)
-
-    async def _first_processes(self, context: Context) -> None:
-        end = time.monotonic() + _FIRST_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
         """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
