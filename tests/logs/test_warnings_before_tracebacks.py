@@ -19,6 +19,7 @@ ENDED = [
     "W0301 10:00:00.000000 12 data.py:160] shuffle is off\n",
     "W0301 10:00:00.000000 12 torch/multiprocessing/spawn.py:160] Terminating process 13 via signal SIGTERM\n",
     "[W socket.cpp:464] [c10d] The client socket has failed to connect\n",
+    "[W207 10:00:00.123456789 socket.cpp:464] [c10d] The client socket has failed to connect\n",
     "W0301 10:00:00.000000 12 retry.cc:160] could not connect, trying again\n",
 ]
 LOGGED = [
