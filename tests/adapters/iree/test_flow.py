@@ -84,6 +84,7 @@ def test_the_dispatch_that_makes_nan_is_found_cut_and_run_alone(step: Step) -> N
     assert found.wrong_value and found.hands["dispatch"].startswith("main_dispatch_2::")
     alone = step(4, argv, {**handed, **found.hands})
     assert "It fails alone too: main_dispatch_2" in said(alone) and alone.wrong_value
+    assert "iree-run-module --module=alone.vmfb --device=local-task --function=main --input=@input0.npy" in said(alone)
     assert "input 0: float32[32]: minimum -64, maximum -64, mean -64" in said(alone)
     healthy = step(4, argv, {**handed, **found.hands, "dispatch": "main_dispatch_1"})
     assert "Not alone: it needs what came before, or the timing. main_dispatch_1" in said(healthy)
