@@ -10,6 +10,8 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
+from livedbg.adapters.iree.dispatch_graph import DispatchGraph
+from livedbg.adapters.iree.live.graph_tasks import with_graph
 from livedbg.adapters.iree.live.loops import Loop, Loops, sleeps
 from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
@@ -51,10 +53,12 @@ class LiveWatch:
 
     Args:
         say: puts the state of this source on the stream.
+        graph: gives the dispatch graph of the module, if there is one.
     """
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, graph: Callable[[], DispatchGraph | None] = lambda: None) -> None:
         self._say = say
+        self._graph = graph
         self._watched: dict[str, _Watched] = {}
 
     async def turn(self, context: Context, processes: Sequence[Process]) -> float:
@@ -125,7 +129,9 @@ class LiveWatch:
         }
         running = [_sampled(one, watched.loops.sampled) for one in running]
         outsiders = outsiders_of(process.id, waiting, snapshot)
-        self._put(watched, watched.view.shown(running, outsiders, looping), context)
+        shown = watched.view.shown(running, outsiders, looping)
+        graph = self._graph() if running else None
+        self._put(watched, with_graph(graph, shown) if graph is not None else shown, context)
         self._say(context, _statuses(process, shot))
 
     def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
