@@ -3,9 +3,9 @@
 Samples are taken for a moment only when a dispatch stands, and again as long as it does.
 
 Invariants:
-    iree_loops.Q2. A thread that sleeps repeats nothing: it is not waited for.
     iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: where an outer loop, which counts
         in a floating-point register, runs that loop for a few steps again and again, some are outside of it.
+    iree_loops.Q2. A thread that sleeps repeats nothing: it is not waited for.
 """
 
 from __future__ import annotations
