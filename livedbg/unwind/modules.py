@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
 from livedbg.unwind.labels import NamedCode, code_name, label_of
 
