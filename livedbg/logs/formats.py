@@ -48,7 +48,9 @@ def severity_of_word(word: str) -> Severity:
 _GLOG = re.compile(
     r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
 )
-_IN_BRACKETS = re.compile(r"\[([VIWEF])(?:(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?")
+_IN_BRACKETS = re.compile(
+    r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?"
+)
 
 
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:

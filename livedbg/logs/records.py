@@ -17,7 +17,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
+from livedbg.logs.shapes import IGNORED, PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
@@ -240,7 +240,8 @@ class RecordAssembler:
         else:
             severity = header.severity
             if held_traceback and severity is Severity.INFO:
-                severity = Severity.ERROR
+                ignored = text.startswith(IGNORED, header.end)
+                severity = Severity.WARNING if ignored else Severity.ERROR
             record = LogRecord(
                 source=self._source,
                 text=text,

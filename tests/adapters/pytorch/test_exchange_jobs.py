@@ -22,9 +22,8 @@ def test_another_thread_may_send(job: Job) -> None:
 
 def test_a_broadcast_from_two_ranks(job: Job) -> None:
     said = hung(job("wrong_root"), "stalled", "broadcast #5 of group dp: rank 2 expects it from rank 1 (torch_jobs.py:")
-    line = line_of("1 if me.last else 0, group=me.dp")
-    who = "rank 0 sends it itself", "the others from rank 0"  # rank 1 has it already, or waits for it too
-    assert sentence(said).endswith(tuple(f"{words} (torch_jobs.py:{line})." for words in who))
+    where = f"(torch_jobs.py:{line_of('1 if me.last else 0, group=me.dp')})"
+    assert sentence(said).endswith(f"rank 2 expects it from rank 1 {where}, the others from rank 0 {where}.")
 
 
 def test_a_monitored_barrier_that_a_rank_does_not_come_to(job: Job) -> None:
