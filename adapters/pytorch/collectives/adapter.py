@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.pytorch.collectives.called import said_of
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
-from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
+from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.jobs import jobs_of, meeting_of, of_jobs, rpc_workers
@@ -24,7 +26,8 @@ from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
 from livedbg.adapters.pytorch.collectives.messages import Messages
 from livedbg.adapters.pytorch.collectives.newest import reached
-from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK, PythonCall
+from livedbg.adapters.pytorch.collectives.peeks import Peeks, counts_of, rest
+from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
@@ -79,6 +82,7 @@ class CollectivesAdapter(Adapter):
         self._rpc: dict[str, tuple[RpcThread, ...]] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._messages = Messages()
+        self._peeks = Peeks()
         self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
@@ -102,12 +106,20 @@ class CollectivesAdapter(Adapter):
             context.settled()
             return
         context.settled()
-        known = 0
+        known, stopped = 0, False
         while not targets_ended(context):
             fresh = len(ranks) > known  # what found them has a cost that comes once
             known = len(ranks)
-            await context.sleep(_LIMIT.least_s if fresh else _LIMIT.rest_s(cost))
+            pause_s = _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(cost)
+            stopped = await rest(context, partial(self._peek, context), pause_s)
             ranks, cost = await self._look(context)
+
+    async def _peek(self, context: Context) -> bool:
+        """Whether every rank has enqueued something since the last peek."""
+        counts = await asyncio.to_thread(counts_of, list(self._readers.values()))
+        known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._counts}
+        self._say({(process, ENQUEUED): count for process, count in known.items()}, context)
+        return self._peeks.take(known)
 
     async def _first_processes(self, context: Context) -> None:
         end = time.monotonic() + _FIRST_S
@@ -176,10 +188,15 @@ class CollectivesAdapter(Adapter):
             counts[process, MESSAGES] = self._messages.of(rank, snapshot.threads_of(process))
         for (process, group), number in reached(looks).items():
             counts[process, REACHED + group] = number
+        self._counts = {key: count for key, count in self._counts.items() if key in counts}
+        self._say(counts, context)
+
+    def _say(self, counts: Mapping[tuple[str, str], int], context: Context) -> None:
+        """Put counts on the stream that have changed."""
         for (process, name), count in counts.items():
             if self._counts.get((process, name)) != count:
                 context.emit(CounterSeen(entity=process, name=name, value=float(count), **context.stamp()))
-        self._counts = counts
+        self._counts |= counts
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """What has changed in what stands."""
@@ -198,7 +215,7 @@ class CollectivesAdapter(Adapter):
                 task = structs.replace(task, attributes=task.attributes | entrants(one, job, context.request.host))
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
-            called, calls = _said(job, self._before, snapshot, context.request.host)
+            called, calls = said_of(job, self._before, snapshot, context.request.host)
             for exchange in exchanges(called, calls, _crosses):
                 task = exchange_task(exchange, prefix, by_rank, moved, _known_ended(exchange, ended, job, snapshot))
                 if exchange.name == INIT:
@@ -250,24 +267,6 @@ class CollectivesAdapter(Adapter):
         if status != known:
             self._said[reader.process.id] = status
             context.emit(StatusSeen(status=status, **context.stamp()))
-
-
-def _said(
-    job: Sequence[RankSeen], before: Mapping[str, Look], snapshot: Snapshot, host: str
-) -> tuple[list[Look], dict[int, list[PythonCall]]]:
-    """The looks, and the calls that stand, with what the native stacks say of them."""
-    looks: list[Look] = []
-    stands: dict[int, list[PythonCall]] = {}
-    for rank in job:
-        said = {
-            call: found
-            for call in rank.look.calls
-            if (found := said_by(snapshot.stacks.get(thread_of(rank, call.ident, host)), call)) is not None
-        }
-        looks.append(structs.replace(rank.look, calls=tuple(said.values())))
-        standing = standing_calls(before.get(rank.look.process), rank.look)
-        stands[rank.look.rank] = [said[call] for call in standing if call in said]
-    return looks, stands
 
 
 def _known_ended(

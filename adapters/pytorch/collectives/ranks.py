@@ -111,6 +111,15 @@ class RankReader:
         wanted |= {one.ident for one in rpc}
         return RankSeen(look, self._tids(wanted), worker, rpc, self._tids({entry.thread for entry in look.entries}))
 
+    def count(self) -> int | None:
+        """How many operations its recorders have had so far; None where they had none, or none was found yet.
+
+        Raises:
+            OSError: gone, or not allowed.
+        """
+        counts = [recorder.count() for recorder in self._recorders]
+        return sum(count for count in counts if count is not None) if any(counts) else None
+
     def _refresh(self) -> None:
         if time.monotonic() < self._python_until_s:
             return
