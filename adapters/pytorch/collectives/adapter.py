@@ -74,7 +74,7 @@ class CollectivesAdapter(Adapter):
 
     name = "collectives"
     sees = "collectives of torch.distributed that stand, which ranks are in them, and which are not"
-    cost = "no stop; reads the Flight Recorder of each rank from memory, every 15 s while all go on, else each second at most"
+    cost = "no stop; reads the Flight Recorder of each rank from memory, every 15 s while all go on, else each second"
 
     def __init__(self) -> None:
         self._readers: dict[tuple[str, int | None], RankReader] = {}
