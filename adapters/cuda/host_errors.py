@@ -34,7 +34,8 @@ _SAMPLES: Final = re.compile(
 )
 _GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})[ \t]*$", re.MULTILINE)
 _BELOW: Final = re.compile(  # ggml-cuda.cu's ggml_cuda_error
-    r"\n +current device: -?\d{1,18}, in function (?P<function>\w{1,200}) at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})"
+    r"\n +current device: (?P<device>-?\d{1,9}), in function (?P<function>\w{1,200}) at "
+    r"(?P<file>(?:[A-Za-z]:\\)?[^\s:]{1,500}):(?P<line>\d{1,9})"
     r"(?:\n +(?P<call>cu\w{1,100})\()?"
 )
 _NCCL: Final = re.compile(r"Cuda failure (?:(?P<number>\d{1,9}) )?'(?P<text>[^'\n]+)'")
@@ -135,11 +136,20 @@ def _torch(text: str) -> Statement | None:
         return None
     said = match["text"]
     named = _NAMED.match(said)
-    code = (by_name(named["name"]) if named is not None else None) or by_text(said)
+    code = (by_name(named["name"]) if named is not None else None) or by_text(said) or _wrapped(said)
     below = _BELOW.match(text, match.end())
     if below is None:
         return _coded(code, said)
-    return _coded(code, said, below["call"] or "", f"{below['function']} at {place_of(below['file'], below['line'])}")
+    place = place_of(below["file"].replace("\\", "/"), below["line"])
+    device = f", device {below['device']}" if not below["device"].startswith("-") else ""
+    return _coded(code, said, below["call"] or "", f"{below['function']} at {place}{device}")
+
+
+def _wrapped(said: str) -> CudaError | None:
+    """The code behind a caller's words: XLA's `Could not synchronize CUDA stream: CUDA_ERROR_…: …`."""
+    named = _NAMED.search(said) if "CUDA_ERROR_" in said or "cudaError" in said else None
+    code = by_name(named["name"]) if named is not None else None
+    return code if code is not None and named is not None and (named["text"] or "").startswith(code.text) else None
 
 
 def _checked(text: str) -> Statement | None:

@@ -63,10 +63,15 @@ class HostsDecoder(LogDecoder):
             if name in log.told or len(log.told) >= _MOST:
                 continue
             log.told.add(name)
-            where = f"{log.source.name}:{record.line}" if record.line is not None else log.source.name
+            where = record.place(log.source.name)
             text = record.text.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
-            marks = (("late", ending.late), ("shell", ending.shell), ("limit", ending.limit))
+            marks = (
+                ("late", ending.late),
+                ("shell", ending.shell),
+                ("limit", ending.limit),
+                ("outside", ending.outside),
+            )
             attributes |= {name: "yes" for name, said in marks if said}
             yield Diagnostic(
                 id=f"diagnostic:hosts/{name}",

@@ -18,7 +18,7 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
-from livedbg.adapters.hosts import batch_endings, worker_endings
+from livedbg.adapters.hosts import batch_endings, exit_endings, mpi_endings, worker_endings
 from livedbg.adapters.hosts.kinds import Ending, Kind, signal_name
 from livedbg.text.wording import sentence_case
 
@@ -235,6 +235,8 @@ _FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending
     ("Killed", _SHELL, _shell),
     *batch_endings.FORMS,
     *worker_endings.FORMS,
+    *mpi_endings.FORMS,
+    *exit_endings.FORMS,
 )
 
 TRIGGERS: Final = (
@@ -256,6 +258,9 @@ TRIGGERS: Final = (
     b"result 'watchdog'",
     *(word.encode() for word, _, _ in worker_endings.FORMS),
     b"Worker exit type: ",
+    *(word.encode() for word, _, _ in mpi_endings.FORMS),
+    *mpi_endings.PARTS,
+    *exit_endings.PARTS,
 )
 """What records contain that say, or help to say, how something ended."""
 

@@ -57,6 +57,7 @@ class Ending(Struct, frozen=True):
         late: it is written when all is over.
         shell: a shell says so, which may go on.
         limit: a limit of time ended it.
+        outside: what started it says so, which may have started others.
     """
 
     kind: Kind
@@ -68,6 +69,7 @@ class Ending(Struct, frozen=True):
     late: bool = True
     shell: bool = False
     limit: bool = False
+    outside: bool = False
 
 
 def signal_name(number: int) -> str:

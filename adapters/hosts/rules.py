@@ -19,6 +19,7 @@ from livedbg.analysis.rules.elsewhere import named_elsewhere
 from livedbg.analysis.rules.ends import is_interrupt
 from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
+from livedbg.logs.milestones import completes
 from livedbg.model import Diagnostic, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 
@@ -87,6 +88,8 @@ class HostEnded:
         judged = unless_survived(finding, snapshot)
         if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):
             return _note(finding, "The log goes on after it: it may be a helper's end.", VerdictState.UNKNOWN)
+        if judged is finding and first.attributes.get("outside") == "yes" and _had_completed(first, snapshot):
+            return _note(finding, "The run says before it that it completed.", VerdictState.UNKNOWN)
         return judged
 
 
@@ -148,6 +151,13 @@ def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
     source, line = first.attributes.get("source"), int(first.attributes.get("order", "0"))
     later = (one for one in snapshot.recent_logs if one.source == source and (one.line or 0) > line)
     return any(_LAST_WORDS.search(one.text) is None for one in later)
+
+
+def _had_completed(first: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether the same log says before it that the run has reached its end."""
+    source, line = first.attributes.get("source"), int(first.attributes.get("order", "0"))
+    before = (one for one in snapshot.recent_logs if one.source == source and 0 < (one.line or 0) < line)
+    return any(completes(one.text) for one in before)
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:

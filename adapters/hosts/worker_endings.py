@@ -62,6 +62,9 @@ _RAY_NODE = re.compile(
     r"[Tt]he node with node id: (?P<id>\w{1,80})(?: and (?:address|ip): (?P<ip>[^\s,]{1,60}))?[^\n]{0,200}? has been "
     r"marked dead(?: because (?P<why>[^\n.]{1,200}))?"
 )
+_RAY_THROWN = re.compile(
+    r"logging\.cc:\d{1,6}: Unhandled exception: (?P<type>\S{1,300}?)\. what\(\): (?P<what>[^\n]{1,300})"
+)
 _RAY_WORKER = re.compile(r"WorkerCrashedError: The worker died unexpectedly while executing this task")
 _RAY_ACTOR = re.compile(
     r"(?:RayActorError|ActorDiedError|ActorUnavailableError): (?:The actor[^\n]{0,120}(?:died|dead|unavailable))"
@@ -159,6 +162,13 @@ def _ray_node(match: re.Match[str]) -> Ending:
     return Ending(Kind.CAUSE, f"ray node {who}", f"Ray marked node {who} as dead{why}", 0, steps)
 
 
+def _ray_thrown(match: re.Match[str]) -> Ending:
+    what = re.sub(r"(?: \[repeated \d+x[^\n]*)$", "", match["what"]).strip()
+    steps = (_RAY, "ulimit -u, and pids.max of the container: fewer threads or processes fit than are started")
+    said = f"A process of Ray ended by an exception of C++ that nothing caught: {what}"
+    return Ending(Kind.WORKER, f"ray thrown {what}", said, 0, steps if "thread" in what else steps[:1], late=False)
+
+
 def _ray_worker(match: re.Match[str]) -> Ending:
     said = "A Ray worker died while it executed a task"
     return Ending(Kind.LOST, "ray worker", said, 0, (_RAY, _BY_KERNEL))
@@ -181,6 +191,7 @@ FORMS: Final = (
     ("Memory on the node (IP", _RAY_OOM, _ray_oom),
     ("memory pressure (OOM)", _RAY_PRESSURE, _ray_pressure),
     ("has been marked dead", _RAY_NODE, _ray_node),
+    ("Unhandled exception: ", _RAY_THROWN, _ray_thrown),
     ("WorkerCrashedError: ", _RAY_WORKER, _ray_worker),
     ("ActorError: ", _RAY_ACTOR, _ray_actor),
     ("ActorDiedError: ", _RAY_ACTOR, _ray_actor),

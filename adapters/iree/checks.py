@@ -12,10 +12,10 @@ from typing import Final
 from livedbg.adapters.iree.vulkan_files import drivers, layers, loader_is_there
 from livedbg.linux.capabilities import Capability
 
-__all__ = ["checks"]
+__all__ = ["COMPILERS", "RUNTIMES", "checks", "clocks", "cores", "load", "versions", "vulkan", "wheels"]
 
-_COMPILERS: Final = ("iree-base-compiler", "iree-compiler")
-_RUNTIMES: Final = ("iree-base-runtime", "iree-runtime")
+COMPILERS: Final = ("iree-base-compiler", "iree-compiler")
+RUNTIMES: Final = ("iree-base-runtime", "iree-runtime")
 _PROGRAMS: Final = ("iree-compile", "iree-run-module")
 _VALIDATION: Final = "VK_LAYER_KHRONOS_validation"
 _GOVERNOR: Final = Path("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -26,9 +26,9 @@ _BUSY: Final = 1.5
 
 def checks() -> list[Capability]:
     """Compiler and runtime, Vulkan, clocks and load; where there is no IREE, nothing is missing."""
-    found = versions((*_COMPILERS, *_RUNTIMES))
+    found = versions((*COMPILERS, *RUNTIMES))
     there = bool(found) or any(shutil.which(program) for program in _PROGRAMS)
-    return [wheels(found, there), vulkan(os.environ, there), clocks(Path("/")), load(os.getloadavg()[0], _cores())]
+    return [wheels(found, there), vulkan(os.environ, there), clocks(Path("/")), load(os.getloadavg()[0], cores())]
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
@@ -49,8 +49,8 @@ def wheels(found: Mapping[str, str], there: bool) -> Capability:
         found: versions by distribution.
         there: IREE is on this host.
     """
-    compiler = next((found[name] for name in _COMPILERS if name in found), "")
-    runtime = next((found[name] for name in _RUNTIMES if name in found), "")
+    compiler = next((found[name] for name in COMPILERS if name in found), "")
+    runtime = next((found[name] for name in RUNTIMES if name in found), "")
     enables = "livedbg diff-run; modules that their runtime accepts"
     if not found:
         value = "its programs are in PATH; no wheels beside livedbg" if there else "no IREE on this host"
@@ -121,5 +121,5 @@ def load(average: float, cores: int) -> Capability:
     return Capability("load", not busy, value, "reliable time-outs", fix)
 
 
-def _cores() -> int:
+def cores() -> int:
     return len(os.sched_getaffinity(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Command, Demo, Lazy, Signs, System
+from livedbg.session.systems import Command, Demo, Guide, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -29,6 +29,7 @@ SYSTEM: Final = System(
     recipes="livedbg.adapters.iree.recipes",
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
+    name_code=Lazy("livedbg.adapters.iree.live.dispatch_code:dispatch_code"),
     environment=("IREE_",),
     commands=(
         Command(
@@ -43,6 +44,27 @@ SYSTEM: Final = System(
             (0, 10, 11, 12, 2, 3),
             "10 if a side does not end, 11 if it fails, 12 if a dispatch or a result differs.",
             after="repro",
+        ),
+    ),
+    guides=(
+        Guide(
+            name="iree",
+            summary="Debug an IREE module in four steps: sanity, isolate, compare, reduce.",
+            about=(
+                "Take CMD through IREE's debugging playbook. CMD is iree-run-module, iree-benchmark-module, "
+                "iree-compile, or a Python program with iree.runtime. Steps 2 to 4 compile the module again: they need "
+                "its source."
+            ),
+            steps=Lazy("livedbg.adapters.iree.flow.steps:STEPS"),
+            read=Lazy("livedbg.adapters.iree.flow.steps:read"),
+            plan=Lazy("livedbg.adapters.iree.flow.steps:plan"),
+            options=Lazy("livedbg.adapters.iree.flow.steps:OPTIONS"),
+            limit_s=60.0,
+            example=(
+                ("livedbg iree --source m.mlir -- iree-run-module --module=m.vmfb --input=4xf32=1", "in the app"),
+                ("livedbg iree --headless -- iree-compile m.mlir -o m.vmfb", "all steps, with random inputs"),
+                ("livedbg iree --step 3 --against vulkan -- iree-compile m.mlir -o m.vmfb", "one step"),
+            ),
         ),
     ),
     demos=(

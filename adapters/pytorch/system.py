@@ -24,6 +24,7 @@ SYSTEM: Final = System(
             r"/(?:site|dist)-packages/(?:torch\w*|functorch|triton)/",
             r"/torch/(?:_\w+|ao|autograd|cuda|distributed|export|fx|jit|multiprocessing|nn|optim|utils)(?:/|\.py$)",
             r"/torchinductor_",
+            r"/(?:triton/(?:compiler|language|runtime|backends)|helion/(?:_\w+|autotuner|language|runtime))(?:/|\.py$)",
         ),
         functions=(r"(?:at|c10d?|caffe2|torch)::",),
     ),

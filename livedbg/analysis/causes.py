@@ -114,7 +114,7 @@ def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
     log = finding.evidence[0].log if finding.evidence else ""
     if finding.state not in _ENDS or log not in older:
         return finding
-    sentence = f"{finding.sentence.rstrip('.')}. It is of an older run: {older[log]}."
+    sentence = f"An older run ended with {brief(finding)} ({older[log]})."
     return replace(finding, state=None, severity=Severity.WARNING, roots=(), sentence=sentence)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.analysis.rules.words import many
+from livedbg.analysis.runs import older_logs
 from livedbg.logs.milestones import completes
 from livedbg.model import NO_LOG
 from livedbg.model.snapshot import Snapshot
@@ -24,7 +25,8 @@ def logs_said(snapshot: Snapshot) -> str:
         return ""
     if all(source.size == 0 for source in sources.values()):
         return f"{many(len(sources), 'log')}, and no line in {'it' if len(sources) == 1 else 'them'}."
-    logs = many(len(sources), "log")
+    older = older_logs(snapshot)
+    logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
     if any(completes(record.text) for record in list(snapshot.recent_logs)[-_LAST:]):
         return f"The run says that it completed; no error was found in {logs}. How its process ended is not in there."
     return f"No error was found in {logs}, and no line that says that the run completed: how it ended is not known."

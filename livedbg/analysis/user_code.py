@@ -83,7 +83,7 @@ _FILES: Final = (
     (
         Inside.LIBRARY,
         re.compile(
-            r"/lib(?:64)?/(?:python|pypy)\d[^/]*/|/python\d+\.zip/|/cpython[^/]*/Lib/"
+            r"/lib(?:64)?/(?:python|pypy)\d[^/]*/|/python\d+\.zip/|/cpython[^/]*/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
             r"|/rustc/[^/]+/library/|^library/(?:std|core|alloc|test|panic_\w+)/src/|/rustlib/src/"
             r"|/go(?:-[\d.]+)?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"

@@ -28,7 +28,7 @@ class GuideActions(BasicApp):
         """Say which step this is, and its keys."""
         guide = self.options.guide
         if guide is not None:
-            after = "; ^n runs the command again with the next one" if guide.following else ""
+            after = "; ^n goes on to the next one" if guide.following else ""
             self.say(f"{guide.title}. ^g shows what was found so far{after}.")
 
     def show_step(self) -> None:
@@ -60,9 +60,7 @@ class GuideActions(BasicApp):
 def _sheet(title: str, following: str, found: Sequence[tuple[str, str]]) -> Sheet:
     lines = [SheetLine(text, lead=lead, bold=lead == "found") for lead, text in found]
     key = SheetLine(
-        f"^n runs the command again: {following}"
-        if following
-        else "This is the last step. Esc closes this sheet; then q quits."
+        f"^n goes on: {following}" if following else "This is the last step. Esc closes this sheet; then q quits."
     )
 
     def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:

@@ -34,7 +34,7 @@ __all__ = ["command", "own_facts"]
 def command(target: str | None, gdb: str | None, redact: bool) -> int:
     """Check permissions and tools on this host, and show how to fix what is missing.
 
-    With a TARGET, also check what can be seen of that process.
+    With a TARGET, also check what can be seen of that process, and which of its settings have no effect.
     """
     facts = [*own_facts(), *capabilities(), _samples(), *_system_facts(), _intrusive_actions()]
     width = max(len(fact.name) for fact in facts)
@@ -133,6 +133,9 @@ def _target(word: str, gdb: str | None, *, redact: bool) -> None:
     waiting = [thread for thread in snapshot.threads.values() if thread.waits_in]
     stacks = len(snapshot.stacks)
     click.echo(f"    {many(len(snapshot.threads), 'thread')}, {len(waiting)} blocked, {many(stacks, 'stack')} taken")
+    for one in snapshot.diagnostics.values():
+        if any(evidence.kind == "environment" for evidence in one.evidence) and "resolved" not in one.attributes:
+            click.echo(f"--  {one.sentence}")
     for status in snapshot.statuses.values():
         if status.sentence:
             sign = "ok " if status.health is SourceHealth.OK else "-- "

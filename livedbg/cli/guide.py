@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -15,16 +15,19 @@ from livedbg.cli.guide_steps import Course, StepOrder, run_step
 from livedbg.cli.target_options import redact_option
 from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
-from livedbg.session.guide import GuideStep, StepFound
+from livedbg.session.guide import GuideOption, GuideStep, StepFound
 from livedbg.session.systems import Guide
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
 __all__ = ["command_of", "heading", "next_line", "told"]
 
+FC = TypeVar("FC", bound=Callable[..., Any])
 _HUNG: Final = 10
 _FAILED: Final = 11
 _WRONG: Final = 12
+_UNDONE: Final = 5
+_NEXT: Final = {True: "^n runs CMD again with the settings of the next step", False: "^n goes on to the next step"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -32,6 +35,7 @@ def command_of(guide: Guide) -> click.Command:
     """The click command of a guide."""
     steps = guide.steps.value
     last = len(steps)
+    options = _options(guide)
 
     @click.command(
         guide.name,
@@ -40,10 +44,11 @@ def command_of(guide: Guide) -> click.Command:
     )
     @click.option("--step", type=click.IntRange(1, last), metavar="N", help="Run step N only.")
     @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What a step needs of earlier ones.")
+    @_own_options(options)
     @click.option(
         "--timeout",
         type=click.FloatRange(0.1),
-        default=600.0,
+        default=guide.limit_s,
         show_default=True,
         metavar="SECONDS",
         help="Headless: a run that lasts longer is looked at and killed.",
@@ -60,15 +65,17 @@ def command_of(guide: Guide) -> click.Command:
         redact: bool,
         screen: AppOptions,
         argv: tuple[str, ...],
+        **own: str | tuple[str, ...] | None,
     ) -> int:
         words = argv[1:] if argv[0] == "--" else argv
         if not words:
             raise UsageError("Missing a command.", f"livedbg {guide.name} -- python model.py", "usage")
-        course = Course(guide, words, _handed(given), redact=redact)
         unseen = headless or not (sys.stdin.isatty() and sys.stdout.isatty())
+        handed = _handed(given) | _of_options(options, own)
+        course = Course(guide, words, handed, redact=redact, limit_s=timeout if unseen else None)
         with quit_on_signals():
             if unseen:
-                return _headless(course, step, timeout)
+                return _headless(course, step)
             from livedbg.cli.guide_app import in_app
 
             return in_app(course, step or 1, screen)
@@ -76,11 +83,43 @@ def command_of(guide: Guide) -> click.Command:
     return command
 
 
+def _options(guide: Guide) -> Sequence[GuideOption]:
+    """Its own."""
+    return guide.options.value if guide.options is not None else ()
+
+
+def _own_options(options: Sequence[GuideOption]) -> Callable[[FC], FC]:
+    """Options of one guide."""
+
+    def add(command: FC) -> FC:
+        for one in reversed(options):
+            command = click.option(
+                f"--{one.name}",
+                one.name.replace("-", "_"),
+                metavar=one.metavar,
+                help=one.help,
+                multiple=bool(one.joined),
+            )(command)
+        return command
+
+    return add
+
+
+def _of_options(options: Sequence[GuideOption], own: Mapping[str, str | tuple[str, ...] | None]) -> dict[str, str]:
+    """What such options hand on."""
+    handed: dict[str, str] = {}
+    for one in options:
+        value = own.get(one.name.replace("-", "_"))
+        if value:
+            handed[one.name] = value if isinstance(value, str) else one.joined.join(value)
+    return handed
+
+
 def _help(guide: Guide, steps: Sequence[GuideStep]) -> str:
     listed = "\n".join(f"  {number}  {step.title}" for number, step in enumerate(steps, 1))
     return (
         f"{guide.about}\n\n"
-        "In the terminal app, ^n runs CMD again with the settings of the next step. Without a terminal the steps "
+        f"In the terminal app, {_NEXT[guide.plan is None]}. Without a terminal the steps "
         f"follow each other until one has found the cause.\n\n\b\nSteps:\n{listed}"
     )
 
@@ -95,25 +134,26 @@ def _handed(given: tuple[str, ...]) -> dict[str, str]:
     return handed
 
 
-def _headless(course: Course, only: int | None, timeout_s: float) -> int:
+def _headless(course: Course, only: int | None) -> int:
     """One step, or all in order until the cause is found."""
-    wrong = hung = False
-    code = 0
+    wrong = hung = failed = undone = False
     for number in (only,) if only is not None else range(1, len(course.steps) + 1):
         order = course.order(number)
         for line in heading(course, order):
             click.echo(line)
-        ran = run_step(course, order, timeout_s, _say)
+        ran = run_step(course, order, _say)
         for line in told(ran.found):
             click.echo(line)
         click.echo(f"  output     {ran.folder}\n")
-        hung, wrong, code = hung or ran.code is None, wrong or ran.found.wrong_value, ran.code or 0
+        found, planned = ran.found, course.guide.plan is not None
+        hung, wrong = hung or ran.code is None or found.hung, wrong or found.wrong_value
+        failed, undone = found.failed or bool(ran.code) or (failed and planned), undone or found.undone
         if ran.found.cause and only is None and number < len(course.steps):
             click.echo("The cause is found; the other steps would add nothing.")
             break
     if only is not None and only < len(course.steps):
         click.echo(f"Next: {next_line(course, only + 1)}")
-    return _WRONG if wrong else _HUNG if hung else _FAILED if code else 0
+    return _WRONG if wrong else _HUNG if hung else _FAILED if failed else _UNDONE if undone else 0
 
 
 def _say(line: str) -> None:
@@ -123,16 +163,26 @@ def _say(line: str) -> None:
 def heading(course: Course, order: StepOrder) -> Iterator[str]:
     """What a step is about to do."""
     yield f"Step {order.number} of {len(course.steps)}: {order.step.title}"
-    yield f"  recipes    {' '.join(order.recipes)}"
+    if order.recipes:
+        yield f"  recipes    {' '.join(order.recipes)}"
 
 
 def told(found: StepFound) -> Iterator[str]:
     """What it found."""
+    width = max((len(label) for label, _ in found.lines), default=0)
     for label, sentence in found.lines:
-        yield f"  {clean_line(label, 20):9}  {clean_line(sentence, 1000)}"
+        yield f"  {clean_line(label, 20):{min(max(width, 9), 20)}}  {clean_line(sentence, 1000)}"
 
 
 def next_line(course: Course, number: int) -> str:
     """The command line of a step, with what it needs."""
-    handed = "".join(f"--set {shell_word(f'{name}={value}')} " for name, value in course.handed.items())
+    joined = {one.name: one.joined for one in _options(course.guide)}
+    words: list[str] = []
+    for name, value in course.handed.items():
+        if name in joined:
+            each = value.split(joined[name]) if joined[name] else [value]
+            words += [f"--{name} {shell_word(one)} " for one in each]
+        else:
+            words.append(f"--set {shell_word(f'{name}={value}')} ")
+    handed = "".join(words)
     return f"livedbg {course.guide.name} --step {number} {handed}-- CMD"

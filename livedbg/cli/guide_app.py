@@ -53,7 +53,7 @@ def _step(
     child: Launched | None = None
     try:
         child = job.start()
-        command = " ".join(mask_command(job.argv) if job.redact else job.argv)
+        command = " ".join(mask_command(course.argv) if job.redact else course.argv)
         view = LiveView(job.request(child), title=f"{_keys(course, order)}  {host_name()}:{child.pid} {command}")
         job.arm(view, child)
         following = _Following(course, order, job, child, view, before)

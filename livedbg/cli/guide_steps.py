@@ -6,6 +6,7 @@ Invariants:
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -21,7 +22,7 @@ from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Ended
-from livedbg.session.guide import GuideStep, StepFound, StepRun
+from livedbg.session.guide import GuideStep, StepAsk, StepFound, StepRun
 from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.systems import Guide
@@ -30,6 +31,7 @@ __all__ = ["Course", "Ran", "StepOrder", "found_of", "found_so_far", "job_for", 
 
 _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
+_OWN_LIMITS: Final = 20  # runs that a step of a plan makes, at most
 _MOST: Final = 16  # processes whose stacks are taken
 _NEEDED: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
 
@@ -54,6 +56,7 @@ class Course:
     Attributes:
         handed: what steps found so far, or the user gave.
         folder: for the output of its runs; made with the first.
+        limit_s: for each run; None: somebody watches.
     """
 
     guide: Guide
@@ -61,6 +64,7 @@ class Course:
     handed: dict[str, str] = field(default_factory=dict)
     redact: bool = True
     folder: Path | None = None
+    limit_s: float | None = None
 
     def step_folder(self, number: int) -> Path:
         """A new folder for the output of a step."""
@@ -73,6 +77,13 @@ class Course:
     def steps(self) -> tuple[GuideStep, ...]:
         """Its steps."""
         return tuple(self.guide.steps.value)
+
+    def command(self, number: int, folder: Path) -> tuple[str, ...]:
+        """What a step runs."""
+        if self.guide.plan is None:
+            return self.argv
+        ask = StepAsk(number=number, argv=self.argv, handed=self.handed, folder=folder, limit_s=self.limit_s)
+        return tuple(self.guide.plan.value(ask))
 
     def order(self, number: int) -> StepOrder:
         """What a step launches now.
@@ -114,20 +125,21 @@ def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job
         UsageError: a recipe needs what is not here.
     """
     picked = picked_recipes(order.recipes)
-    job = job_of(course.argv, (), (), picked, say, course.step_folder(order.number), redact=course.redact)
+    folder = course.step_folder(order.number)
+    job = job_of(course.command(order.number, folder), (), (), picked, say, folder, redact=course.redact)
     for log in map(Path, job.plan.logs):
         if log.parent == job.folder:
             log.touch()  # a log that comes later is no source that fails
     return job
 
 
-def run_step(course: Course, order: StepOrder, timeout_s: float, say: Callable[[str], None]) -> Ran:
+def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ran:
     """Run a step without a screen.
 
     Args:
-        course: the guide; it gets what the step hands on.
+        course: the guide; it gets what the step hands on. A run that lasts longer than its limit is looked at and
+            killed; a guide with a plan of its own does so itself.
         order: what to launch.
-        timeout_s: a run that lasts longer is looked at and killed.
         say: gets what recipes tell.
 
     Raises:
@@ -137,7 +149,7 @@ def run_step(course: Course, order: StepOrder, timeout_s: float, say: Callable[[
     child: Launched | None = None
     try:
         child = job.start()
-        limit_s = time.monotonic() + timeout_s
+        limit_s = time.monotonic() + (course.limit_s or math.inf) * (1 if course.guide.plan is None else _OWN_LIMITS)
         view = LiveView(job.request(child))
         job.arm(view, child)
         with started(view):

@@ -195,7 +195,12 @@ class _GuideCommand(Lazy[Any]):
 
 def _of_guide(guide: Guide) -> Command:
     note = "10 if a step's run did not end, 12 if a wrong value was found, 11 if the last run failed, else 0."
-    exits = (*_LOOKS, 10, 11, 12)
+    exits: tuple[int, ...] = (*_LOOKS, 10, 11, 12)
+    if guide.plan is not None:
+        note = (
+            "10 if a run did not end, 12 if a wrong value was found, 11 if a run failed, 5 if a step lacks something."
+        )
+        exits = (*exits, 5)
     return Command(guide.name, _GuideCommand(guide), guide.summary, guide.example, exits, note, after="recipes")
 
 

@@ -15,6 +15,7 @@ from typing import ClassVar, Final, NamedTuple
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
 from livedbg.logs.native_frames import native_frames
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
@@ -93,6 +94,7 @@ class CrashDecoder(LogDecoder):
         *_TEST_WORDS,
         b"FAILED ",
         *(word.encode() for word in _SANITIZER_WORDS),
+        *(word.encode() for word in FATAL_WORDS),
     )
 
     def __init__(self) -> None:
@@ -151,9 +153,9 @@ class CrashDecoder(LogDecoder):
             catchpoint=f"log: {crash.kind}",
             count=count,
             source=record.source,
-            line=record.line + record.text.count("\n") if record.line is not None else None,
+            line=record.last_line,
             first_line=record.line,
-            raised_line=record.line + crash.raised if record.line is not None and crash.raised is not None else None,
+            raised_line=record.line_at(crash.raised) if crash.raised is not None else None,
             related=crash.related,
             writer=writer,
         )
@@ -202,9 +204,13 @@ class _Crash(NamedTuple):
 
 def _crashes(text: str) -> Iterator[_Crash]:
     """The crashes that one record reports; of chained Python exceptions the one that counts (tracebacks.T1, T2)."""
+    lines = text.split("\n")
+    end = fatal(lines) if _holds(text, FATAL_WORDS) else None
+    if end is not None:
+        yield _Crash(*end)
+        return
     if not _holds(text, _WORDS):
         return
-    lines = text.split("\n")
     if "Traceback (most recent call last)" in text or "ray::" in text:
         raised = innermost_raised(lines)
         if raised is not None:

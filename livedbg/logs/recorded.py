@@ -72,7 +72,7 @@ class RecordedLogReader:
             self._lines = {}
         if source not in self._lines:
             self._lines[source] = [
-                msgspec.structs.replace(record, text=text, line=None if record.line is None else record.line + number)
+                msgspec.structs.replace(record, text=text, line=record.line_at(number), lines=())
                 for record in recent
                 if record.source == source
                 for number, text in enumerate(record.text.split("\n"))

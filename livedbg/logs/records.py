@@ -193,8 +193,7 @@ class RecordAssembler:
         if pending is not None:
             if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
                 pending.texts.append(body)
-                if body and not body.isspace():
-                    pending.numbers.append(line.number)
+                pending.numbers.append(line.number)
                 pending.size += len(body) + 1
                 return False
             self._close(pending)
@@ -211,9 +210,12 @@ class RecordAssembler:
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
         held = pending.held_traceback
         record = self._record(pending.line, pending.tag, pending.wall_ns, pending.header, text, held_traceback=held)
+        if len(texts) > 1:
+            record = _with_lines(record, pending.numbers)
         self._done.append(record)
         if self._ended is not None:
-            self._ended(record, pending.numbers)
+            numbers = zip(pending.numbers, texts, strict=True)
+            self._ended(record, [number for number, line in numbers if line and not line.isspace()])
 
     def _record(
         self,
@@ -242,7 +244,7 @@ class RecordAssembler:
                 source=self._source,
                 text=text,
                 severity=severity,
-                wall_ns=wall_ns if header.wall_ns is None else header.wall_ns,
+                wall_ns=header.wall_ns if wall_ns is None else wall_ns,  # one clock for all lines of a log
                 mono_ns=header.mono_ns,
                 line=line.number,
                 offset=line.offset,
@@ -271,6 +273,15 @@ def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
         stream=tag.stream,
         container=tag.container,
     )
+
+
+def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
+    """A record of several lines with their numbers, where these are not in a row."""
+    first = record.line
+    if first is None or all(number == first + below for below, number in enumerate(numbers)):
+        return record
+    known = [first if number is None else number for number in numbers]
+    return replace(record, lines=tuple(known[: record.text.count("\n") + 1]))
 
 
 def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:

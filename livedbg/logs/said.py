@@ -178,7 +178,7 @@ class SaidDecoder(LogDecoder):
         known = log.told.get(name)
         if known is None and len(log.told) >= _MOST:
             return None, False
-        where = f"{log.source.name}:{record.line + number}" if record.line is not None else log.source.name
+        where = record.place(log.source.name, number)
         proof = Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
         if known is not None:
             first = known.diagnostic.evidence[0]
@@ -197,7 +197,7 @@ class SaidDecoder(LogDecoder):
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
             return known, False
         process = log.source.process
-        until = str((record.line or 0) + record.text.count("\n"))
+        until = str(record.last_line or 0)
         attributes = {
             "order": str(record.line or 0),
             "until": until,

@@ -103,8 +103,9 @@ class Raised(Struct, frozen=True):
 
 
 def python_frame(file: str, line: str, function: str) -> Frame:
-    """A frame of a traceback."""
-    return Frame(function=function or "<module>", file=file, line=int(line), language="python")
+    """A frame of a traceback; a path of Windows with slashes, as others have them."""
+    path = file.replace("\\", "/") if file[1:3] == ":\\" else file
+    return Frame(function=function or "<module>", file=path, line=int(line), language="python")
 
 
 def innermost_raised(lines: Sequence[str]) -> Raised | None:

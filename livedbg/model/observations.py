@@ -94,6 +94,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         mono_ns: its own time stamp on CLOCK_MONOTONIC, where it has one.
         line: number of its first line in the source, from 1.
         offset: byte offset of its first line.
+        lines: numbers of all its lines, where other lines stand between them or several of them in one line of the log.
         links: entities that it speaks of.
         head: so many characters of the text are a header (time, severity, process), of which the other fields are made.
         writer: in words, which of those that share the log wrote it, as a launcher or collector tags its lines: `rank
@@ -120,6 +121,23 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     stream: str = ""
     container: str = ""
+    lines: tuple[int, ...] = ()
+
+    def line_at(self, number: int) -> int | None:
+        """Number in the log (from 1) of a line of the text (from 0), where it is known."""
+        if self.line is None:
+            return None
+        return self.lines[min(number, len(self.lines) - 1)] if self.lines else self.line + number
+
+    @property
+    def last_line(self) -> int | None:
+        """Number in the log of the last line of the text, where it is known."""
+        return self.line if "\n" not in self.text else self.line_at(self.text.count("\n"))
+
+    def place(self, name: str, number: int = 0) -> str:
+        """`name:LINE` of a line of the text; the name alone where the line's number is not known."""
+        line = self.line_at(number)
+        return name if line is None else f"{name}:{line}"
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from livedbg.model.snapshot import EMPTY, Snapshot
 
-__all__ = ["GuideStep", "StepFound", "StepRun"]
+__all__ = ["GuideOption", "GuideStep", "StepAsk", "StepFound", "StepRun"]
 
 
 class GuideStep(Struct, frozen=True, kw_only=True):
@@ -21,12 +21,47 @@ class GuideStep(Struct, frozen=True, kw_only=True):
     Attributes:
         title: what it is for, a few words.
         recipes: what CMD is launched with, as after `launch --recipe`. `{NAME}` is what an earlier step handed on.
+            A guide with a plan of its own needs none.
         without: recipes instead, where that is not known; () if the step can't be taken without it.
     """
 
     title: str
-    recipes: tuple[str, ...]
+    recipes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+
+
+class GuideOption(Struct, frozen=True, kw_only=True):
+    """An option of a guide's command: `--NAME VALUE` is the same as `--set NAME=VALUE`.
+
+    Attributes:
+        name: without dashes.
+        metavar: what the help shows for the value.
+        help: what it is.
+        joined: it may come more than once; the values are handed on with this between them.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    joined: str = ""
+
+
+class StepAsk(Struct, frozen=True, kw_only=True):
+    """What a guide's plan makes the command of a step from.
+
+    Attributes:
+        number: of the step, from 1.
+        argv: CMD.
+        handed: what earlier steps handed on, or the user gave.
+        folder: for what the step makes; its output goes there too.
+        limit_s: seconds that each run may take; None: somebody watches, and goes on when it is enough.
+    """
+
+    number: int
+    argv: tuple[str, ...]
+    handed: Mapping[str, str]
+    folder: Path
+    limit_s: float | None = None
 
 
 class StepRun(Struct, frozen=True, kw_only=True):
@@ -63,9 +98,15 @@ class StepFound(Struct, frozen=True, kw_only=True):
         hands: what the next steps get, by name.
         cause: the cause is found: the other steps would add nothing.
         wrong_value: a wrong value was seen (exit code 12).
+        hung: a run did not end, although CMD did (exit code 10).
+        failed: a run failed, although CMD did not (exit code 11).
+        undone: the step could not be done for want of something that the user can give (exit code 5).
     """
 
     lines: tuple[tuple[str, str], ...] = ()
     hands: Mapping[str, str] = field(default_factory=dict)
     cause: bool = False
     wrong_value: bool = False
+    hung: bool = False
+    failed: bool = False
+    undone: bool = False

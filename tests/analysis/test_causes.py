@@ -175,7 +175,9 @@ def test_C4_N1_an_older_run_in_the_same_folder_decides_nothing(tmp_path: Path) -
     good = "".join(f"2026-01-01 11:00:{n:02},000 INFO train: step {n} loss 0.1\n" for n in range(5))
     found = look(tmp_path, {"slurm-17.out": at("10:00:00", KEY), "slurm-23.out": good})
     assert found.verdict.state is VerdictState.UNKNOWN
-    assert of(found, "KeyError").sentence.endswith("It is of an older run: slurm-23.out begins after its end.")
+    assert of(found, "KeyError").sentence == (
+        "An older run ended with KeyError: 'input_ids' (slurm-23.out begins after its end)."
+    )
     attempts = {f"attempt_{n}/3/stderr.log": traceback(f"ValueError: at start {n}") for n in (0, 1)}
     found = look(tmp_path / "b", attempts)
     assert found.verdict.sentence.startswith("Rank 3 crashed in collate (train.py:31): ValueError: at start 1.")

@@ -39,7 +39,7 @@ async def test_what_a_step_found_is_shown_and_a_key_asks_for_the_next_one() -> N
         await until(pilot, lambda: sheet.panel.paragraphs)
         told = " ".join(line.text for line in sheet.panel.paragraphs)
         assert sheet.panel.heading == "Step 2 of 3: find the kernel"
-        assert "cpp_fused_1" in told and "^n runs the command again: step 3, look at its values" in told
+        assert "cpp_fused_1" in told and "^n goes on: step 3, look at its values" in told
         await pilot.press("ctrl+n")  # over the sheet
     assert app.return_value == NEXT_STEP
 

@@ -114,6 +114,14 @@ WRAPPINGS: dict[str, Callable[[str, int], str]] = {
     "srun around torchrun": lambda line, n: f"1: [default3]:{line}",
     "kubectl around ray": lambda line, n: f"[pod/a/b] (W pid=302, ip=10.1.0.7) {line}",
     "colours around vllm": lambda line, n: f"\x1b[1;36m(EngineCore_0 pid=302)\x1b[0;0m {line}",
+    "a logger's head": lambda line, n: f"2026-11-21 12:00:{n:02},{n:03} - launcher - INFO - {line}",
+    "a logger's head, level first": lambda line, n: f"2026-11-21 12:00:{n:02},{n:03} INFO launcher: {line}",
+    "a logger's head in brackets": lambda line, n: f"[2026-11-21 12:00:{n:02},{n:03}][launcher][INFO] - {line}",
+    "loguru's head": lambda line, n: f"2026-11-21 12:00:{n:02}.{n:03} | INFO     | launcher:pump:41 - {line}",
+    "a logger around [rank3]:": lambda line, n: f"2026-11-21 12:00:{n:02},{n:03} - launcher - INFO - [rank3]: {line}",
+    "docker json around a logger": lambda line, n: _docker(f"2026-11-21 12:00:{n:02},{n:03} - launcher - INFO - {line}", n),
+    "quote around [rank3]:": lambda line, n: f"> [rank3]: {line}",
+    "pasted as code around [rank3]:": lambda line, n: f"    [rank3]: {line}",
     "journald around srun": lambda line, n: f"Nov 21 12:00:{n:02} node3 train[4711]: 3: {line}",
 }  # fmt: skip
 
@@ -254,6 +262,15 @@ LOOK_ALIKES = {
     "angles": "<module> x\n<3> y\n<14>x\n",
     "indented pieces": "config:\n  lr: 1\n  wd: 2\n",
     "logging": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(40)),
+    "a logger's tables": "".join(
+        f"2026-11-21 12:00:{n:02},000 INFO train: {line}\n"
+        for n, line in enumerate(["***** Running training *****", "  Num examples = 3", "  Num Epochs = 9", "step 1"] * 8)
+    ),
+    "a logger's rule": "".join(
+        f"2026-11-21 12:00:{n:02},000 INFO train: {line}\n" for n, line in enumerate(["=" * 40, "epoch", "=" * 40, *"abcdefghij"])
+    ),
+    "loggers": "".join(f"2026-11-21 12:00:{n:02},000 {level} train: step\n" for n, level in enumerate(["INFO", "DEBUG"] * 20)),
+    "bars": "".join(f"{n:3}%|#   | {n}/100 [00:01<00:02,  1.00it/s]\n" for n in range(40)) + "  what(): x\n",
     "a system's log": "".join(f"Nov 21 12:00:{n:02} node3 sshd[{n}]: error: kex_exchange_identification\n" for n in range(20)),
     "a kernel's log": "".join(f"Nov 21 12:00:{n:02} node3 kernel: usb 1-{n}: new device\n" for n in range(20)),
 }  # fmt: skip
@@ -287,6 +304,61 @@ def test_a_traceback_behind_the_head_of_a_logger_is_one_record(head: str) -> Non
     records = read("".join(f"{head.format(n=n)}{line}\n" for n, line in enumerate(lines)))
     assert [record.text for record in records[2:]] == [TRACEBACK, "cleaning up"]
     assert (records[2].line, records[2].severity) == (3, Severity.ERROR)
+
+
+@pytest.mark.invariant("heads.H1")
+def test_H1_a_loggers_own_lines_keep_their_heads_and_levels() -> None:
+    """Behind the head are messages; a traceback below one of them has no head."""
+    lines = [f"2026-11-21 12:00:{n:02},000 - train - {'ERROR' if n == 9 else 'INFO'} - step {n}" for n in range(20)]
+    records = read("\n".join([*lines[:10], TRACEBACK, *lines[10:]]))
+    assert [record.text.partition("\n")[0] for record in records] == lines
+    assert [record.severity for record in records].count(Severity.ERROR) == 1
+
+
+def test_a_head_that_shows_what_it_is_only_late_is_taken_off_from_then_on() -> None:
+    head = "2026-11-21 12:00:01,000 - launcher - INFO - "
+    steps = "".join(f"{head}step {n} loss 0.5\n" for n in range(500))
+    report = "==77==ERROR: AddressSanitizer: heap-use-after-free on address 0x602\n    #0 0x4c7 in main /a.c:3\n"
+    records = read(steps + "".join(f"{head}{line}\n" for line in report.splitlines()))
+    assert records[-1].text == report.rstrip("\n")
+    assert records[-1].line == 501
+
+
+def test_lines_of_a_record_have_their_own_numbers_where_others_stand_between_them() -> None:
+    lines = TRACEBACK.split("\n")
+    records = read("".join(f"[rank0]: step {n}\n[rank3]: {line}\n" for n, line in enumerate(lines)))
+    (record,) = [record for record in records if record.rank == 3]
+    assert record.text == TRACEBACK
+    assert [record.line_at(number) for number in range(len(lines))] == [2 * number + 2 for number in range(len(lines))]
+    assert record.last_line == 2 * len(lines)
+    assert record.place("run.log", 1) == "run.log:4"
+
+
+@pytest.mark.invariant("door.D2")
+def test_D2_lines_of_other_ranks_do_not_hide_how_those_of_one_are_wrapped() -> None:
+    lines = [f"trainer-1  | {line}" for line in TRACEBACK.split("\n")]
+    records = read("".join(f"[rank0]: step {n}\n[rank3]: {line}\n" for n, line in enumerate(lines)))
+    assert [record.text for record in records if record.rank == 3] == [TRACEBACK]
+
+
+def test_a_bar_before_the_first_line_does_not_hide_an_indentation() -> None:
+    bar = "  0%|          | 0/327 [00:00<?, ?it/s]"
+    text = f"{bar}loading\n{TRACEBACK}"
+    records = read("".join(f"    {line}\n" for line in text.split("\n")))
+    assert [record.text for record in records] == ["loading", TRACEBACK]
+
+
+def test_a_bar_before_the_tag_of_the_first_line_does_not_part_it_from_the_others() -> None:
+    bar = "  0%|          | 0/327 [00:00<?, ?it/s]"
+    (record,) = read(bar + "".join(f"[rank3]: {line}\n" for line in TRACEBACK.split("\n")))
+    assert (record.text, record.rank) == (TRACEBACK, 3)
+
+
+@pytest.mark.parametrize("kind", ["compose", "pdsh", "srun -l", "quote", "journald short"])
+def test_a_log_of_one_line_is_unwrapped_if_a_line_stands_in_it(kind: str) -> None:
+    line = "May 09 21:14:03 desk kernel: usb 1-1: new device"
+    assert [record.text for record in read(wrapped(line, kind))] == [line]
+    assert [record.text for record in read(wrapped("a word", kind))] == [wrapped("a word", kind).strip()]
 
 
 def test_indented_lines_after_a_text_that_was_pasted_as_code_stay_indented() -> None:

@@ -18,24 +18,30 @@ _RANKS: Final = re.compile(
 
 
 def _clock(number: int) -> str:
-    return f"{10 + number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}"
+    """The time of a line: what a program prints as it ends comes within the same second or two."""
+    second = number // 50
+    return f"{10 + second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def _part(number: int) -> str:
+    return f"{number % 50 * 20:03}"
 
 
 def _docker(number: int, line: str) -> str:
-    time = f"2026-03-04T{_clock(number)}.250000000Z"
+    time = f"2026-03-04T{_clock(number)}.{_part(number)}000000Z"
     return json.dumps({"log": line + "\n", "stream": "stderr", "time": time}, ensure_ascii=False)
 
 
 _LINE: Final[dict[str, Wrap]] = {
     "docker": _docker,
-    "cri": lambda n, line: f"2026-03-04T{_clock(n)}.250000000Z stderr F {line}",
+    "cri": lambda n, line: f"2026-03-04T{_clock(n)}.{_part(n)}000000Z stderr F {line}",
     "kubectl": lambda _, line: f"[pod/train-worker-1/main] {line}",
     "compose": lambda _, line: f"train-1  | {line}",
     "journal": lambda n, line: f"Mar 04 {_clock(n)} node07 python3[4242]: {line}",
     "journal-iso": lambda n, line: f"2026-03-04T{_clock(n)}+0000 node07 python3[4242]: {line}",
     "syslog": lambda n, line: f"<14>Mar  4 {_clock(n)} node07 train: {line}",
-    "iso": lambda n, line: f"2026-03-04T{_clock(n)}.250000Z {line}",
-    "logging": lambda n, line: f"2026-03-04 {_clock(n)},250 - train - INFO - {line}",
+    "iso": lambda n, line: f"2026-03-04T{_clock(n)}.{_part(n)}000Z {line}",
+    "logging": lambda n, line: f"2026-03-04 {_clock(n)},{_part(n)} - train - INFO - {line}",
     "rank": lambda _, line: f"[rank3]: {line}",
     "default": lambda _, line: f"[default3]:{line}",
     "srun": lambda _, line: f"3: {line}",

@@ -116,9 +116,8 @@ class CannDecoder(LogDecoder):
         return self._collect(stamp)
 
     def _mark(self, log: _Log, record: LogRecord, number: int, line: str) -> Mark:
-        where = f"{log.name}:{record.line + number}" if record.line is not None else log.name
         exact = record.wall_ns is not None
-        return Mark(where, line.strip()[:_TEXT], record.wall_ns, exact, log=record.source)
+        return Mark(record.place(log.name, number), line.strip()[:_TEXT], record.wall_ns, exact, log=record.source)
 
     def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, *, raised: bool) -> None:
         for fact in found:

@@ -77,10 +77,12 @@ class CudaContext(Struct, frozen=True):
 
     @property
     def first_faults(self) -> list[Diagnostic]:
-        """The first of `faults` in each log: all report the same error."""
+        """The first of `faults` in each log, or the exception with its place that follows: all are the same error."""
         found: dict[str, Diagnostic] = {}
         for fault in self.faults:
-            found.setdefault(fault.attributes.get("source", ""), fault)
+            first = found.setdefault(fault.attributes.get("source", ""), fault)
+            if _says_where(first, fault):
+                found[fault.attributes.get("source", "")] = fault
         return list(found.values())
 
     @property
@@ -118,15 +120,23 @@ def contexts(snapshot: Snapshot) -> list[CudaContext]:
 
 
 def _in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """By time, where all have one (they may be of several logs), else as they were read."""
+    """By time, where they are of several logs and all have one, else as they were read."""
     read = sorted(errors, key=_order)
-    if any(error.at_wall_ns is None for error in read):
+    one_log = len({error.attributes.get("source", "") for error in read}) < 2  # of some stamps the year is guessed
+    if one_log or any(error.at_wall_ns is None for error in read):
         return read
     return sorted(read, key=lambda error: error.at_wall_ns or 0)
 
 
 def _order(error: Diagnostic) -> int:
     return int(error.attributes.get("order", "0"))
+
+
+def _says_where(first: Diagnostic, later: Diagnostic) -> bool:
+    """Whether `later` is the exception of the program in which the error of `first`, which has no place, ended it."""
+    one, other = first.attributes, later.attributes
+    placed = "host" not in one and "host" in other and other.get("uncaught") == "yes"
+    return placed and one.get("error") == other.get("error")
 
 
 def _undefined(error: Diagnostic) -> bool:

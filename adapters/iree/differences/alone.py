@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,6 +48,7 @@ def isolate(
     tolerance: Tolerance,
     runs: int,
     limit_s: float,
+    still_s: float = math.inf,
 ) -> Alone:
     """Run a dispatch alone on both sides, with the inputs that it had on the second.
 
@@ -60,6 +62,7 @@ def isolate(
         tolerance: as for the whole.
         runs: how often each side makes the call.
         limit_s: for each step.
+        still_s: as for the whole.
     """
     folder.mkdir(parents=True)
     call = culprit.calls[1] if culprit.calls is not None else None
@@ -81,7 +84,8 @@ def isolate(
             compile_module([one for one in command if one != TRACE], limit_s)
         except SourceError as error:
             return Alone(reason=f"it does not compile alone on side {side.name}: {error}")
-        trace = run_module(side, binary, folder / side.name, "main", inputs, runs=runs, limit_s=limit_s)
+        made_in = folder / side.name
+        trace = run_module(side, binary, made_in, "main", inputs, runs=runs, limit_s=limit_s, still_s=still_s)
         if trace.failure:
             return Alone(reason=f"alone it fails on side {side.name}: {trace.failure}", modules=tuple(modules))
         traces.append(trace)

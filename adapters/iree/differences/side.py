@@ -31,6 +31,7 @@ class Side(Struct, frozen=True):
         python: a Python that has `iree.runtime`.
         device: of the runtime, such as `local-task`, `vulkan`, `cuda://0`.
         flags: of the compiler, besides those that the device asks for.
+        runtime_flags: of the runtime, such as `--task_topology_group_count=1`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Side(Struct, frozen=True):
     python: str
     device: str
     flags: tuple[str, ...] = ()
+    runtime_flags: tuple[str, ...] = ()
 
 
 def target_flags(device: str, hardware: str, flags: Sequence[str]) -> list[str]:

@@ -13,7 +13,16 @@ from typing import Final
 from livedbg.model.errors import SourceError, ToolMissing
 from livedbg.text.sanitize import clean, clean_line
 
-__all__ = ["IR_WORKER", "RUN_WORKER", "compile_module", "find_compiler", "find_python", "hardware_of", "read_flow"]
+__all__ = [
+    "IR_WORKER",
+    "RUN_WORKER",
+    "compile_module",
+    "find_compiler",
+    "find_python",
+    "functions_of",
+    "hardware_of",
+    "read_flow",
+]
 
 RUN_WORKER: Final = Path(__file__).with_name("worker.py")
 IR_WORKER: Final = Path(__file__).with_name("ir_worker.py")
@@ -66,6 +75,20 @@ def hardware_of(python: str, device: str) -> str:
     if not names:
         raise SourceError(f"The driver {driver} has no device on this host.", "livedbg doctor", "no-device")
     return clean_line(" ".join(names))
+
+
+def functions_of(python: str, module: Path) -> dict[str, str]:
+    """What each exported function of a compiled module declares, by name.
+
+    Raises:
+        SourceError: the runtime refuses the module, with its words.
+    """
+    command = [python, str(RUN_WORKER), "functions", str(module)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
+    if done.returncode:
+        raise SourceError(f"{module.name} can't be loaded: {_last(done.stderr)}", "", "no-module")
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {str(one.get("name", "")): str(one.get("declaration", "")) for one in told}
 
 
 def compile_module(command: Sequence[str], limit_s: float) -> None:

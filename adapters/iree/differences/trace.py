@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes  # noqa: F401 (numpy knows bfloat16 and 8-bit floats then)
 import msgspec
@@ -19,7 +21,11 @@ from livedbg.text.typed import ready
 from livedbg.values.tensor import Held
 from livedbg.values.tensor_files import load
 
-__all__ = ["Call", "Saved", "Trace", "run_module"]
+__all__ = ["Call", "Saved", "Trace", "read_trace", "run_module"]
+
+_CALLS: Final = "calls.jsonl"
+_SAID: Final = "said.log"
+_LOOK_S: Final = 0.1
 
 
 class Saved(Struct, frozen=True):
@@ -95,7 +101,15 @@ class Trace(Struct):
 
 
 def run_module(
-    side: Side, module: Path, folder: Path, function: str, inputs: Sequence[str], *, runs: int, limit_s: float
+    side: Side,
+    module: Path,
+    folder: Path,
+    function: str,
+    inputs: Sequence[str],
+    *,
+    runs: int,
+    limit_s: float,
+    still_s: float = math.inf,
 ) -> Trace:
     """Run a function of a compiled module.
 
@@ -107,31 +121,60 @@ def run_module(
         inputs: as `iree-run-module` takes them, or none for random ones of the declared types, equal on each call.
         runs: how often, in one process.
         limit_s: after so many seconds it is killed.
+        still_s: also after so many seconds in which no dispatch began or returned, once the function was called.
     """
     folder.mkdir(parents=True)
     request: dict[str, Any] = {
         "module": str(module), "device": side.device, "function": function, "inputs": list(inputs),
-        "folder": str(folder), "runs": runs, "seed": 0,
+        "folder": str(folder), "runs": runs, "seed": 0, "flags": list(side.runtime_flags),
     }  # fmt: skip
     path = folder / "request.json"
     path.write_bytes(msgspec.json.encode(request))
-    failure = ""
     command = [side.python, str(RUN_WORKER), "run", str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
-        if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.strip()]
-            ended = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-            failure = clean_line(said[-1] if said else ended)
-    except subprocess.TimeoutExpired:
-        failure = f"no end after {limit_s:g} s"
-    return _read(folder, failure)
+    with (folder / _SAID).open("wb") as said:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            failure = _waited(process, folder / _CALLS, limit_s, still_s)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    if not failure and process.returncode:
+        lines = [line for line in (folder / _SAID).read_text(errors="replace").splitlines() if line.strip()]
+        ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
+        failure = clean_line(lines[-1] if lines else ended)
+    return read_trace(folder, failure)
 
 
-def _read(folder: Path, failure: str) -> Trace:
+def _waited(process: subprocess.Popen[bytes], calls: Path, limit_s: float, still_s: float) -> str:
+    """Wait for the end; what is said if it does not come."""
+    begun = changed = time.monotonic()
+    size = 0
+    while True:
+        try:
+            process.wait(_LOOK_S)
+            return ""
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+        grown = calls.stat().st_size if calls.exists() else 0
+        if grown != size:
+            size, changed = grown, now
+        if now - begun > limit_s:
+            return f"no end after {limit_s:g} s"
+        if size and now - changed > still_s:
+            return f"no end after {still_s:g} s"
+
+
+def read_trace(folder: Path, failure: str) -> Trace:
+    """What a run wrote down.
+
+    Args:
+        folder: of the run.
+        failure: how it ended, if not well.
+    """
     trace = Trace(folder, failure=failure)
     decoder = msgspec.json.Decoder(ready(_Line))
-    lines = (folder / "calls.jsonl").read_bytes().splitlines() if (folder / "calls.jsonl").exists() else []
+    lines = (folder / _CALLS).read_bytes().splitlines() if (folder / _CALLS).exists() else []
     for line in lines:
         try:
             said = decoder.decode(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Request(Struct, frozen=True):
         folder: for everything that is made.
         limit_s: for each compilation and each run.
         reduce: also run the first dispatch that differs alone.
+        still_s: a run in which no dispatch begins or returns for so long is ended.
     """
 
     module: Path
@@ -49,6 +51,7 @@ class Request(Struct, frozen=True):
     folder: Path
     limit_s: float
     reduce: bool = True
+    still_s: float = math.inf
 
 
 class Whole(Struct):
@@ -109,7 +112,16 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
         folder = request.folder / f"{side.name}.trace"
         inputs = request.inputs or _same_inputs(traces)
         traces.append(
-            run_module(side, module, folder, request.function, inputs, runs=request.runs, limit_s=request.limit_s)
+            run_module(
+                side,
+                module,
+                folder,
+                request.function,
+                inputs,
+                runs=request.runs,
+                limit_s=request.limit_s,
+                still_s=request.still_s,
+            )
         )
     compared = differing_runs(traces[0], traces[1], request.tolerance, request.runs)
     whole = Whole(request, (traces[0], traces[1]), compared)

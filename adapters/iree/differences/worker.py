@@ -1,11 +1,12 @@
 """Runs one compiled module with a debug sink, in a Python of its own that has `iree.runtime`; imports nothing of ours.
 
     python worker.py devices DRIVER        prints the devices of a driver, a JSON object a line
+    python worker.py functions MODULE      prints the exported functions of a module, a JSON object a line
     python worker.py run REQUEST.json      runs a function; writes tensors and `calls.jsonl` into a folder
 
-The request: {"module", "device", "function", "inputs": [spec…], "folder", "runs", "seed"}. A spec is `4x8xf32`,
-`4x8xf32=0.5`, or `@FILE.npy`; without any, inputs of the declared types are drawn from a seeded generator. Each line of
-`calls.jsonl` is written as soon as it is known, so that a run that hangs or dies leaves what came before:
+The request: {"module", "device", "function", "inputs": [spec…], "folder", "runs", "seed", "flags"}. A spec is
+`4x8xf32`, `4x8xf32=0.5`, or `@FILE.npy`; without any, inputs of the declared types are drawn from a seeded generator.
+Each line of `calls.jsonl` is written as soon as it is known, so that a run that hangs or dies leaves what came before:
 {"call": "EXE::FUNCTION", "io": "inputs"|"outputs", "run": 0, "tensors": [{"file", "shape", "type"}…]}, and at the end
 of a run {"returned": run, "tensors": […]}.
 """
@@ -32,6 +33,16 @@ def _devices(driver):
         print(json.dumps({key: str(value) for key, value in dict(device).items()}))
 
 
+def _functions(path):
+    import iree.runtime as rt
+
+    module = rt.VmModule.mmap(rt.VmInstance(), path)
+    for name in module.function_names:
+        if not name.startswith("__"):
+            reflection = module.lookup_function(name).reflection
+            print(json.dumps({"name": name, "declaration": reflection.get("iree.abi.declaration", "")}))
+
+
 def _inputs(specs, declaration, seed):
     import numpy as np
 
@@ -55,7 +66,8 @@ def _input(spec, random):
         raise ValueError(f"{spec}: {element} is no type that can be made here; give @FILE.npy")
     dtype, dims = np.dtype(_NUMPY[element]), [int(size) for size in shape]
     if value:
-        numbers = np.array([float(word) for word in re.split(r"[\s,]+", value.strip())])
+        words = value.translate({ord(one): " " for one in "[],"}).split()
+        numbers = np.array([float(word) for word in words])
         return (
             np.broadcast_to(numbers, dims).astype(dtype) if numbers.size == 1 else numbers.astype(dtype).reshape(dims)
         )
@@ -119,6 +131,8 @@ def _run(path):
     request = json.loads(Path(path).read_text())
     import iree.runtime as rt
 
+    for flag in request.get("flags", ()):
+        rt.flags.parse_flags(flag)
     files, at = _Files(request["folder"]), {"run": 0}
     device = rt.get_device(request["device"])
     instance = rt.VmInstance()
@@ -159,7 +173,7 @@ def _run(path):
 
 if __name__ == "__main__":
     try:
-        _devices(sys.argv[2]) if sys.argv[1] == "devices" else _run(sys.argv[2])
+        {"devices": _devices, "functions": _functions, "run": _run}[sys.argv[1]](sys.argv[2])
     except Exception as error:
         print(f"{type(error).__name__}: {error}".replace("\n", " | "), file=sys.stderr, flush=True)
         os._exit(1)

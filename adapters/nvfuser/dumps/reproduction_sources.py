@@ -214,6 +214,6 @@ def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, str, int 
                 for record in event.records:
                     door = doors.setdefault(record.source, FrontDoor(SourceClock(0, 0)))
                     for offset, line in enumerate(record.text.split("\n")):
-                        number = record.line + offset if record.line is not None else None
+                        number = record.line_at(offset)
                         for plain in door.open(Line(line, 0, number)):
                             yield record.source, record.writer or plain.tag.writer, plain.text, number

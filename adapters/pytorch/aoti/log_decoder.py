@@ -68,7 +68,7 @@ class PrintedDecoder(LogDecoder):
         stream = self._streams.setdefault((record.source, writer), _Stream())
         found: list[Event] = []
         for number, line in enumerate(record.text.split("\n")):
-            at = record.line + number if record.line is not None else None
+            at = record.line_at(number)
             said = _line(stream, line, at)
             if said is not None:
                 where = f"{source.name}:{stream.line}" if stream.line is not None else source.name

@@ -35,6 +35,7 @@ from livedbg.adapters.pytorch.collectives.tasks import (
     entrants,
     exchange_edges,
     exchange_task,
+    receiving,
     thread_of,
     with_meeting,
 )
@@ -159,10 +160,9 @@ class CollectivesAdapter(Adapter):
             self._tell(reader, context)
             if rank is not None:
                 seen.append(rank)
-        seen = of_jobs(seen)
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
-        seen = without_copies(seen, snapshot)
+        seen = of_jobs(without_copies(seen, snapshot))
         if seen or self._tasks:
             self._number(seen, snapshot, context)
             self._count(seen, snapshot, context)
@@ -211,7 +211,7 @@ class CollectivesAdapter(Adapter):
             moved = {look.rank: _moved_by(self._before.get(look.process), look) for look in looks}
             ended = self._ended.of(job, meeting_of(job[0], snapshot), snapshot)
             for one in join(looks, stands):
-                task = collective_task(one, prefix, by_rank, moved, ended)
+                task = collective_task(one, prefix, by_rank, moved, ended, receiving=receiving(one, job, snapshot))
                 task = structs.replace(task, attributes=task.attributes | entrants(one, job, context.request.host))
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)

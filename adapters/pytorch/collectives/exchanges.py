@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.pytorch.collectives.joined import Look
+from livedbg.adapters.pytorch.collectives.joined import Look, named
 from livedbg.adapters.pytorch.collectives.python_calls import STORE, WORK, PythonCall
 from livedbg.model import Stack
 
@@ -111,7 +111,7 @@ def exchanges(
         crosses: whether bytes are on their way between two ranks.
     """
     by_rank = {look.rank: look for look in looks}
-    described = {e.group: e.description for look in looks for e in look.entries if e.description}
+    described = {e.group: named(e.description) for look in looks for e in look.entries if e.description}
     found = [*_messages(by_rank, stands, described), *_meetings(by_rank, stands, described), *_keys(by_rank, stands)]
     found = [
         structs.replace(one, absent=(), under_way=True)

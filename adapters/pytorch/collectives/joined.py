@@ -23,7 +23,7 @@ from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 
-__all__ = ["Look", "Standing", "join", "standing"]
+__all__ = ["Look", "Standing", "join", "named", "standing"]
 
 _UNEVEN: Final = re.compile(r"all_?to_?all")
 
@@ -61,6 +61,11 @@ class Look(Struct, frozen=True, kw_only=True):
         if numbers:
             return max(numbers)
         return 0 if all(ring.whole for ring in self.rings) else None
+
+    def completed(self, group: str, sequence: int, name: str) -> bool:
+        """Whether it still has a collective of a group, of this name, that it has completed."""
+        wanted = (group, sequence, name, False, True)
+        return any((e.group, e.sequence, e.name, e.is_p2p, e.done) == wanted for e in self.entries)
 
     def moved_by(self, before: Look) -> frozenset[int]:
         """The threads that have enqueued or completed something since another look."""
@@ -110,6 +115,11 @@ class Standing(Struct, frozen=True, kw_only=True):
         return len({entry.name for entry in self.entries.values()}) > 1 or len(said) > 1
 
 
+def named(description: str) -> str:
+    """What the author of a group called it; "" where that is what torch calls all of them."""
+    return "" if description in ("undefined", "default_pg") else description
+
+
 def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
     """The pending collectives of a rank in groups that have a name (J1), the oldest first."""
     if before is None or before.process != now.process:
@@ -151,7 +161,7 @@ def _joined(key: tuple[str, str, int], entries: Mapping[int, Entry], looks: Mapp
     described = next((entry.description for entry in entries.values() if entry.description), "")
     return Standing(
         group=group,
-        description="" if described in ("undefined", "default_pg") else described,
+        description=named(described),
         sequence=sequence,
         entries=entries,
         passed=tuple(passed),

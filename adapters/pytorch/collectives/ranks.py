@@ -13,7 +13,7 @@ from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import CallReader, PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
-from livedbg.adapters.pytorch.rpc.worker_name import agent_name, agent_pointer
+from livedbg.adapters.pytorch.rpc.worker_name import agent_pointer, agent_worker
 from livedbg.cpython.threads import PyThread, ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.abi import native_abi
@@ -81,7 +81,7 @@ class RankReader:
             OSError: gone, or not allowed.
         """
         if not self._recorders and not self._found():
-            return None
+            return self._bare(process)
         try:
             rings = tuple(ring for recorder in self._recorders if (ring := recorder.read()) is not None)
         except LayoutUnknown as unknown:
@@ -94,9 +94,11 @@ class RankReader:
             self._read_groups(process)
         calls, threads = self._read_calls(process)
         rank = self._groups.rank if self._groups.rank is not None else process.rank
-        if rank is None or not (rings or WORLD in self._groups.ranks):
+        worker = self._worker(rank) if threads else None
+        rank = worker[1] if rank is None and worker is not None else rank
+        if rank is None or not (rings or worker is not None or WORLD in self._groups.ranks):
             return None
-        initialised = bool(rings or self._groups.objects)
+        initialised = bool(rings or worker or self._groups.objects)
         look = Look(
             rank=rank,
             process=process.id,
@@ -106,10 +108,22 @@ class RankReader:
             initialised=initialised,
             handles=_handles(self.process.pid),
         )
-        worker, rpc = self._read_rpc(rank, threads)
+        rpc = self._read_rpc(threads) if worker is not None else ()
         wanted = {entry.thread for entry in look.entries if not entry.done} | {call.ident for call in calls}
         wanted |= {one.ident for one in rpc}
-        return RankSeen(look, self._tids(wanted), worker, rpc, self._tids({entry.thread for entry in look.entries}))
+        name = worker[0] if worker is not None else ""
+        return RankSeen(look, self._tids(wanted), name, rpc, self._tids({entry.thread for entry in look.entries}))
+
+    def _bare(self, process: Process) -> RankSeen | None:
+        """A Python process that has the environment of a rank and has not loaded torch: it may be about to."""
+        world, met = _world(process), process.environment.get("MASTER_PORT")
+        if process.rank is None or world is None or not met or self.problem or not process.rank < world:
+            return None
+        self._refresh()
+        if self._python is None:
+            return None  # such as the shell that has started it
+        groups = {WORLD: tuple(range(world))}
+        return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
     def count(self) -> int | None:
         """How many operations its recorders have had so far; None where they had none, or none was found yet.
@@ -127,17 +141,21 @@ class RankReader:
         self._python = thread_reader(self.process.pid)
         self._calls = CallReader(self._python) if self._python is not None else None
 
-    def _read_rpc(self, rank: int, threads: list[PyThread]) -> tuple[str, tuple[RpcThread, ...]]:
-        """The worker that it is for RPC, and what its threads do of that."""
-        if self._calls is None or not threads:
-            return "", ()
+    def _worker(self, rank: int | None) -> tuple[str, int] | None:
+        """The worker that it is for RPC."""
         try:
             if self._agent is None:
                 self._agent = agent_pointer(self.process.pid) or 0
-            worker = agent_name(self.process.pid, self._agent, rank) if self._agent else ""
-            return worker, self._calls.rpc(threads) if worker else ()
+            return agent_worker(self.process.pid, self._agent, rank) if self._agent else None
         except OSError:
-            return "", ()
+            return None
+
+    def _read_rpc(self, threads: list[PyThread]) -> tuple[RpcThread, ...]:
+        """What its threads do of that."""
+        try:
+            return self._calls.rpc(threads) if self._calls is not None else ()
+        except OSError:
+            return ()
 
     def _read_calls(self, process: Process) -> tuple[tuple[PythonCall, ...], list[PyThread]]:
         """What its threads call, and these; none where it changes too fast."""
@@ -174,9 +192,9 @@ class RankReader:
             groups = read_groups(self._python) if self._python is not None else Groups()
         except OSError:
             return  # they change just now: the next look comes
-        world = process.environment.get("WORLD_SIZE", "")
-        if WORLD not in groups.ranks and world.isdecimal() and 0 < int(world) < 1 << 20:
-            groups = structs.replace(groups, ranks={**groups.ranks, WORLD: tuple(range(int(world)))})
+        world = _world(process)
+        if WORLD not in groups.ranks and world is not None:
+            groups = structs.replace(groups, ranks={**groups.ranks, WORLD: tuple(range(world))})
         if groups.ranks.keys() - self._groups.ranks.keys():
             self._groups_pause_s = _GROUPS_S
         self._groups = groups
@@ -196,6 +214,12 @@ class RankReader:
         if len(self._threads) < _MOST_THREADS:
             self._threads[own] = number
         return number
+
+
+def _world(process: Process) -> int | None:
+    """How many ranks its environment speaks of."""
+    world = process.environment.get("WORLD_SIZE", "")
+    return int(world) if world.isdecimal() and 0 < int(world) < 1 << 20 else None
 
 
 def _handles(pid: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -13,6 +13,7 @@ from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing
 from livedbg.adapters.pytorch.collectives.meeting import meeting_of
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
+from livedbg.adapters.pytorch.collectives.senders import receives, roots_of_completed
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
 
@@ -22,6 +23,7 @@ __all__ = [
     "entrants",
     "exchange_edges",
     "exchange_task",
+    "receiving",
     "thread_of",
     "with_meeting",
 ]
@@ -30,7 +32,13 @@ _MOST_ENTRANTS: Final = 8
 
 
 def collective_task(
-    one: Standing, prefix: str, looks: Mapping[int, Look], moved: Mapping[int, frozenset[int]], ended: Mapping[int, str]
+    one: Standing,
+    prefix: str,
+    looks: Mapping[int, Look],
+    moved: Mapping[int, frozenset[int]],
+    ended: Mapping[int, str],
+    *,
+    receiving: Collection[int] = (),
 ) -> Task:
     """The task of a collective.
 
@@ -40,6 +48,7 @@ def collective_task(
         looks: at its ranks, by rank.
         moved: the threads that went on between the last two looks, by rank.
         ended: those that have no process any more, each with the one that it had, or "".
+        receiving: ranks that wait for what another one sends in it.
     """
     first = one.first
     group = one.description or one.group
@@ -58,9 +67,9 @@ def collective_task(
             attributes[f"rank {rank} does"] = f"{entry.name} {_shape(entry.shapes)}".strip()
     elif first.shapes:
         attributes["shape"] = _shape(first.shapes)
-    for rank, entry in one.entries.items():
-        root = root_of(looks[rank], entry.thread, entry.name)
-        attributes[f"root of rank {rank}"] = "" if root is None else str(root)
+    said, follow = _roots(one, looks, receiving)
+    attributes |= {f"root of rank {rank}": str(root) for rank, root in (said | follow).items()}
+    attributes["roots inferred"] = _numbers(follow)
     if first.timeout_ms:
         attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
     for rank in (*one.entries, *one.passed, *one.absent):
@@ -77,6 +86,29 @@ def collective_task(
         ends_wall_ns=first.created_wall_ns + first.timeout_ms * 1_000_000 if first.timeout_ms else None,
         attributes={name: text for name, text in attributes.items() if text},
     )
+
+
+def _roots(
+    one: Standing, looks: Mapping[int, Look], receiving: Collection[int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """The roots that the frames of ranks have, and those that follow for ranks that have left the collective."""
+    found = {rank: root_of(looks[rank], entry.thread, entry.name) for rank, entry in one.entries.items()}
+    roots = {rank: root for rank, root in found.items() if root is not None}
+    if one.first.backend != "gloo" or one.differs:
+        return roots, {}
+    completed = [rank for rank in one.passed if looks[rank].completed(one.group, one.sequence, one.first.name)]
+    return roots, roots_of_completed(one.first.name, one.members, roots, completed, receiving)
+
+
+def receiving(one: Standing, job: Sequence[RankSeen], snapshot: Snapshot) -> list[int]:
+    """The ranks of those that are in a collective which wait for what another one sends in it."""
+    found = []
+    for rank in job:
+        if rank.look.rank in one.entries and one.passed:
+            threads = snapshot.threads_of(rank.look.process)
+            stacks = [snapshot.stacks[thread.id] for thread in threads if thread.id in snapshot.stacks]
+            found += [rank.look.rank] if receives(one.first.name, stacks) else []
+    return found
 
 
 def _key(group: str, name: str) -> str:

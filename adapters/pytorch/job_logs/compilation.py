@@ -1,7 +1,8 @@
 """Errors of torch.compile as it throws them: which part failed, at which operator, from which line of the program.
 
 Sources: torch/_dynamo/exc.py (`BackendCompilerFailed`, `Unsupported`, `from user code:`), torch/_inductor/exc.py
-(`LoweringException` with its target and arguments, `InductorError`, `CppCompileError`, `SubprocException`).
+(`LoweringException` with its target and arguments, `InductorError`, `CppCompileError`, `SubprocException`);
+torch/csrc/inductor/aoti_torch/shim_common.cpp (`Exception in aoti_torch`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _INDUCTOR = re.compile(
     r"torch\._inductor\.exc\.(?P<name>\w{1,80})(?:: ?(?P<text>[^\n]{0,1000}))?"
     r"(?:(?:\n[^\n]{0,500}){0,3}?\n +target: (?P<target>[\w.:]{1,200}))?"
 )
+_SHIM = re.compile(r"Exception in aoti_torch: (?P<text>[^\n]{1,1000})")
 _USER = re.compile(
     r"from user code:\s*\n\s*File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})"
 )
@@ -30,6 +32,7 @@ _BACKEND = re.compile(r"backend='(?P<backend>[^'\n]{1,60})' raised:")
 _EAGER: Final = "run the same without torch.compile, or with backend='aot_eager': tells which part of it fails"
 _SUPPRESS: Final = "torch._dynamo.config.suppress_errors = True   (falls back to eager where it fails)"
 _BREAK: Final = "without fullgraph=True it breaks the graph there; or rewrite that line"
+_INPUTS: Final = "livedbg aoti -- COMMAND   (checks its inputs and values, kernel by kernel)"
 _REPRO: Final = "TORCHDYNAMO_REPRO_AFTER=dynamo or aot   (writes a script that reproduces it)"
 
 
@@ -86,7 +89,13 @@ def _inductor(match: re.Match[str]) -> Said | None:
     )
 
 
+def _shim(match: re.Match[str]) -> Said:
+    said = f"A model of AOTInductor failed: {_short(match['text'])}"
+    return Said(code=CODE, key=said, sentence=said, steps=(_INPUTS,), attributes={"name": "aoti_torch"})
+
+
 FORMS: Final = (
+    Form(("Exception in aoti_torch: ",), _SHIM, _shim),
     Form(("torch._dynamo.exc.",), _DYNAMO, _dynamo),
     Form(("torch._inductor.exc.",), _INDUCTOR, _inductor),
 )

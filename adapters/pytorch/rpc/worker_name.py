@@ -4,7 +4,8 @@ An agent begins with a table of functions and its `workerInfo_`: a table of func
 name (std::string of libstdc++) and the number (int16) (torch/csrc/distributed/rpc/rpc_agent.h).
 
 Invariants:
-    rpc_worker_name.N1. A name is given only if it is printable and the number beside it is the process's rank.
+    rpc_worker_name.N1. A name is given only if it is printable and the number beside it is the process's rank, or may
+        be one where the rank is not known otherwise: `init_rpc` alone leaves it nowhere else.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import struct
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 
-__all__ = ["agent_name", "agent_pointer"]
+__all__ = ["agent_pointer", "agent_worker"]
 
 _LIBRARY: Final = "/libtorch_cpu.so"
 _AGENT: Final = "_ZN5torch11distributed3rpc8RpcAgent16currentRpcAgent_E"
@@ -43,7 +46,7 @@ def agent_pointer(pid: int) -> int | None:
     try:
         with ElfFile(file) as elf:
             if key not in _symbols:
-                one = elf.symbols([_AGENT]).get(_AGENT)
+                one = defined_symbols(elf, [_AGENT]).get(_AGENT)
                 _symbols[key] = one.address if one is not None else None
             bias, value = elf.load_bias(mappings), _symbols[key]
     except ElfError:
@@ -51,22 +54,22 @@ def agent_pointer(pid: int) -> int | None:
     return bias + value if bias is not None and value is not None else None
 
 
-def agent_name(pid: int, pointer: int, rank: int | None) -> str:
-    """The name of the worker that a process is; "" where it is none (N1).
+def agent_worker(pid: int, pointer: int, rank: int | None) -> tuple[str, int] | None:
+    """The name and the number of the worker that a process is; None where it is none (N1).
 
     Args:
         pid: the process.
         pointer: where it keeps the pointer to its agent.
-        rank: its rank.
+        rank: its rank; None where it is not known.
     """
     try:
         (agent,) = struct.unpack("<Q", memory.read(pid, pointer, 8))
         if not agent:
-            return ""
+            return None
         text, size, number = struct.unpack("<QQ16xh", memory.read(pid, agent + _NAME_AT, 34))
-        if number != rank or not 0 < size <= _MOST:
-            return ""
+        if number < 0 or rank not in (None, number) or not 0 < size <= _MOST:
+            return None
         name = memory.read(pid, text, size).decode("ascii")
     except (OSError, OverflowError, UnicodeDecodeError):
-        return ""
-    return name if name.isprintable() else ""
+        return None
+    return (name, number) if name.isprintable() else None

@@ -7,24 +7,28 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
+from livedbg.adapters.pytorch.rules.threads import (
+    main_thread,
+    of_child,
+    opens,
+    runs_users_code,
+    sleeps_again,
+    waits_words,
+)
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, pool_tasks, who_may_end
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.liveness import last_waited_for, progressing
-from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.descriptors import limit_reached
-from livedbg.analysis.rules.places import at, blocked_in, user_frame
+from livedbg.analysis.rules.ends import how_ended
+from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
 from livedbg.model import Frame, Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "another_may", "main_thread", "others_may"]
-
-_HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
-"""Files whose threads send nothing for the program: they report, or look after others."""
+__all__ = ["Absence", "absence_of", "another_may", "others_may"]
 
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
-_OPENS: Final = re.compile(r"open of (?:.*/)?([^/]+) for (reading|writing)")
 _QUEUES: Final = frozenset({"Queue.get", "SimpleQueue.get"})
 _SET_BY_HANDLERS: Final = frozenset({"Event.wait", "SimpleQueue.get"})
 """What a handler of a signal may end: `queue.SimpleQueue.put` is made to be called there, `Queue.put` can't be."""
@@ -59,13 +63,6 @@ class Absence(NamedTuple):
     does: str = ""
 
 
-def main_thread(process: str, state: RuleInput) -> Thread | None:
-    """The main thread of a process."""
-    pid = process.rpartition("/")[2]
-    found = (thread for thread in state.snapshot.threads_of(process) if str(thread.tid) == pid)
-    return next(found, None)
-
-
 def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
     """What a rank does instead of entering a collective, and that its process can open no more files.
 
@@ -91,13 +88,14 @@ def _absence_of(process: str, state: RuleInput, handles: str) -> Absence:
     known = state.snapshot.processes.get(process)
     main = main_thread(process, state)
     if known is not None and known.exited:
-        return Absence("its process has ended", VerdictState.STALLED, process)
+        how = f" {how_ended(known.exit_status)}" if known.exit_status is not None else ""
+        return Absence(f"its process has ended{how}", VerdictState.STALLED, process)
     if main is None or known is None:
         return Absence("nothing is known of its threads", VerdictState.UNKNOWN, process)
     if known.state in _HALTED or main.state in _HALTED:
         return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
     family = family_threads(known, state)
-    busy = bool(progressing(family, state))
+    busy = bool(_at_work(family, state))
     workers = loader_workers(main, family, state)
     tasks = pool_tasks(_held_up_by(main, state), family, state) if not workers else []
     ends = [_held_up_by(worker, state) for worker in workers or tasks] or [_held_up_by(main, state)]
@@ -125,11 +123,13 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
         return Absence(what, goes_on, thread.id, busy)
     waited = waited_ns(thread, state.snapshot)
     where = "it is stopped (SIGCONT lets it go on)"
-    where = where if thread.state in _HALTED else f"it waits in {blocked_in(thread, state)}"
+    where = where if thread.state in _HALTED else waits_words(thread, state)
+    if sleeps_again(thread, state):
+        where += ", again and again"
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}" if waited >= _SAID_NS else ""
-    where += _of_child(thread, state) if not thread.timed else ""
+    where += of_child(thread, state) if not thread.timed else ""
     if waited < state.settings.thread_stall_ns:
         return Absence(where, goes_on, thread.id, busy)
     if any(blocker.startswith("task:rpc/") for blocker in state.graph.blockers_of(thread.id)):
@@ -144,31 +144,13 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
         return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
     if other := who_may_end(stuck, family, state):
         return Absence(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
-    return Absence(where, VerdictState.STALLED, thread.id, does=_opens(thread, waited, state))
+    return Absence(where, VerdictState.STALLED, thread.id, does=opens(thread, waited, state))
 
 
-def _of_child(thread: Thread, state: RuleInput) -> str:
-    """What the child that a thread waits for does in the end: `, and the child waits in write to pipe 9 in f (x.py:3)`.
-    That may lead back to who waits for it, as by a pipe that only this one reads."""
-    threads = state.snapshot.threads
-    children = [one for one in state.graph.blockers_of(thread.id) if one in state.snapshot.processes]
-    main = main_thread(children[0], state) if len(children) == 1 else None
-    chain = state.graph.chain(main.id) if main is not None else ()
-    own = [threads[one] for one in chain if one in threads and threads[one].process == children[0]]
-    end = own[-1] if own else main
-    if end is None or end.state is not ThreadState.WAITING:
-        return ""
-    return f", and the child waits in {blocked_in(end, state)}"
-
-
-def _opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:
-    """Of a thread that opens a file, such as a FIFO: what it has been doing; "" for others."""
-    opens = _OPENS.fullmatch(thread.waits_in or "")
-    if opens is None:
-        return ""
-    frame = user_frame(thread.id, state)
-    line = line_of(frame) if frame is not None else ""
-    return f"has been opening {opens[1]} for {opens[2]} for {duration(waited_ns)}{f' ({line})' if line else ''}"
+def _at_work(family: Iterable[Thread], state: RuleInput) -> list[Thread]:
+    """The threads of a family that make progress. One that sleeps again and again, while others wait for its rank, may
+    poll or try again for ever, whatever little it does between."""
+    return [one for one in progressing(list(family), state) if not sleeps_again(one, state)]
 
 
 def _called(thread: Thread, state: RuleInput) -> set[str]:
@@ -184,7 +166,7 @@ def _inner(thread: Thread, state: RuleInput) -> list[Frame]:
 
 def _on_queue(absence: Absence, end: Thread, state: RuleInput) -> bool:
     queue = absence.state is VerdictState.STALLED and bool(_called(end, state) & _QUEUES)
-    return queue and _runs_users_code(end, state)
+    return queue and runs_users_code(end, state)
 
 
 def another_may(process: str, absence: Absence, others: Iterable[str], state: RuleInput) -> str:
@@ -231,7 +213,7 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
     for process, waiting in threads.items():
         known = state.snapshot.processes.get(process)
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
-        own = [one for one in others if _runs_users_code(one, state)]
+        own = [one for one in others if runs_users_code(one, state)]
         family = family_threads(known, state) if known is not None else []
         if active := progressing(family, state):
             return at(active[0].id, state) or " "
@@ -241,11 +223,6 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
             ):
                 return at(one.id, state) or " "
     return ""
-
-
-def _runs_users_code(thread: Thread, state: RuleInput) -> bool:
-    frame = user_frame(thread.id, state)
-    return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None
 
 
 def _held_up_by(main: Thread, state: RuleInput) -> Thread:

@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from livedbg.adapters.pytorch.collectives.families import living_children
-from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, main_thread, others_may
+from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, others_may
 from livedbg.adapters.pytorch.rules.calls import late_ns, lived_ns, rank_list
+from livedbg.adapters.pytorch.rules.ended import ended_badly
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import how_ended
 from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Severity, Task, TaskState, Thread
@@ -46,10 +49,10 @@ class StoreKeys:
     doc = (
         "Ranks have waited for keys of the store of torch.distributed (`store.get`, `store.wait`) for the threshold "
         "(10 s) and longer. It is a stall where ranks that do not wait for keys are in one wait without a time limit "
-        "for the threshold, have ended or are stopped, and no other thread of who waits may set the key; where all "
-        "ranks that are seen wait for keys, or one of the others may go on, it is `unknown`: any process that reaches "
-        "the store may set one. The keys are read from the value stack of the Python frame that calls the store, and "
-        "the thread's native stack is in it."
+        "for the threshold, have ended or are stopped, and no other thread of who waits may set the key; a crash where "
+        "one of them has ended with a status that is not 0. Where all ranks that are seen wait for keys, or one of the "
+        "others may go on, it is `unknown`: any process that reaches the store may set one. The keys are read from the "
+        "value stack of the Python frame that calls the store, and the thread's native stack is in it."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -80,21 +83,23 @@ class StoreKeys:
         unseen = found[0][0].attributes.get("not seen", "")
         stuck = bool(absences) and all(one.state is VerdictState.STALLED for one in absences.values()) and not unseen
         may = others_may({thread.process: thread.id for _, thread, _ in found}, state)
-        amounts_to = VerdictState.STALLED if stuck and not may else VerdictState.UNKNOWN
+        over = VerdictState.CRASHED if any(ended_badly(one, state) for one in others.values()) else VerdictState.STALLED
+        amounts_to = over if stuck and not may else VerdictState.UNKNOWN
         threads = [thread for _, thread, _ in found]
         first = threads[0]
         verb = "waits" if len(waiting) == 1 else "wait"
+        waits = f"{verb} for {_key(keys)} of the store{_line(first, state)}"
         said = _said(absences, unseen, len(ranks))
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
+        sentence = f"{rank_list(waiting, start=True)} {waits} for {duration(age_ns)}, and nobody sets it{said}."
+        if amounts_to is VerdictState.CRASHED:
+            sentence = f"{_who_ended(others, len(ranks), state)}; {rank_list(waiting)} {waits}."
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR if amounts_to is VerdictState.STALLED else Severity.WARNING,
-            sentence=(
-                f"{rank_list(waiting, start=True)} {verb} for {_key(keys)} of the store{_line(first, state)} for "
-                f"{duration(age_ns)}, and nobody sets it{said}."
-            ),
+            severity=Severity.ERROR if amounts_to is not VerdictState.UNKNOWN else Severity.WARNING,
+            sentence=sentence,
             entities=tuple(dict.fromkeys((entity, *(task.id for task, *_ in found), *(one.id for one in threads)))),
             evidence=tuple(
                 thread_evidence(state.snapshot.threads[one], state)
@@ -231,6 +236,13 @@ def _said(absences: dict[int, Absence], unseen: str, seen: int) -> str:
     if unseen:
         parts.append(f"{rank_list(map(int, unseen.split()))} not among the processes that are watched")
     return "".join(f"; {part}" for part in parts)
+
+
+def _who_ended(others: Mapping[int, str], total: int, state: RuleInput) -> str:
+    """`Rank 1 of 3 (process 4711) has ended with status 3`."""
+    rank, process = next((rank, one) for rank, one in others.items() if ended_badly(one, state))
+    known = state.snapshot.processes[process]
+    return f"Rank {rank} of {total} (process {known.pid}) has ended {how_ended(known.exit_status)}"
 
 
 def _key(keys: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.pytorch.rules.absent import main_thread
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
@@ -147,6 +147,8 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         if known.get("kind") in _BEGINNINGS and ("not in it" in known or "ended" in known):
             late = [processes[rank] for rank in _numbers(known.get("not in it", "")) if rank in processes]
             age_ns = late_ns(late, state) if late else lived_ns(ranks, state)
+        elif known.get("kind") in _BEGINNINGS:  # all have come: the last one of them just now
+            age_ns = _least_ns(task, state)
         elif "kind" in known:
             waited = waited_ns(thread, state.snapshot) or 0
             if waited < state.settings.thread_stall_ns:
@@ -173,6 +175,12 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         handles=handles,
         enters=enters,
     )
+
+
+def _least_ns(task: Task, state: RuleInput) -> int:
+    """For how long the last of those that wait in a task has."""
+    threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
+    return min((waited_ns(one, state.snapshot) or 0 for one in threads if one is not None), default=0)
 
 
 def late_ns(processes: Iterable[str], state: RuleInput) -> int:

@@ -223,7 +223,8 @@ class CollectiveDiffers:
         "and it does not complete. It is a stall where the ranks call different operations, or give them tensors of "
         "different sizes, or expect it from different ranks (broadcast, scatter; reduce and gather: for different "
         "ranks); else it is `unknown`: the network, or what one of them gave it. Rests on the Flight Recorders, and "
-        "for the ranks it is expected from on the variables of the Python frames in memory."
+        "for the ranks it is expected from on the variables of the Python frames in memory; of ranks that have "
+        "completed a broadcast or scatter of gloo the root is inferred, where what the others wait for allows only one."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -278,6 +279,10 @@ def _recorder(call: Call, state: RuleInput) -> Evidence:
         parts.append(f"not by {rank_list(call.absent)}")
     if call.unseen:
         parts.append(f"nothing known of {rank_list(call.unseen)}")
+    if follow := call.task.attributes.get("roots inferred"):
+        parts.append(
+            f"inferred from what gloo's threads wait for: the root that {rank_list(map(int, follow.split()))} had"
+        )
     if limit := call.task.attributes.get("ends with an error after"):
         parts.append(f"it ends with an error {limit} after it was enqueued")
     return Evidence(

@@ -8,11 +8,11 @@ from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list
 from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended
+from livedbg.analysis.rules.ends import how_ended, was_asked, was_hung
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Severity
 
-__all__ = ["rules"]
+__all__ = ["ended_badly", "rules"]
 
 
 class CollectiveEnded:
@@ -23,7 +23,8 @@ class CollectiveEnded:
         "Ranks have waited in a collective of torch.distributed for the threshold (10 s) and longer, and a rank of its "
         "group that has not entered it has no process any more: it was seen to end, or all ranks are children of one "
         "launcher on this host that is watched, and it has no child left that could be that rank. Where the launcher "
-        "starts that rank anew, it ends the others first. Rests on the Flight Recorders and on the launcher's children."
+        "starts that rank anew, it ends the others first. It is a crash where the rank ended with a status that is not "
+        "0, and was not asked to end. Rests on the Flight Recorders and on the launcher's children."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -46,9 +47,16 @@ class CollectiveEnded:
             entities=(call.task.id, *processes, *threads),
             evidence=tuple(thread_evidence(state.snapshot.threads[thread], state) for thread in threads[:4]),
             since_wall_ns=call.task.since_wall_ns,
-            state=VerdictState.STALLED,
+            state=VerdictState.CRASHED if any(ended_badly(one, state) for one in processes) else VerdictState.STALLED,
             roots=processes or threads[:1],
         )
+
+
+def ended_badly(process: str, state: RuleInput) -> bool:
+    """Whether a rank has ended with a status that is not 0, and that nobody who asks for an end brings about."""
+    known = state.snapshot.processes.get(process)
+    status = known.exit_status if known is not None and known.exited else None
+    return status not in (0, None) and not was_asked(status) and was_hung(state.snapshot) is None
 
 
 def _how(processes: Sequence[str], call: Call, state: RuleInput) -> str:

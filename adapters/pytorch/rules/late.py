@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.late import LATE
-from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Diagnostic, Severity, ThreadState

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
-from livedbg.adapters.pytorch.rules.absent import main_thread
 from livedbg.adapters.pytorch.rules.calls import calls_of
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.liveness import napping
 from livedbg.analysis.rules.base import Rule, RuleInput

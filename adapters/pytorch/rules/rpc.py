@@ -15,8 +15,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from livedbg.adapters.pytorch.rules.absent import absence_of, main_thread, others_may
+from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
 from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, who_may_end
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput

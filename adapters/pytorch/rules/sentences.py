@@ -97,7 +97,7 @@ def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
 
 
 def roots_sentence(call: Call, state: RuleInput) -> str:
-    """`broadcast #5: rank 2 expects it from rank 1 (train.py:55), rank 0 from rank 0`."""
+    """`broadcast #5: rank 2 expects it from rank 1 (train.py:55), the others from rank 0.`"""
     by_root: dict[int, list[int]] = {}
     for rank, root in sorted(call.roots.items()):
         by_root.setdefault(root, []).append(rank)
@@ -115,7 +115,9 @@ def roots_sentence(call: Call, state: RuleInput) -> str:
             verb = "" if number else f"{verbs[not alone]} it "
             says = f"{verb}{'from' if gives else 'to'} rank {root}"
         parts.append(f"{who} {says}{line_at(call, ranks, state)}")
-    return f"{call.title}: {', '.join(parts)}."
+    rest = sorted(set(call.entered) - call.roots.keys()) if len(parts) > 1 else []
+    unknown = f"; {'from' if gives else 'to'} whom {rank_list(rest)} is not known" if rest else ""
+    return f"{call.title}: {', '.join(parts)}{unknown}."
 
 
 def line_at(call: Call, ranks: Iterable[int], state: RuleInput) -> str:

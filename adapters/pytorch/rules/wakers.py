@@ -5,6 +5,8 @@ a child that sleeps, an HTTP server that gives its requests to the main thread: 
 job is healthy.
 
 Invariants:
+    rules_wakers.W2. A launcher that waits for the end of its children, and has no other thread but those of native
+        pools, ends no wait of theirs.
     rules_wakers.W1. Nobody is left out but for threads that never give a rank anything: those of torch's C++ code, idle
         workers of pools and of a DataLoader, and those that only look on (progress bars, writers of metrics).
 """
@@ -33,6 +35,7 @@ _LOADER: Final = "/torch/utils/data/dataloader.py"
 _WORKER: Final = "/torch/utils/data/_utils/worker.py"
 _FETCH: Final = "/torch/utils/data/_utils/fetch.py"
 _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
+_POOLED: Final = re.compile(r"pthread_cond_wait|futex")
 _OTHER_END: Final = ("socket", "pipe")
 _SYSTEM_V: Final = re.compile(r"(?:msgrcv|msgsnd|semop|semtimedop)\b")
 _RESULT: Final = "/concurrent/futures/_base.py"
@@ -89,9 +92,21 @@ def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -
             return resource.attributes[OUTSIDE]
         if resource.kind in _OTHER_END:
             others = [end for end in ends if end.startswith("process:") and end not in members]
+            others = [end for end in others if not _only_waits_for_children(end, state)]
             if others:
                 return name_of(others[0], state.snapshot)
     return ""
+
+
+def _only_waits_for_children(process: str, state: RuleInput) -> bool:
+    """Whether a process has waited for children for the threshold, and has no other thread but those of native pools: a
+    launcher that has kept the other end of what its ranks read writes nothing until they have ended."""
+    threads = [one for one in state.snapshot.threads_of(process) if not one.exited]
+    mains = [one for one in threads if _is_main(one) and (one.waits_in or "").startswith(("waitpid", "waitid"))]
+    pools = [one for one in threads if _POOLED.match(one.waits_in or "") and not _python(one, state)]
+    limit_ns = state.settings.thread_stall_ns
+    still = all(one.timed is not True and (waited_ns(one, state.snapshot) or 0) >= limit_ns for one in (*mains, *pools))
+    return len(mains) == 1 and len(threads) == len(pools) + 1 and still
 
 
 def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleInput) -> str:

@@ -50,7 +50,7 @@ class LeftOut:
             return None
         if not text.startswith(_TRACEBACK) or header[0] not in "VIW" or record.line is None:
             return None
-        self._lines = [*self._lines[-_LINES:], str(record.line + record.text.count("\n"))]
+        self._lines = [*self._lines[-_LINES:], str(record.last_line)]
         where = place_words(self._place) or "a function"
         return Diagnostic(
             id=f"pytorch/{LEFT_OUT}/{record.source}",

@@ -22,6 +22,7 @@ from livedbg.analysis.rules import (
     reported,
     sight,
     spinning,
+    spoken,
     uninterruptible,
 )
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
@@ -50,6 +51,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("CPU time without progress", spinning.rules),
     ("Siblings that do not come", odd_one_out.rules),
     ("What a runtime reports", reported.rules),
+    ("What lines of logs speak of", spoken.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),
 )

@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -22,11 +22,10 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.ends import heads
+from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
 from livedbg.analysis.rules.words import duration, many
-from livedbg.logs.crashes import TESTS
-from livedbg.logs.milestones import completes, restarts, step_of
 from livedbg.logs.naming import replaced_by
-from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["goes_on_after", "survived", "unless_survived"]
@@ -42,21 +41,6 @@ _ORDINARY_LATER: Final = 2
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
-_POST_MORTEM: Final = re.compile(
-    r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
-    r"|shut|clean|destroy|clos|finish|done|elapsed|summar|history|sync|upload|saved|report|see |wandb|srun|slurm|make"
-    r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
-    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|import |module"
-    r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
-    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
-    r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
-    r"|attempted to trace the following|compilation metrics"
-    r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
-    r"|^[^\w\[(<]|^\s*$",
-    re.IGNORECASE,
-)
-"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
-
 
 class _Spot(Struct, frozen=True):
     """Where in a log an error ends.
@@ -70,31 +54,6 @@ class _Spot(Struct, frozen=True):
     source: str
     line: int
     wall_ns: int | None
-
-
-class _Line(Struct, frozen=True):
-    """What matters of one record that is known.
-
-    Attributes:
-        number: of its first line.
-        writer: the rank or worker that wrote it, or "".
-        ordinary: no crash leaves such a line behind.
-        tests: a test run ends here.
-        text: its first line.
-        step: number of the step that it reports.
-        completes: it says that the run has reached its end.
-        restarts: it says that a launcher starts the workers again.
-    """
-
-    number: int
-    wall_ns: int | None
-    writer: str
-    ordinary: bool
-    tests: bool
-    text: str
-    step: float | None = None
-    completes: bool = False
-    restarts: bool = False
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
@@ -158,7 +117,7 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -
         return ""
     if replaced_by(source, snapshot.log_sources.values()) is not None:
         return "a later attempt of the job was started after it"
-    lines = _KNOWN.of(snapshot, source)
+    lines = KNOWN.of(snapshot, source)
     errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
     first = lines[0].number if lines else source.lines
     if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):
@@ -178,7 +137,7 @@ def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
                     yield other
 
 
-def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[_Line, ...], source: LogSource) -> str:
+def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[KnownLine, ...], source: LogSource) -> str:
     """How long the log goes on where its lines are not known: they were skimmed, or are too old."""
     until_ns = next((line.wall_ns for line in lines if line.wall_ns is not None), source.last_wall_ns)
     before = [spot, *(error for error in errors if error.line < first)]
@@ -192,9 +151,9 @@ def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[_Line, ..
     return ""
 
 
-def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: re.Pattern[str] | None) -> str:
+def _seen(spot: _Spot, errors: list[int], lines: tuple[KnownLine, ...], own_lines: re.Pattern[str] | None) -> str:
     """Whether lines that are known show that the log goes on."""
-    writer = next((line.writer for line in reversed(lines) if line.number <= spot.line), "")
+    writer = _writer(spot, lines)
     count = later = others = rises = 0
     step: float | None = None
     remaining = iter([*errors, None])
@@ -235,62 +194,13 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: r
     return ""
 
 
+def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
+    """Who wrote the line where an error ends; the lines of several ranks may stand between those of its record."""
+    before = [line for line in lines if line.number <= spot.line]
+    own = next((line for line in reversed(before) if spot.line in line.numbers), before[-1] if before else None)
+    return own.writer if own is not None else ""
+
+
 def _passed_ns(begin_ns: int | None, end_ns: int | None) -> int:
     """The time between two lines; 0 where one of them has none."""
     return end_ns - begin_ns if begin_ns is not None and end_ns is not None else 0
-
-
-class _Known:
-    """The known lines of each log, kept as long as the records stay the same."""
-
-    def __init__(self) -> None:
-        self._records: Sequence[LogRecord] = ()
-        self._lines: dict[tuple[str, int | None], tuple[_Line, ...]] = {}
-
-    def of(self, snapshot: Snapshot, source: LogSource) -> tuple[_Line, ...]:
-        """The lines of one log, in its order."""
-        if self._records is not snapshot.recent_logs:
-            self._records, self._lines = snapshot.recent_logs, {}
-        key = (source.id, source.lines)
-        lines = self._lines.get(key)
-        if lines is None:
-            lines = self._lines[key] = _known(snapshot.recent_logs, source)
-        return lines
-
-
-_KNOWN: Final = _Known()
-
-
-def _known(records: Iterable[LogRecord], source: LogSource) -> tuple[_Line, ...]:
-    """The records of a log that are known, with their numbers.
-
-    A big log's newest records come without numbers, which are counted from its end.
-    """
-    own = [record for record in records if record.source == source.id]
-    found = [_line(record, record.line) for record in own if record.line is not None]
-    found.sort(key=lambda line: line.number)
-    number = found[0].number if found else source.lines + 1 if source.lines is not None else None
-    if number is None:
-        return ()
-    before: list[_Line] = []
-    for record in reversed([record for record in own if record.line is None]):
-        number -= record.text.count("\n") + 1
-        before.append(_line(record, max(number, 1)))
-    return (*reversed(before), *found)
-
-
-def _line(record: LogRecord, number: int) -> _Line:
-    text = record.text.partition("\n")[0]
-    tests = " in " in record.text and TESTS.search(record.text) is not None
-    plain = record.severity.rank <= Severity.INFO.rank and "\n" not in record.text
-    return _Line(
-        number,
-        record.wall_ns,
-        record.writer,
-        plain and _POST_MORTEM.search(text) is None,
-        tests,
-        text,
-        step_of(text) if plain else None,
-        plain and completes(text),
-        restarts(text),
-    )

@@ -1,65 +1,50 @@
 """The front door of a log: every line passes it, and comes out without what launchers and collectors put around it.
 
 Invariants:
-    door.D1. The lines come out in their order, and each with the place of the physical line that it begins in.
+    door.D1. The lines of each writer come out in their order, and each with the place of the physical line that it
+        begins in.
     door.D2. A wrapping that no single line proves is taken off only once lines in a row have proved it
-        (livedbg.logs.wrapping.guesses); these lines are unwrapped too.
+        (livedbg.logs.wrapping.guesses); these lines are unwrapped too. Lines of other writers between them don't count.
     door.D3. Parts of a line that was cut by what wraps it are put together.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import LINE_LIMIT, Line
+from livedbg.logs.lines import Line
 from livedbg.logs.wrapping.certain import CERTAIN, Certain
 from livedbg.logs.wrapping.guesses import GUESSES
+from livedbg.logs.wrapping.heads import Head, Watch, watching
 from livedbg.logs.wrapping.learned import learned
-from livedbg.logs.wrapping.redraw import after_bar, redrawn
-from livedbg.logs.wrapping.rows import LONGEST, Guess, Layer, Row
-from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
-from livedbg.text.sanitize import clean
+from livedbg.logs.wrapping.peeling import Known, Peeler, Plain
+from livedbg.logs.wrapping.redraw import after_bar
+from livedbg.logs.wrapping.rows import LONGEST, Guess, Row
+from livedbg.logs.wrapping.tags import NO_TAG, Tag
 
 __all__ = ["FrontDoor", "Plain"]
 
-_DEEPEST: Final = 6  # wrappings around one line
 _REJECTED: Final = 16  # rows after which a guess is not made any more
 _FIRSTS: Final = 256
+_ROWS: Final = 256  # writers whose lines are held at once
 
 
-class Plain(NamedTuple):
-    """A line without its wrappings.
-
-    Attributes:
-        line: where it was (its text is what was wrapped).
-        text: what it says.
-        tag: who wrote it.
-        wall_ns: when, as a wrapping says.
-        once: what was taken off, and can't be there again.
-    """
-
-    line: Line
-    text: str
-    tag: Tag
-    wall_ns: int | None
-    once: tuple[_Layer, ...] = ()
-
-
-class _Layer(NamedTuple):
-    """A wrapping that a log has.
+class _Held:
+    """Lines of one writer that are held until guesses about them are proved or given up.
 
     Attributes:
-        escaped: the text in it is a JSON string.
-        once: it is around a line at most once.
+        guessed: the guesses that fit all of them.
+        from_first: no line of the log came before them.
+        learning: the first one shows a prefix by itself.
     """
 
-    first: str
-    open: Layer
-    escaped: bool = False
-    once: bool = False
+    __slots__ = ("from_first", "guessed", "learning", "plains")
+
+    def __init__(self, plain: Plain, guessed: list[Guess], from_first: bool, *, learning: bool) -> None:
+        self.plains, self.guessed, self.from_first, self.learning = [plain], guessed, from_first, learning
 
 
 class FrontDoor:
@@ -71,29 +56,38 @@ class FrontDoor:
 
     def __init__(self, clock: SourceClock) -> None:
         self._clock = clock
-        self._layers: list[_Layer] = []  # that were proved
-        self._certain: list[Certain] = list(CERTAIN)
+        self._peeler = Peeler(clock)
         self._guesses: list[Guess] = list(GUESSES)
         self._rejected: dict[Guess, int] = {}
-        self._of_first: dict[str, tuple[_Layer, ...]] = {}
         self._guess_of_first: dict[str, tuple[Guess, ...]] = {}
         self._likely: dict[str, Callable[[str], object] | None] = {}  # what to ask whether a line may be wrapped
-        self._row: list[Plain] = []  # lines that are held until the guesses are proved or given up
-        self._guessed: list[Guess] = []
-        self._from_first = False
+        self._held: dict[Tag, _Held] = {}
+        self._watch: Watch | None = None  # for what shows that a head stands before what another program wrote
         self._begun = False
-        self._parts: dict[Tag, Plain] = {}
-        self.escaped = False  # some text was a JSON string
-        self.stamped = False  # some wrapping had a time
 
     @property
     def waiting(self) -> bool:
         """Whether lines are held back."""
-        return bool(self._row or self._parts)
+        return bool(self._held or self._peeler.parts)
+
+    @property
+    def escaped(self) -> bool:
+        """Whether some text was a JSON string."""
+        return self._peeler.escaped
+
+    @property
+    def proved(self) -> bool:
+        """Whether all lines must be unwrapped: by more than what stands in brackets before a line."""
+        return bool(self._peeler.proved) or self._peeler.escaped or self._peeler.stamped
+
+    @property
+    def wraps(self) -> bool:
+        """Whether some line had a wrapping."""
+        return self._peeler.took
 
     def bare(self, text: str) -> bool:
         """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
-        if self._row or self._parts:
+        if self._held or self._peeler.parts:
             return False
         try:
             likely = self._likely[text[:1]]
@@ -103,6 +97,8 @@ class FrontDoor:
             return False
         if "%|" in text or "\n" in text or "Traceback (" in text:
             return False
+        if self._watch is not None and self._watch(text) is not None:
+            return False
         self._begun = True
         return True
 
@@ -111,16 +107,11 @@ class FrontDoor:
         text = line.text
         if self.bare(text):
             return (Plain(line, text, NO_TAG, None),)
-        return self._considered(self._unwrapped(line))
+        return self._peeler.cleared(self._considered(self._peeler.unwrapped(line)))
 
     def open(self, line: Line) -> list[Plain]:
         """The same without holding lines back: with the wrappings that are known by now."""
-        return list(self._unwrapped(line))
-
-    @property
-    def proved(self) -> bool:
-        """Whether all lines must be unwrapped: by more than what stands in brackets before a line."""
-        return bool(self._layers) or self.escaped or self.stamped
+        return self._peeler.cleared(self._peeler.unwrapped(line))
 
     def learn(self, lines: Iterable[Line]) -> list[Plain]:
         """See how lines are wrapped that come again; gives what they say."""
@@ -131,12 +122,12 @@ class FrontDoor:
 
     def alone(self, line: Line) -> list[Plain]:
         """What a line says by itself, whatever comes before or after it."""
-        parts, self._parts = self._parts, {}
+        parts, self._peeler.parts = self._peeler.parts, {}
         try:
-            plains = list(self._unwrapped(line))
-            return plains or [*self._parts.values()]
+            plains = self.open(line)
+            return plains or [*self._peeler.parts.values()]
         finally:
-            self._parts = parts
+            self._peeler.parts = parts
 
     def peek(self, text: str) -> list[str]:
         """What a line of the log would say, without being taken."""
@@ -144,78 +135,41 @@ class FrontDoor:
 
     def release(self) -> list[Plain]:
         """No line comes for now: what is held comes out."""
-        out = self._judged(whole=True) if self._row else []
-        out += self._dropped()
-        parts, self._parts = self._parts, {}
+        out: list[Plain] = []
+        while self._held:
+            tag = next(iter(self._held))
+            out += self._judged(tag, whole=True)
+            out += self._dropped(tag) if tag in self._held else []
+        parts, self._peeler.parts = self._peeler.parts, {}
         for part in parts.values():
-            out += self._peeled(part)
-        return out
+            out += self._peeler.peeled(part)
+        return self._peeler.cleared(out)
 
-    # taking off what is known
-
-    def _layers_of(self, first: str) -> tuple[_Layer, ...]:
-        if len(self._of_first) >= _FIRSTS:
-            self._changed()
-        known = [*self._layers, *(_Layer(one.first, one.open, one.escaped) for one in self._certain)]
-        found = tuple(one for one in known if not one.first or (first and first in one.first))
-        self._of_first[first] = found
-        self._guess_of_first[first] = tuple(one for one in self._guesses if first and first in one.first)
-        return found
+    # what a line may be wrapped in
 
     def _likely_of(self, first: str) -> Callable[[str], object] | None:
         if len(self._likely) >= _FIRSTS:
             self._changed()
-        proved = ["" for one in self._layers if not one.first or (first and first in one.first)]
-        known: tuple[Certain | Guess, ...] = (*self._certain, *self._guesses)
+        proved = ["" for one in self._peeler.proved if not one.first or (first and first in one.first)]
+        known: tuple[Certain | Guess, ...] = (*CERTAIN, *self._guesses)
         likely = [*proved, *(one.likely for one in known if first and first in one.first)]
         found = re.compile("|".join(dict.fromkeys(likely)), re.DOTALL).match if likely else None
         self._likely[first] = found
         return found
 
+    def _guesses_of(self, first: str) -> Sequence[Guess]:
+        known = self._guess_of_first.get(first)
+        if known is None:
+            if len(self._guess_of_first) >= _FIRSTS:
+                self._changed()
+            known = tuple(one for one in self._guesses if first and first in one.first)
+            self._guess_of_first[first] = known
+        return known
+
     def _changed(self) -> None:
         """What is kept by first character does not hold any more."""
-        self._of_first.clear()
         self._guess_of_first.clear()
         self._likely.clear()
-
-    def _unwrapped(self, line: Line) -> Iterator[Plain]:
-        for text in line.text.split("\n") if "\n" in line.text else (line.text,):
-            yield from self._peeled(Plain(line, text, NO_TAG, None))
-
-    def _peeled(self, plain: Plain) -> Iterator[Plain]:
-        """A line without the wrappings that are known."""
-        line, text, tag, wall_ns, once = plain
-        for _ in range(_DEEPEST):
-            if "%|" in text:
-                text = after_bar(text)
-            first = text[:1]
-            layers = self._of_first.get(first)
-            for layer in self._layers_of(first) if layers is None else layers:
-                opened = None if layer in once else layer.open(text, self._clock)
-                if opened is not None:
-                    break
-            else:
-                break
-            if layer.once:
-                once = (*once, layer)
-            self.stamped = self.stamped or opened.wall_ns is not None
-            text, tag = opened.text, merged(tag, opened.tag)
-            wall_ns = wall_ns if opened.wall_ns is None else opened.wall_ns
-            before = self._parts.pop(tag, None) if self._parts else None
-            if before is not None:
-                line, text = before.line, before.text + text
-                wall_ns = before.wall_ns
-            if opened.part and len(text) < LINE_LIMIT:
-                self._parts[tag] = Plain(line, text, tag, wall_ns, once)
-                return
-            if layer.escaped:
-                self.escaped = True
-                text = clean("\n".join(map(redrawn, text.split("\n"))) if "\r" in text else text)
-                if "\n" in text:
-                    for piece in text.split("\n"):
-                        yield from self._peeled(Plain(line, piece, tag, wall_ns, once))
-                    return
-        yield Plain(line, text, tag, wall_ns, once)
 
     # guessing
 
@@ -225,61 +179,74 @@ class FrontDoor:
             out += self._guess(plain)
         return out
 
+    def _again(self, plains: Iterable[Plain]) -> list[Plain]:
+        """Lines that were held, by what is known now."""
+        return self._considered(piece for one in plains for piece in self._peeler.peeled(one))
+
     def _guess(self, plain: Plain) -> list[Plain]:
-        text = plain.text
+        text, tag = plain.text, plain.tag
+        held = self._held.get(tag)
         if not text or text.isspace():
-            if not self._row:
+            if held is None:
                 return [plain]
-            self._row.append(plain)
-            return self._dropped() if len(self._row) > 4 * LONGEST else []
+            held.plains.append(plain)
+            return self._dropped(tag) if len(held.plains) > 4 * LONGEST else []
         first_ever, self._begun = not self._begun, True
         out: list[Plain] = []
-        if self._row:
-            self._guessed = [one for one in self._guessed if one.open(text, self._clock) is not None]
-            if self._guessed:
-                self._row.append(plain)
-                out = self._judged(whole=False)
-                if not self._row or self._row[-1] is not plain or learned(text) is None:
-                    return out
-                self._row.pop()
-            out += self._dropped()
-        candidates = self._guess_of_first.get(text[:1])
-        if candidates is None:
-            self._layers_of(text[:1])
-            candidates = self._guess_of_first[text[:1]]
-        self._guessed = [one for one in candidates if one.open(text, self._clock) is not None]
-        if (more := learned(text)) is not None:
-            self._guessed.append(more)
-        if not self._guessed:
+        if held is not None:
+            fitting = [one for one in held.guessed if one.open(text, self._clock) is not None]
+            if fitting:
+                held.guessed = fitting
+                held.plains.append(plain)
+                return self._judged(tag, whole=False)
+            held.guessed = []
+            out = self._dropped(tag)
+            if tag in self._held:  # a line in it shows a prefix by itself
+                return [*out, *self._again([plain])]
+        guessed = [one for one in self._guesses_of(text[:1]) if one.open(text, self._clock) is not None]
+        if not guessed and "%|" in text and (rest := after_bar(text)) is not text:
+            return [*out, *self._again([plain._replace(text=rest)])]
+        more = None if guessed else learned(text, self._watch)
+        if more is not None:
+            guessed.append(more)
+        if not guessed or len(self._held) >= _ROWS:
             return [*out, plain]
-        self._row, self._from_first = [plain], first_ever
+        self._held[tag] = _Held(plain, guessed, first_ever, learning=more is not None)
         return out
 
-    def _judged(self, whole: bool) -> list[Plain]:
+    def _judged(self, tag: Tag, whole: bool) -> list[Plain]:
         """Lines that come out because a guess is proved, or all are given up."""
-        texts = [one.text for one in self._row if one.text and not one.text.isspace()]
-        for guess in self._guessed:
+        held = self._held[tag]
+        texts = [one.text for one in held.plains if one.text and not one.text.isspace()]
+        for guess in held.guessed:
             inner = [opened for text in texts if (opened := guess.open(text, self._clock)) is not None]
-            layer = guess.proved(Row(texts, inner, self._from_first, whole))
+            layer = guess.proved(Row(texts, inner, held.from_first, whole))
             if layer is None:
                 continue
-            self._layers.append(_Layer(guess.first, layer, once=guess.once))
+            self._peeler.add(Known(guess.first, layer, once=guess.once))
             if guess in self._guesses:
                 self._guesses.remove(guess)
             self._changed()
-            row, self._row, self._guessed = self._row, [], []
-            self._begun = not self._from_first
-            return self._considered(piece for one in row for piece in self._peeled(one))
-        return self._dropped() if len(texts) >= LONGEST else []
+            rows, self._held = self._held, {}
+            self._begun = not held.from_first
+            return self._again(plain for row in (rows.pop(tag), *rows.values()) for plain in row.plains)
+        return self._dropped(tag) if len(texts) >= LONGEST else []
 
-    def _dropped(self) -> list[Plain]:
-        """The guesses are given up."""
-        row, self._row = self._row, []
-        for guess in self._guessed:
+    def _dropped(self, tag: Tag) -> list[Plain]:
+        """The guesses are given up; a traceback among the lines may still show what stands before them."""
+        held = self._held.pop(tag)
+        row = held.plains
+        if self._watch is None and any(isinstance(one, Head) for one in held.guessed):
+            self._watch = watching([plain.text for plain in row])
+        for guess in held.guessed:
             if guess in self._guesses:
                 times = self._rejected[guess] = self._rejected.get(guess, 0) + 1
                 if times >= _REJECTED:
                     self._guesses.remove(guess)
                     self._changed()
-        self._guessed = []
+        for number in range(1 if held.learning else 0, len(row)):
+            more = learned(row[number].text, self._watch)
+            if more is not None:
+                self._held[tag] = _Held(row[number], [more], held.from_first and not number, learning=True)
+                return [*row[:number], *self._again(row[number + 1 :])]
         return row

@@ -4,7 +4,8 @@ A guess is asked for each line of a row that it fits, and proves itself by what 
 again and again, or behind it the beginnings of what is surely a line (a traceback, a log header, another wrapping).
 
 Invariant:
-    guesses.U1. A guess is proved by no fewer than two lines, and never by numbers that only count the lines.
+    guesses.U1. A guess is proved by no fewer than two lines, if there are more, and never by numbers that only count
+        the lines.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import pairwise, takewhile
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.heads import Head
 from livedbg.logs.wrapping.rows import Guess, Layer, Row
 from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 
@@ -39,7 +41,7 @@ class _Label:
     def proved(self, row: Row) -> Layer | None:
         labels = [one.tag.rank or 0 for one in row.inner]
         if len(labels) < 2:
-            return None
+            return self.open if row.alone else None
         if all(before < after for before, after in pairwise(labels)):
             same = row.sure == len(labels) and len({one.text for one in row.inner}) == 1
             return self.open if same else None  # otherwise they number the lines
@@ -75,7 +77,7 @@ class _Host:
         hosts = [one.tag.host for one in row.inner]
         stems = {re.sub(r"\d+", "", host.partition(".")[0]) for host in hosts}
         if len(hosts) < 2 or len(stems) > 1:
-            return None
+            return self.open if row.alone else None
         return self.open if row.sure or (row.long and len(set(hosts)) * 2 <= len(hosts)) else None
 
 
@@ -96,12 +98,13 @@ class _Service:
     def proved(self, row: Row) -> Layer | None:
         names = [one.tag.container for one in row.inner]
         if len(names) < 2 or len({text.index("|") for text in row.texts}) > 1:
-            return None
+            return self.open if row.alone else None
         numbered = all(re.search(r"[-_]\d{1,4}$", name) for name in names)
         if row.sure and len(set(names)) * 2 <= len(names):
             return self.open
         cells = sum(" | " in one.text for one in row.inner)
-        repeated = len(set(names)) * 2 <= len(names) and cells * 2 <= len(names)
+        one = numbered and len(set(names)) == 1
+        repeated = one or (len(set(names)) * 2 <= len(names) and cells * 2 <= len(names))
         return self.open if repeated and row.long and (numbered or len(set(names)) <= 3) else None
 
 
@@ -118,7 +121,19 @@ class _Quote:
         return None if match is None else Opened(text[match.end() :])
 
     def proved(self, row: Row) -> Layer | None:
-        return self.open if len(row.texts) > 2 and (row.sure or (row.first and row.long)) else None
+        enough = len(row.texts) > 2 and (row.sure or (row.first and row.long))
+        return self.open if enough or row.alone else None
+
+
+_BAR: Final = re.compile(r" {0,2}\d{1,3}%\|")
+
+
+def _indentation(text: str) -> str:
+    """The blanks before a line, but for those with which a progress bar fills three columns."""
+    bare = text.lstrip(" \t")
+    blanks = len(text) - len(bare)
+    own = max(0, 3 - bare.find("%")) if _BAR.match(bare) is not None else 0
+    return text[: max(0, blanks - own)]
 
 
 class _Indent:
@@ -129,12 +144,12 @@ class _Indent:
     likely = ""
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
-        return Opened(text.lstrip(" \t")) if text[:1] in " \t" else None
+        return Opened(text.lstrip(" \t")) if _indentation(text) else None
 
     def proved(self, row: Row) -> Layer | None:
         if not row.first or not (row.long or (row.whole and len(row.texts) > 1)):
             return None
-        blanks = [text[: len(text) - len(text.lstrip(" \t"))] for text in row.texts]
+        blanks = [_indentation(text) for text in row.texts]
         common = "".join(one[0] for one in takewhile(lambda one: len(set(one)) == 1, zip(*blanks, strict=False)))
         if not common:
             return None
@@ -197,7 +212,8 @@ class _Journal:
     _pattern: Final = re.compile(
         r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{3,9}))?"
         r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?)"
-        r" (?P<host>[\w.:-]{1,255}) (?P<program>[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
+        r" (?P<host>[\w.:-]{1,255}) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?"
+        r":(?: |$)"
     )
     _months: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
@@ -219,7 +235,7 @@ class _Journal:
     def proved(self, row: Row) -> Layer | None:
         writers = {one.tag.writer for one in row.inner}
         if len(row.texts) < 2 or len(writers) * 2 > len(row.texts):
-            return None
+            return self.open if row.alone else None
         if not (row.sure or row.long or len(row.texts) > 2):
             return None
         width, newest = 0, NO_TAG
@@ -237,6 +253,7 @@ class _Journal:
 
 
 GUESSES: Final[tuple[Guess, ...]] = (
+    Head(),
     _Stamp(),
     _Journal(),
     _Label(" 0123456789", r" {0,5}(\d{1,5}):(?: |$)"),

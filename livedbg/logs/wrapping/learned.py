@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.rows import Layer, Row
+from livedbg.logs.wrapping.heads import Watch
+from livedbg.logs.wrapping.rows import BEGINS, Layer, Row
 from livedbg.logs.wrapping.tags import Opened
 
 __all__ = ["learned"]
@@ -19,6 +20,8 @@ _OTHER: Final = re.compile(
     r"|(?!.*\d\d:\d\d:\d\d)[\W\d]*$"
 )
 _DATE: Final = re.compile(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?")
+
+_DAY: Final = re.compile(r"\D{0,40}?\b(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
 
 
 class _Learned:
@@ -34,18 +37,32 @@ class _Learned:
         match = self._pattern.match(text)
         if match is None:
             return None
-        date = _DATE.match(match[0])
-        wall_ns = clock.date_time(date[1], date[2], date[3]) if date is not None else None
-        return Opened(text[match.end() :], wall_ns=wall_ns)
+        return Opened(text[match.end() :], wall_ns=_time(match[0], clock))
 
     def proved(self, row: Row) -> Layer | None:
-        framed = any(one.text.startswith("  File ") for one in row.inner[1:])
+        framed = any(BEGINS.match(one.text) is not None for one in row.inner[1:])
         return self.open if framed else None
 
 
-def learned(text: str) -> _Learned | None:
-    """A guess from the first line of a traceback that has something before it."""
+def _time(prefix: str, clock: SourceClock) -> int | None:
+    date = _DATE.match(prefix)
+    if date is not None:
+        return clock.date_time(date[1], date[2], date[3])
+    day = _DAY.match(prefix)
+    return None if day is None else clock.month_day(int(day[1]), int(day[2]), day[3], day[4])
+
+
+def learned(text: str, watch: Watch | None) -> _Learned | None:
+    """A guess from the first line of a traceback that has something before it.
+
+    Args:
+        text: the line.
+        watch: for lines with a head that is known.
+    """
     prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
-    if not prefix or len(prefix) > _LONGEST or _OTHER.match(prefix):
+    seen = watch(text) if watch is not None else None
+    if seen is not None:
+        return _Learned(text[: seen.start("behind")])
+    if not prefix or len(prefix) > _LONGEST or "%|" in prefix or _OTHER.match(prefix):
         return None
     return _Learned(prefix)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.tags import Opened
 
-__all__ = ["LONGEST", "Guess", "Layer", "Row"]
+__all__ = ["BEGINS", "LONGEST", "Guess", "Layer", "Row"]
 
 LONGEST: Final = 12
 """Lines of a row after which a guess is proved or is none."""
@@ -17,16 +17,21 @@ LONGEST: Final = 12
 Layer = Callable[[str, SourceClock], Opened | None]
 """Takes a wrapping off a line; None for a line that has it not."""
 
-_LINE: Final = re.compile(
-    r"Traceback \(most recent call |  +File \"[^\"]+\", line \d|\[(?:rank|default)\d+\]:"
-    r"|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
-    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d+\] "
+BEGINS: Final = re.compile(
+    r"(?:[ +|]{0,12}(?:Exception Group )?)Traceback \(most recent call |[ |]{2,}File \"[^\"]+\", line \d"
+    r"|\[(?:rank|default)\d+\]:|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d+\] "
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+: |\[ *\d+\.\d{6}\] |==\d+==(?:ERROR|WARNING): |=========(?: |$)"
+    r"|=======? (?:Backtrace|Memory map): |\*\*\* Error in |Fatal Python error: |[\u256d\u250c][\u2500-]{3,}"
+    r"|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):|frame #\d+: |    #\d+ 0x"
+    r"|ts=\d{4}-\d\d-\d\dT|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d "
 )
+"""What is surely a line of its own, or a part of a longer text, and no piece of a line."""
 
 
 def begins_line(text: str) -> bool:
     """Whether a text is surely a line of its own, and no piece of one."""
-    return _LINE.match(text) is not None
+    return BEGINS.match(text) is not None
 
 
 class Row:
@@ -48,6 +53,11 @@ class Row:
     def sure(self) -> int:
         """How many of them are surely lines once they are unwrapped."""
         return sum(begins_line(one.text) for one in self.inner)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is all that there is, and all of it surely lines once they are unwrapped."""
+        return self.first and self.whole and len(self.texts) == self.sure
 
     @property
     def long(self) -> bool:

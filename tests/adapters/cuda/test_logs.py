@@ -317,7 +317,29 @@ CUDA error: an illegal memory access was encountered
   cudaStreamSynchronize(cuda_ctx->stream())
 """
     chief = read(log).chief
-    assert "by cudaStreamSynchronize at ggml_backend_cuda_synchronize at ggml-cuda.cu:2461" in chief.sentence
+    assert "by cudaStreamSynchronize at ggml_backend_cuda_synchronize at ggml-cuda.cu:2461, device 0" in chief.sentence
+    windows = log.replace(b"/src/", b"C:\\b\\src\\").replace(b"device: 0", b"device: 7")
+    assert "at ggml_backend_cuda_synchronize at ggml-cuda.cu:2461, device 7" in read(windows).chief.sentence
+
+
+def test_xla_says_the_code_behind_its_own_words_and_the_program_where_it_ended() -> None:
+    report = b"""\
+E1120 10:59:55.894873   35984 pjrt_stream_executor_client.cc:3067] Execution of replica 0 failed: INTERNAL: Failed to \
+retrieve branch_index value on stream 0x55: CUDA error: Could not synchronize CUDA stream: \
+CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered.
+"""
+    alone = read(report).chief
+    assert alone.rule == "cuda-fault" and "cudaErrorIllegalAddress" in alone.sentence
+    thrown = b"""\
+Traceback (most recent call last):
+  File "/w/flow.py", line 146, in <module>
+    print(state.expect(h))
+jaxlib.xla_extension.XlaRuntimeError: INTERNAL: CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was \
+encountered
+"""
+    later = b"2024-11-20 10:59:56.120011: E external/xla/cuda_driver.cc:1147] failed to unload module 0x5: "
+    text = report + thrown + later + b"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\n"
+    assert "(cudaErrorIllegalAddress), reported at <module> (flow.py:146)." in read(text).chief.sentence
 
 
 def test_errors_of_an_nvswitch() -> None:

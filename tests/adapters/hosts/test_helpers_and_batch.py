@@ -15,6 +15,12 @@ BY_WHOM = "by whom isn't said, often it is the kernel for memory."
 
 SAID = [
     (
+        "[2026-03-04 19:28:30,014 E 27497 27497] logging.cc:113: Unhandled exception: N5boost12system_errorEE. what(): "
+        "thread: Resource temporarily unavailable [system:11] [repeated 2x across cluster] (Ray deduplicates logs)\n",
+        "A process of Ray ended by an exception of C++ that nothing caught: thread: Resource temporarily unavailable "
+        "[system:11].",
+    ),
+    (
         "RuntimeError: DataLoader worker (pid 2991) is killed by signal: Bus error. It is possible that dataloader's "
         "workers are out of shared memory.\n",
         "DataLoader worker 2991 was ended by SIGBUS (Bus error): /dev/shm is full or too small.",

@@ -10,7 +10,7 @@ import pytest
 
 from livedbg.adapters.iree.differences.first import compare_traces, differing_runs
 from livedbg.adapters.iree.differences.side import Side, label, target_flags
-from livedbg.adapters.iree.differences.trace import Trace, _read
+from livedbg.adapters.iree.differences.trace import Trace, read_trace
 from livedbg.values.compare import Tolerance
 
 EXACT = Tolerance(0.0, 0.0)
@@ -43,7 +43,7 @@ class _Writer:
     def read(self, cut: int = 0) -> Trace:
         text = "".join(json.dumps(line) + "\n" for line in self.lines)
         (self.folder / "calls.jsonl").write_text(text[: len(text) - cut])
-        return _read(self.folder, "")
+        return read_trace(self.folder, "")
 
 
 def _fates(one: Trace, other: Trace) -> list[tuple[str, int, str]]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.adapters.iree.conftest import Compile, RunModule, needs_lavapipe
 from tests.cli.zygote import run_livedbg, stalls_after
-from tests.conftest import Target
+from tests.conftest import Target, gives_way
 
 pytestmark = pytest.mark.iree
 
@@ -52,7 +52,7 @@ def test_R1_a_dispatch_that_loops_is_named_with_its_line_and_what_waits_behind_i
     run_module: RunModule, compiled: Compile
 ) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
-    target = run_module(compiled("gated"), *words, "--task_topology_group_count=2")
+    target = gives_way(run_module(compiled("gated"), *words, "--task_topology_group_count=2"))
     said = report_when(target.pid, "Dispatch main_dispatch_1", "stalled")
     sentence = said["verdict"]["sentence"]
     assert "(gated.mlir:" in sentence and "on local-task (iree-worker-" in sentence
@@ -115,7 +115,8 @@ def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compile
 
 def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
-    said = report_when(run_module(compiled("gated"), *words, device="local-sync").pid, "main_dispatch_1", "unknown")
+    target = gives_way(run_module(compiled("gated"), *words, device="local-sync"))
+    said = report_when(target.pid, "main_dispatch_1", "unknown")
     assert "(gated.mlir:" in said["verdict"]["sentence"] and "loops on iree-run-module" in said["verdict"]["sentence"]
 
 
@@ -127,10 +128,23 @@ def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModul
 
 def test_a_long_workgroup_that_counts_is_no_stall(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=4096x64xf32=1.0", "--input=1xi32=2000000000", "--task_topology_group_count=2")
-    said = report_when(
-        run_module(compiled("steps"), *words).pid, "no workgroup begun or ended: endless, or long", "unknown"
-    )
+    target = gives_way(run_module(compiled("steps"), *words))
+    said = report_when(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
     assert "on local-task (iree-worker-" in said["verdict"]["sentence"]
+
+
+@pytest.mark.invariant("iree_loops.Q1")
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [("singles", ("8xf32=0", "8xf32=4000000")), ("outer", ("8xf32=2", "8xf64=1e12"))],
+)
+def test_Q1_a_long_loop_that_counts_in_floating_point_registers_only_is_no_stall(
+    module: str, inputs: tuple[str, str], run_module: RunModule, compiled: Compile
+) -> None:
+    made = compiled(module, "--iree-input-demote-f64-to-f32=false")
+    target = run_module(made, *(f"--input={one}" for one in inputs), device="local-sync")
+    said = report_when(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
+    assert not [one for one in said["findings"] if "the same registers" in one["sentence"]]
 
 
 def test_calls_one_after_another_are_no_hang(calls: Calls, compiled: Compile) -> None:

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.rules.ends import how_ended
 from livedbg.model import Task, TaskState
 from livedbg.model import events as ev
 from tests.adapters.pytorch.test_rules import CALL, Job
@@ -154,10 +155,48 @@ def test_a_rank_that_has_ended_before_it_came() -> None:
     job.store.apply(ev.ProcessSeen(process=process, **job.stamp()))
     job.store.apply(ev.ProcessExited(id="process:box/12", status=1, **job.stamp()))
     one = job.rules()["collective-ended"]
-    assert one.state is VerdictState.STALLED
+    assert one.state is VerdictState.CRASHED
     assert (
         one.sentence == "Rank 2 of 3 has no process any more (ended with status 1); rank 0 waits in init_process_group."
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [(0, "stalled"), (-15, "stalled"), (None, "stalled"), (3, "crashed"), (-11, "crashed")],
+)
+def test_a_rank_that_ended_badly_is_a_crash_and_one_that_was_asked_to_end_a_stall(
+    status: int | None, state: str
+) -> None:
+    """The same of ranks that wait for its key, and of those that are in `init_process_group`."""
+    for kind, facts, rule in (
+        ("store", {"keys": "'ready'", "in_it": "0"}, "store-key"),
+        ("init_process_group", {"in_it": "0 1"}, "collective-ended"),
+    ):
+        job = Apart(kind, ended="2", **facts)
+        job.main(1, **STUCK)
+        process = structs.replace(job.snapshot().processes["process:box/10"], start_wall_ns=job.stamp()["wall_ns"])
+        job.store.apply(ev.ProcessSeen(process=process, **job.stamp()))
+        job.store.apply(ev.ProcessExited(id="process:box/12", status=status, **job.stamp()))
+        one = job.rules()[rule]
+        assert one.state == state, (rule, one.sentence)
+        assert status is None or f"ended {how_ended(status)}" in one.sentence
+
+
+@pytest.mark.parametrize("late_s", [0, 12])
+def test_ranks_that_are_all_in_their_start_have_been_so_for_as_long_as_the_last(late_s: int) -> None:
+    job = Apart("init_process_group", in_it="0 1")
+    job.main(0, waits_in="futex", timed=False)
+    job.now_ns += 12 * SECOND
+    job.main(0, waits_in="futex", timed=False)
+    job.main(1, waits_in="futex", timed=False, cpu_ns=SECOND)
+    job.waits("thread:box/11/11", job.task_id)
+    job.now_ns += late_s * SECOND
+    for rank in (0, 1):
+        job.main(rank, waits_in="futex", timed=False)
+    job.store.apply(ev.Tick(**job.stamp()))
+    said = {one.rule for one in job.diagnosis().findings.values()}
+    assert ("collective-differs" in said) is (late_s > 10)
 
 
 @pytest.mark.parametrize(("waits", "said"), [({"waits_in": "futex", "timed": True}, True), ({"cpu_ns": 1}, False)])

@@ -19,7 +19,7 @@ PROGRAM = TARGETS / "torch_launchers.py"
 @pytest.mark.invariant("rank_families.F2")
 def test_F2_a_rank_of_plain_multiprocessing_that_died_before_it_came(tmp_path: Path, spawn: Callable[..., Any]) -> None:
     launcher = spawn([sys.executable, PROGRAM, "plain", tmp_path])
-    said = hung(launcher.pid, "stalled", "Rank 1 of 2 has no process any more")
+    said = hung(launcher.pid, "crashed", "Rank 1 of 2 has no process any more")
     assert sentence(said) == (
         "Rank 1 of 2 has no process any more (ended with status 1: ValueError: bad shard); rank 0 waits in "
         "init_process_group."

@@ -10,7 +10,7 @@ import pytest
 
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
 from livedbg.adapters.pytorch.rpc.tasks import RpcRank, rpc_events
-from livedbg.adapters.pytorch.rpc.worker_name import agent_name
+from livedbg.adapters.pytorch.rpc.worker_name import agent_worker
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Frame, Stack, Task, ThreadState
@@ -191,7 +191,7 @@ def test_N1_a_worker_has_the_number_of_its_rank() -> None:
     agent = ctypes.create_string_buffer(struct.pack("<24xQQ16xh", ctypes.addressof(text), 7, 3) + bytes(8))
     pointer = ctypes.create_string_buffer(struct.pack("<Q", ctypes.addressof(agent)))
     place, none = ctypes.addressof(pointer), ctypes.create_string_buffer(8)
-    assert agent_name(os.getpid(), place, 3) == "worker3"
-    assert agent_name(os.getpid(), place, 2) == "" == agent_name(os.getpid(), ctypes.addressof(none), 3)
+    assert agent_worker(os.getpid(), place, 3) == ("worker3", 3) == agent_worker(os.getpid(), place, None)
+    assert agent_worker(os.getpid(), place, 2) is None is agent_worker(os.getpid(), ctypes.addressof(none), 3)
     text[0:1] = b"\x07"
-    assert agent_name(os.getpid(), place, 3) == ""
+    assert agent_worker(os.getpid(), place, 3) is None

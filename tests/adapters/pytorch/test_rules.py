@@ -95,6 +95,26 @@ def test_R1_one_that_will_go_on_or_may_is_no_stall(thread: dict[str, object], st
 
 
 @pytest.mark.invariant("rules_collectives.R1")
+@pytest.mark.parametrize(
+    ("each_ns", "state", "words"),
+    [
+        (SECOND // 100, VerdictState.UNKNOWN, "it waits in sleep 4 s, again and again; ranks 0, 1 wait for it"),
+        (SECOND, VerdictState.RUNNING, "it waits in sleep 4 s"),
+    ],
+)
+def test_R1_a_rank_that_tries_again_and_again_makes_no_progress(each_ns: int, state: VerdictState, words: str) -> None:
+    """It sleeps between, and does little each time; one that does much may be at work."""
+    job = Job()
+    for times in range(4):
+        job.now_ns += 4 * SECOND
+        job.thread(12, pid=12, waits_in="sleep 4 s", timed=True, cpu_ns=times * each_ns, switches=times)
+    job.store.apply(ev.Tick(**job.stamp()))
+    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+    assert one.state is state and words in one.sentence
+    assert job.diagnosis().verdict.state is state
+
+
+@pytest.mark.invariant("rules_collectives.R1")
 def test_R1_a_rank_that_goes_on_elsewhere_is_no_stall() -> None:
     one = Job(moved="2").missing(waits_in="Queue.get")
     assert one.state is VerdictState.UNKNOWN and "it goes on with other collectives" in one.sentence
@@ -382,7 +402,7 @@ def test_a_rank_that_has_no_process_any_more() -> None:
     job.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=known),), **job.stamp()))
     job.store.apply(ev.ProcessExited(id="process:box/12", status=-9, **job.stamp()))
     one = job.found("collective-ended")
-    assert (one.state, one.roots) == (VerdictState.STALLED, ("process:box/12",))
+    assert (one.state, one.roots) == (VerdictState.CRASHED, ("process:box/12",))
     assert one.sentence == (
         "Rank 2 of 3 has no process any more (ended by SIGKILL); ranks 0, 1 wait in all_reduce #6 of group dp."
     )

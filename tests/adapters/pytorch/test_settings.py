@@ -103,3 +103,5 @@ def test_T1_of_a_process_that_has_loaded_torch(spawn: Callable[..., Target]) -> 
     assert found["verdict"]["findings"] == [] or not set(found["verdict"]["findings"]) & {
         one["id"] for one in notes.values()
     }
+    doctor = run_livedbg(["doctor", target.pid], 150).stdout.decode()
+    assert all(f"--  {one['sentence']}" in doctor for one in notes.values()), doctor

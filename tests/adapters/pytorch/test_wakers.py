@@ -107,6 +107,80 @@ def test_a_pipe_is_written_to_by_who_has_its_other_end() -> None:
         assert rank.absence().state is state
 
 
+@pytest.mark.invariant("rules_wakers.W2")
+@pytest.mark.parametrize(
+    ("launcher", "state"),
+    [
+        ({"waits_in": "waitpid of 12", "timed": False}, VerdictState.STALLED),
+        ({"waits_in": "waitpid of 12", "timed": True}, VerdictState.UNKNOWN),
+        ({"waits_in": "read of pipe 0", "timed": False}, VerdictState.UNKNOWN),
+    ],
+)
+def test_W2_a_launcher_that_waits_for_its_ranks_types_nothing(launcher: dict[str, object], state: VerdictState) -> None:
+    rank = Rank2(waits_in="read of pipe 0")
+    rank.process(5)
+    rank.thread(5, pid=5, **launcher)  # type: ignore[arg-type]
+    rank.resource("pipe:box/77")
+    rank.waits("thread:box/12/12", "pipe:box/77")
+    rank.holds("pipe:box/77", "process:box/5")
+    one = rank.absence()
+    assert one.state is state
+    assert "it waits for input (read of pipe 0) for 11 s" in one.sentence
+
+
+@pytest.mark.invariant("rules_wakers.W2")
+@pytest.mark.parametrize(
+    ("waits_in", "frames", "state"),
+    [
+        ("pthread_cond_wait", (), VerdictState.STALLED),
+        ("pthread_cond_wait", (USER,), VerdictState.UNKNOWN),
+        ("read of terminal 0", (), VerdictState.UNKNOWN),
+    ],
+)
+def test_W2_another_thread_of_the_launcher_may_type(
+    waits_in: str, frames: tuple[tuple[str, str], ...], state: VerdictState
+) -> None:
+    """Not one of a native pool, such as that of a library for linear algebra."""
+    rank = Rank2(waits_in="read of pipe 0")
+    rank.process(5)
+    rank.thread(5, pid=5, waits_in="waitpid of 12", timed=False)
+    rank.python(6, *frames, pid=5, waits_in=waits_in)
+    rank.resource("pipe:box/77")
+    rank.waits("thread:box/12/12", "pipe:box/77")
+    rank.holds("pipe:box/77", "process:box/5")
+    one = rank.absence()
+    assert (one.state, "which process 5 (prog5) may end" in one.sentence) == (state, state is VerdictState.UNKNOWN)
+
+
+def test_a_rank_in_a_debugger_says_so() -> None:
+    rank = Rank2(waits_in="read of pipe 0")
+    frames = (("Pdb.interaction", f"{LIBRARY}/pdb.py"), ("Bdb.trace_dispatch", f"{LIBRARY}/bdb.py"), USER)
+    rank.frames("thread:box/12/12", *frames)
+    assert "it is in Python's debugger in load (train.py:7) for 11 s" in rank.absence().sentence
+
+
+@pytest.mark.parametrize(("other", "said"), [("process:box/13", True), ("process:box/10", False)])
+def test_the_output_of_a_child_is_waited_for_if_nobody_else_has_its_end(other: str, said: bool) -> None:
+    rank = Rank2(waits_in="poll of 2 descriptors")
+    rank.process(13, ppid=12)
+    rank.thread(13, pid=13, waits_in="open of /tmp/shard.fifo for reading", timed=False)
+    for number, holder in ((1, "process:box/13"), (2, other)):
+        rank.resource(f"pipe:box/{number}")
+        rank.holds(f"pipe:box/{number}", holder)
+    rank.waits("thread:box/12/12", "pipe:box/1", "pipe:box/2")
+    words = "and the child prog13 waits in open of /tmp/shard.fifo for reading"
+    assert (words in rank.absence().sentence) is said
+
+
+def test_what_a_checkpoint_thread_opens_is_told_with_the_line_of_who_waits_for_it() -> None:
+    rank = Rank2(waits_in="Future.result")
+    rank.frames("thread:box/12/12", ("Future.result", f"{LIBRARY}/concurrent/futures/_base.py"), USER)
+    writes = ("FileSystemWriter.write", f"{TORCH}/distributed/checkpoint/filesystem.py")
+    task = ("_WorkItem.run", f"{LIBRARY}/concurrent/futures/thread.py")
+    rank.python(20, writes, task, waits_in="open of /ckpt/__1_0.distcp for writing", timed=False)
+    assert "has been opening __1_0.distcp for writing for 11 s (train.py:7)" in rank.absence().sentence
+
+
 def test_a_key_and_a_signal_come_from_outside() -> None:
     rank = Rank2(waits_in="read of /dev/pts/3")
     rank.waits("thread:box/12/12", rank.resource("file:box/12.0", **{IDLE: "a key"}))

@@ -1,0 +1,81 @@
+"""The dispatches of the module in the order of its program, with the source lines that they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.adapters.iree.differences.side import Side
+from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
+
+__all__ = ["Dispatch", "Dispatches", "make_flow"]
+
+_LINES: Final = 4
+
+
+class Dispatch(Struct, frozen=True):
+    """One call in the program.
+
+    Attributes:
+        name: `EXECUTABLE::FUNCTION`.
+        place: `linalg.matmul at m.mlir:12`, or "".
+        reason: why it can't stand alone, or "".
+    """
+
+    name: str
+    place: str = ""
+    reason: str = ""
+
+
+class Dispatches(Struct, frozen=True):
+    """The calls of a function.
+
+    Attributes:
+        flow: the module's text in the flow phase.
+    """
+
+    flow: Path
+    calls: tuple[Dispatch, ...] = ()
+
+    def shown(self, name: str) -> str:
+        """A dispatch with its source."""
+        found = next((one for one in self.calls if one.name == name and one.place), None)
+        short = name.split("::", maxsplit=1)[0]
+        return f"{short} ({found.place})" if found is not None else short
+
+    def position(self, name: str) -> int | None:
+        """The number of its call in the function, as the compiler counts; None if it is called in several places."""
+        found = [at for at, one in enumerate(self.calls) if one.name == name]
+        return found[0] if len(found) == 1 else None
+
+
+def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
+    """Compile the source up to the flow phase, and read its dispatches.
+
+    Raises:
+        SourceError: it does not compile.
+    """
+    flow = ground.folder / f"{side.name}.flow.mlir"
+    if not flow.exists():
+        command = [side.compiler, str(ground.source), *side.flags]
+        compile_module([*command, "--compile-to=flow", "--mlir-print-debuginfo", "-o", str(flow)], COMPILE_S)
+    calls = []
+    for told in read_flow(side.python, flow, function):
+        operations = told.get("operations")
+        place = _place(operations) if isinstance(operations, list) else ""
+        calls.append(Dispatch(str(told.get("call", "")), place, str(told.get("reason", ""))))
+    return Dispatches(flow, tuple(calls))
+
+
+def _place(operations: list[dict[str, object]]) -> str:
+    """`linalg.generic at m.mlir:14, :20`: the first operation, and the lines of all that were fused."""
+    placed = [one for one in operations if one.get("file")]
+    if not placed:
+        return ""
+    first = placed[0]
+    same = dict.fromkeys(one["line"] for one in placed[1:] if one["file"] == first["file"] and one != first)
+    more = "".join(f", :{line}" for line in [*same][:_LINES] if line != first["line"])
+    return f"{first['name']} at {Path(str(first['file'])).name}:{first['line']}{more}"

@@ -1,0 +1,182 @@
+"""Step 4, reduce: the dispatch as a module of its own with its saved inputs, run alone: does it fail alone too?
+
+Invariants:
+    iree_reduce.R1. "Alone too" is said only if the same fault was seen in the run of the dispatch alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.iree.differences.alone import isolate
+from livedbg.adapters.iree.differences.first import compare_traces
+from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.differences.trace import Call, Trace, read_trace
+from livedbg.adapters.iree.flow.compare import sides, tolerance
+from livedbg.adapters.iree.flow.dispatches import Dispatches, make_flow
+from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
+from livedbg.adapters.iree.flow.isolate import LACKS
+from livedbg.adapters.iree.flow.values import tensors_told, told
+from livedbg.model.errors import SourceError
+from livedbg.text.shell import shell_word
+from livedbg.values.sentences import difference_text
+
+__all__ = ["reduce"]
+
+_NOT_EXCLUDED: Final = (
+    "Not excluded: other inputs; what happens only sometimes (diff-run with --runs); values that are wrong on both "
+    "sides; accesses out of bounds (recipe iree-sanitize); what another driver or device does; speed."
+)
+
+
+def reduce(ground: Ground) -> None:
+    """Do the step."""
+    book = ground.book
+    wanted = ground.handed.get("dispatch", "")
+    if not wanted:
+        _nothing(ground)
+        return
+    if ground.source is None:
+        book.lacks(LACKS, "--source FILE.mlir")
+        return
+    name, _, number = wanted.partition("#")
+    function = ground.function()
+    dispatches = make_flow(ground, ground.side(), function)
+    if all(one.name != name for one in dispatches.calls):
+        known = ", ".join(dict.fromkeys(one.name for one in dispatches.calls))
+        book.note.undone = True
+        book.say("missing", f"{function} has no dispatch {name}, but: {known}.")
+        return
+    if ground.handed.get("fault") == "differs" and ground.handed.get("compared"):
+        _both(ground, function, dispatches)
+        return
+    trace = _whole(ground, function)
+    call = _call(trace, name, int(number or 0))
+    if call is None:
+        book.say("found", f"{dispatches.shown(name)} was not reached when the function ran with traces.")
+        return
+    _alone(ground, function, dispatches, trace, call)
+
+
+def _nothing(ground: Ground) -> None:
+    book = ground.book
+    if ground.source is None and ground.traced is None:
+        book.lacks("A dispatch to extract: the steps before could not look for one.", "--source FILE.mlir")
+    elif "fault" in ground.handed:
+        book.say("found", "No step found the dispatch at fault: nothing to extract (--dispatch NAME extracts one).")
+        book.say("", _NOT_EXCLUDED)
+    else:
+        book.say("found", "Nothing: no step found a fault, so that there is no dispatch to extract.")
+        book.say("", _NOT_EXCLUDED)
+
+
+def _whole(ground: Ground, function: str) -> Trace:
+    """The traced run of step 2, or a new one."""
+    folder = Path(ground.handed.get("trace", ""))
+    if ground.handed.get("trace") and folder.is_dir():
+        return read_trace(folder, "")
+    module = ground.folder / "traced.vmfb"
+    side = ground.side()
+    ground.book.doing("running the whole function once more, for the dispatch's inputs")
+    ground.build(side, module, "iree-trace-tensors")
+    return ground.run(side, module, "trace", function)
+
+
+def _call(trace: Trace, name: str, ordinal: int) -> Call | None:
+    found = [call for call in trace.calls if call.name == name]
+    return found[ordinal] if ordinal < len(found) else None
+
+
+def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, call: Call) -> None:
+    book, shown, fault = ground.book, dispatches.shown(call.name), ground.handed.get("fault", "")
+    unread = [one for one in call.inputs if not one.file]
+    if unread:
+        book.say("found", f"{shown} can't be run alone: the values of an input could not be read.")
+        return
+    side, source = ground.side(), ground.folder / "alone.mlir"
+    book.doing(f"extracting {call.name.split('::')[0]}")
+    reasons = [one.reason for one in dispatches.calls if one.name == call.name]
+    read_flow(side.python, dispatches.flow, function, (call.name, source))
+    if not source.exists():
+        why = next(filter(None, reasons), "IREE's parser did not find the call")
+        book.say("found", f"{shown} can't be run alone: {why}.")
+        return
+    module = source.with_suffix(".vmfb")
+    command = [side.compiler, "--compile-from=flow", str(source), "-o", str(module), *side.flags]
+    book.doing("compiling it alone")
+    try:
+        compile_module(command, COMPILE_S)
+    except SourceError as error:
+        book.note.failed = True
+        book.say("found", f"{shown} does not compile alone: {' '.join(error.message.split(chr(10)))}")
+        return
+    inputs = [f"@{trace.folder / saved.file}" for saved in call.inputs]
+    book.doing("running it alone with its saved inputs")
+    alone = ground.run(side, module, "alone", "main", inputs)
+    _judged(ground, shown, fault, alone)
+    book.note.lines += tensors_told(alone, "input", call.inputs if not alone.inputs else alone.inputs)
+    if alone.results:
+        book.note.lines += tensors_told(alone, "output", alone.results[-1])
+    book.say("module", str(source))
+    book.say("compile", " ".join(shell_word(word) for word in command))
+    given = [f"--input={one}" for one in inputs]
+    run = ["iree-run-module", f"--module={module}", f"--device={side.device}", "--function=main", *given]
+    book.say("run", " ".join(shell_word(word) for word in run))
+
+
+def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
+    book = ground.book
+    hang = "no end" in alone.failure
+    nan = bool(alone.results) and any(" NaN" in told(alone, one) for one in alone.results[-1])
+    seen = "hang" if hang else "fails" if alone.failure else "nan" if nan else ""
+    what = {
+        "hang": f"it does not return ({alone.failure})",
+        "fails": f"it fails ({alone.failure})",
+        "nan": "its outputs have NaN",
+        "": "it returns, and its outputs have no NaN",
+    }[seen]
+    if seen and seen == fault:
+        sentence = f"It fails alone too: {shown}, with its saved inputs, on {ground.device}: {what}."
+    elif seen:
+        sentence = f"{shown} alone, with its saved inputs: {what}."
+    else:
+        sentence = f"Not alone: it needs what came before, or the timing. {shown}, with its saved inputs: {what}."
+        sentence = sentence if fault else f"{shown} alone, with its saved inputs: {what}."
+    book.note.hung, book.note.failed = hang, seen == "fails"
+    book.note.wrong_value = nan and not ground.random
+    book.say("found", sentence)
+
+
+def _both(ground: Ground, function: str, dispatches: Dispatches) -> None:
+    """A dispatch that differs: alone on both sides."""
+    book, compared = ground.book, Path(ground.handed["compared"])
+    traces = [read_trace(compared / f"{name}.trace", "") for name in "AB"]
+    allowed = tolerance(ground)
+    first = compare_traces(traces[0], traces[1], allowed).first
+    if first is None:
+        book.say("found", "The tensors that step 3 saved do not differ any more, or are gone: run step 3 again.")
+        return
+    pair = sides(ground)
+    book.doing(f"running {first.name.split('::')[0]} alone on both sides")
+    alone = isolate(
+        first, function=function, sides=pair, flows=(compared / "A.flow.mlir", compared / "B.flow.mlir"),
+        expected=traces[1], folder=ground.folder / "alone", tolerance=allowed, runs=1, limit_s=COMPILE_S,
+        still_s=ground.limit_s,
+    )  # fmt: skip
+    shown = dispatches.shown(first.name)
+    if alone.differs is None:
+        book.say("found", f"{shown} could not be run alone: {alone.reason}.")
+    elif alone.differs:
+        book.note.wrong_value = True
+        book.say("found", f"It differs alone too: {shown}, with the same inputs on both sides.")
+    else:
+        book.say(
+            "found", f"Not alone: with the same inputs {shown} is equal. It needs what came before, or the timing."
+        )
+    for number, one in enumerate(alone.outputs):
+        book.say(f"output {number}", "its values could not be read" if one is None else difference_text(one))
+    for path in alone.modules:
+        book.say("module", str(path))
+    for command in alone.commands:
+        book.say("by hand", command)

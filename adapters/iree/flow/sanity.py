@@ -1,0 +1,174 @@
+"""Step 1, sanity: the environment, the inputs against the function, CMD as it is, and once on the simplest device.
+
+Invariants:
+    iree_sanity.Y1. An input that does not fit is the cause only if CMD failed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.iree.differences.toolchain import functions_of
+from livedbg.adapters.iree.differences.trace import Trace
+from livedbg.adapters.iree.flow.as_given import AsGiven, run_as_given, saved_source
+from livedbg.adapters.iree.flow.declared import declared_inputs, misfits, shown
+from livedbg.adapters.iree.flow.environment import environment_lines
+from livedbg.adapters.iree.flow.ground import Ground
+from livedbg.adapters.iree.flow.values import bad_inputs, tensors_told
+from livedbg.model.errors import LivedbgError
+from livedbg.text.wording import many
+
+__all__ = ["sanity"]
+
+_SIMPLEST: Final = "local-sync"
+
+
+def sanity(ground: Ground) -> None:
+    """Do the step."""
+    book = ground.book
+    book.doing("checking versions and drivers")
+    book.note.lines += environment_lines(ground.program.python, ground.device)
+    module, function = _module(ground)
+    wrong = _inputs(ground, module, function) if module is not None and function else []
+    book.doing(f"running {Path(ground.ask.argv[0]).name} as it was given")
+    given = run_as_given(ground)
+    _as_given(ground, given, wrong)
+    if ground.source is None and ground.program.kind == "python":
+        _of_python(ground)
+        module, function = _module(ground)
+    if module is not None and function and not book.note.cause:
+        _simplest(ground, module, function)
+    if not any(label == "found" for label, _ in book.note.lines):
+        book.say("found", "Nothing: versions, inputs and results look sound.")
+    if ground.source is None and ground.traced is None and not book.note.cause:
+        book.say("next needs", "The other steps need the module's source, which is not known: --source FILE.mlir")
+
+
+def _module(ground: Ground) -> tuple[Path | None, str]:
+    """A compiled module, and the function that is run."""
+    book = ground.book
+    try:
+        if ground.source is not None:
+            module = ground.folder / "plain.vmfb"
+            book.doing(f"compiling {ground.source.name}")
+            ground.build(ground.side(), module)
+        elif ground.module is not None:
+            module = ground.module
+        else:
+            if ground.program.modules:
+                book.say("module", f"It loads {len(ground.program.modules)} modules: the steps look at one.")
+            return None, ""
+        return module, ground.function(module)
+    except LivedbgError as error:
+        book.note.failed = True
+        book.say("found", " ".join(str(error).split("\n")))
+        return None, ""
+
+
+def _inputs(ground: Ground, module: Path, function: str) -> list[str]:
+    """Sentences for the inputs that do not fit."""
+    book = ground.book
+    try:
+        declared = declared_inputs(functions_of(ground.python, module).get(function, ""))
+    except LivedbgError as error:
+        book.say("module", " ".join(str(error).split("\n")))
+        return []
+    if declared is None:
+        book.say("inputs", f"{function} does not declare its inputs: they could not be checked.")
+        return []
+    if ground.random:
+        book.say("inputs", f"{function} takes {shown(declared)}. None is given: these steps use random ones (--input).")
+        return []
+    wrong = list(misfits(declared, ground.inputs, function))
+    if not wrong:
+        book.say("inputs", f"They fit: {function} takes {shown(declared)}.")
+    return wrong
+
+
+def _as_given(ground: Ground, given: AsGiven, wrong: list[str]) -> None:
+    book, limit_s = ground.book, ground.ask.limit_s
+    if given.code is None:
+        book.note.hung = True
+        book.note.hands["fault"] = "hang"
+        book.say("found", f"It did not end within {limit_s:g} s.")
+        if given.state:
+            book.say("it was", given.state)
+    elif given.code:
+        book.note.failed = True
+        if wrong:
+            book.note.cause = True
+            for sentence in wrong:
+                book.say("found", sentence)
+            book.say("it said", f"{given.error}.")
+            return
+        book.note.hands["fault"] = "fails"
+        how = f"died of signal {given.code - 128}" if given.code > 128 else f"failed with exit code {given.code}"
+        book.say("found", f"It {how}{f': {given.error}' if given.error else ''}.")
+    else:
+        book.say("as given", "It ended with exit code 0.")
+    for number, count in given.nans:
+        book.note.wrong_value = True
+        book.note.hands["fault"] = "nan"
+        book.say("found", f"Its result {number} (counted from 0) has NaN ({many(count, 'element')}).")
+    for sentence in wrong:
+        book.say("inputs", f"{sentence} The runtime did not refuse it.")
+
+
+def _of_python(ground: Ground) -> None:
+    found = saved_source(ground)
+    if found is None:
+        return
+    source, flags = found
+    known = {"source": source, "flags": shlex.join(flags)}
+    ground.handed |= known
+    ground.book.note.hands |= known
+    ground.book.say("source", f"The program compiled {Path(source).name} with {shlex.join(flags) or 'no flags'}.")
+
+
+def _simplest(ground: Ground, module: Path, function: str) -> None:
+    """Run it once where nothing is asynchronous."""
+    book = ground.book
+    book.doing(f"running {function} on {_SIMPLEST}")
+    try:
+        if ground.source is not None and not ground.device.startswith("local"):
+            module = ground.folder / "simplest.vmfb"
+            side = ground.side(device=_SIMPLEST, flags=())
+            ground.build(side, module)
+        else:
+            side = ground.side(device=_SIMPLEST)
+        trace = ground.run(side, module, "simplest", function)
+    except LivedbgError as error:
+        book.say(_SIMPLEST, f"It could not be run there: {' '.join(str(error).split(chr(10)))}")
+        return
+    _judged(ground, trace)
+
+
+def _judged(ground: Ground, trace: Trace) -> None:
+    book = ground.book
+    if trace.failure:
+        if "no end" in trace.failure:
+            book.note.hands["fault"] = "hang"
+            book.note.hung = True
+        elif not ground.device.startswith("local") and ground.source is None:
+            return book.say(_SIMPLEST, f"The module is for another device ({trace.failure}).")
+        else:
+            book.note.hands.setdefault("fault", "fails")
+            book.note.failed = True
+        return book.say("found", f"On {_SIMPLEST}: {trace.failure}.")
+    book.say(_SIMPLEST, f"It ends with {many(len(trace.results[-1]), 'result')}{_random(ground)}.")
+    for label, sentence in tensors_told(trace, "result", trace.results[-1]):
+        book.say(label, sentence)
+        if "NaN" in sentence and not ground.random:
+            book.note.wrong_value = True
+            if "fault" not in book.note.hands:
+                book.note.hands["fault"] = "nan"
+                book.say("found", f"On {_SIMPLEST}, {label} has NaN.")
+    for number in bad_inputs(trace):
+        book.say("found", f"Input {number} (counted from 0) has NaN before anything is computed.")
+    return None
+
+
+def _random(ground: Ground) -> str:
+    return ", for random inputs" if ground.random else ""

@@ -1,0 +1,125 @@
+"""The steps of IREE's guide: titles, options, the program of each, and what it left.
+
+After IREE's GPU debugging playbook: sanity, isolate, compare, reduce.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from livedbg.adapters.iree.flow.notebook import Note, read_note
+from livedbg.model import TaskState
+from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
+from livedbg.text.typed import ready
+
+__all__ = ["OPTIONS", "STEPS", "plan", "read", "read_ask"]
+
+STEPS: Final = (
+    GuideStep(title="sanity: versions, inputs, run as given and on local-sync"),
+    GuideStep(title="isolate: the dispatch that hangs, fails or makes NaN"),
+    GuideStep(title="compare: another device or other flags, dispatch by dispatch"),
+    GuideStep(title="reduce: that dispatch as a module of its own"),
+)
+
+OPTIONS: Final = (
+    GuideOption(name="source", metavar="FILE", help="The module's source (.mlir), if CMD runs a .vmfb."),
+    GuideOption(name="flags", metavar="FLAGS", help="Compiler flags of the source, quoted."),
+    GuideOption(name="device", metavar="DEVICE", help="Of the steps; default: that of CMD, else local-task."),
+    GuideOption(name="function", metavar="NAME", help="Function to run; default: that of CMD, or the only one."),
+    GuideOption(name="input", metavar="SPEC", help="As for iree-run-module; default: those of CMD.", joined=";"),
+    GuideOption(name="against", metavar="DEVICE", help="Step 3: the device to compare with."),
+    GuideOption(name="against-flags", metavar="FLAGS", help="Step 3: the compiler flags to compare with, quoted."),
+    GuideOption(name="rtol", metavar="X", help="Step 3: relative tolerance; default: by type."),
+    GuideOption(name="atol", metavar="X", help="Step 3: absolute tolerance; default: by type."),
+    GuideOption(name="dispatch", metavar="NAME", help="Step 4: the dispatch; default: the one that was found."),
+)
+
+_ASK: Final = "step.json"
+_SHOWN: Final = 4  # running dispatches
+_LAST: Final = 3
+
+
+class _Ask(msgspec.Struct):
+    number: int
+    argv: tuple[str, ...]
+    handed: dict[str, str]
+    folder: str
+    limit_s: float | None
+
+
+def plan(ask: StepAsk) -> Sequence[str]:
+    """The command of a step."""
+    path = ask.folder / _ASK
+    path.write_bytes(
+        msgspec.json.encode(_Ask(ask.number, ask.argv, dict(ask.handed), str(ask.folder.resolve()), ask.limit_s))
+    )
+    return (sys.executable, "-m", "livedbg.adapters.iree.flow", str(path))
+
+
+def read_ask(path: Path) -> StepAsk:
+    """What the program of a step is asked to do."""
+    ask = msgspec.json.Decoder(ready(_Ask)).decode(path.read_bytes())
+    return StepAsk(number=ask.number, argv=ask.argv, handed=ask.handed, folder=Path(ask.folder), limit_s=ask.limit_s)
+
+
+def read(run: StepRun) -> StepFound:
+    """What a step found, so far or in the end."""
+    note = read_note(run.output[0].parent)
+    if note is None:
+        return StepFound(lines=(("found", f"The step's program ended with {_last(run.output)}."),), failed=True)
+    lines, hands = list(note.lines), note.hands
+    if run.code is None and note.trace:
+        hands = hands | _open(note, lines)
+    if run.code is None and note.doing:
+        running = _running(run)
+        lines.append(("found" if running else "now", f"It has not ended, and is {note.doing}.{running}"))
+    elif run.code:
+        lines.append(("found", f"The step's program failed: {_last(run.output)}."))
+    return StepFound(
+        lines=tuple(lines),
+        hands=hands,
+        cause=note.cause,
+        wrong_value=note.wrong_value,
+        hung=note.hung,
+        failed=note.failed,
+        undone=note.undone,
+    )
+
+
+def _open(note: Note, lines: list[tuple[str, str]]) -> dict[str, str]:
+    """The dispatch that has begun in the traced run, which goes on; gives what it hands on."""
+    from livedbg.adapters.iree.differences.trace import read_trace  # numpy
+
+    trace = read_trace(Path(note.trace), "")
+    call = trace.open
+    if call is None:
+        lines.append(("dispatches", f"{len(trace.calls)} have begun and returned so far."))
+        return {}
+    ordinal = sum(one.name == call.name for one in trace.calls) - 1
+    lines.append(("found", f"{note.places.get(call.name, call.name)} began and has not returned yet."))
+    return {"dispatch": f"{call.name}#{ordinal}", "fault": "hang"}
+
+
+def _running(run: StepRun) -> str:
+    """Dispatches that run now."""
+    now_ns = run.snapshot.now().mono_ns
+    found = [
+        f"{task.name} (for {(now_ns - task.since_mono_ns) / 1e9:.0f} s)" if task.since_mono_ns else task.name
+        for task in run.snapshot.tasks.values()
+        if task.system == "iree" and task.kernel and task.state is TaskState.RUNNING
+    ]
+    return f" Dispatches that run: {', '.join(found[:_SHOWN])}." if found else ""
+
+
+def _last(output: Sequence[Path]) -> str:
+    """The last line of its standard error."""
+    try:
+        lines = [line for line in output[-1].read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "no word"

@@ -1,0 +1,94 @@
+"""NaN and infinity among the saved tensors of a run: the first dispatch that made them, and statistics in words.
+
+Invariants:
+    iree_values.V1. A dispatch made a NaN only if all its inputs could be read and have none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
+from livedbg.values.listing import shape_text
+from livedbg.values.statistics import statistics
+
+__all__ = ["Bad", "bad_inputs", "first_bad", "tensors_told", "told"]
+
+_TOLD = 6
+
+
+class Bad(Struct, frozen=True):
+    """A dispatch with a bad value in its outputs.
+
+    Attributes:
+        ordinal: the how manieth call of it, from 0.
+        output: the number of the first output that has it.
+        count: how many elements of it.
+        made: none of its inputs has it (V1).
+        infinite: an input has infinity.
+    """
+
+    call: Call
+    ordinal: int
+    output: int
+    count: int
+    made: bool
+    infinite: bool
+
+
+def first_bad(trace: Trace, kind: Literal["nan", "infinity"]) -> Bad | None:
+    """The first dispatch whose outputs have NaN, or infinity."""
+    seen: Counter[str] = Counter()
+    for call in trace.calls:
+        ordinal = seen[call.name]
+        seen[call.name] += 1
+        for number, saved in enumerate(call.outputs or ()):
+            counts = _counts(trace, saved)
+            count = 0 if counts is None else counts[kind == "infinity"]
+            if count:
+                given = [_counts(trace, one) for one in call.inputs]
+                clean = all(one is not None and not one[kind == "infinity"] for one in given)
+                infinite = any(one is not None and one[1] for one in given)
+                return Bad(call, ordinal, number, count, clean, infinite)
+    return None
+
+
+def bad_inputs(trace: Trace) -> list[int]:
+    """The function's inputs that have NaN, by number."""
+    return [at for at, one in enumerate(trace.inputs) if (counts := _counts(trace, one)) is not None and counts[0]]
+
+
+def _counts(trace: Trace, saved: Saved) -> tuple[int, int] | None:
+    """How many NaN and infinite elements."""
+    tensor = trace.tensor(saved)
+    if tensor is None:
+        return None
+    found = statistics(tensor)
+    return found.nans, found.infinities
+
+
+def tensors_told(trace: Trace, label: str, tensors: Sequence[Saved]) -> Iterator[tuple[str, str]]:
+    """Each tensor as a line."""
+    for number, saved in enumerate(tensors[:_TOLD]):
+        yield f"{label} {number}", told(trace, saved)
+    if len(tensors) > _TOLD:
+        yield label, f"{len(tensors) - _TOLD} more"
+
+
+def told(trace: Trace, saved: Saved) -> str:
+    """`float32[16,32]: minimum 0, maximum 1, mean 0.5, 3 NaN`."""
+    tensor = trace.tensor(saved)
+    if tensor is None:
+        return f"its values could not be read{f' ({saved.problem})' if saved.problem else ''}"
+    found = statistics(tensor)
+    odd = [f"{count:,} {word}" for count, word in ((found.nans, "NaN"), (found.infinities, "infinite")) if count]
+    numbers = (
+        [f"minimum {found.minimum:.6g}", f"maximum {found.maximum:.6g}", f"mean {found.mean:.6g}"]
+        if found.mean is not None
+        else ["no finite number"]
+    )
+    return f"{saved.type}{shape_text(saved.shape)}: {', '.join([*numbers, *odd])}"

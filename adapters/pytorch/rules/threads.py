@@ -1,0 +1,95 @@
+"""What a thread of a rank waits in, in the words of a sentence about its rank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from livedbg.analysis.liveness import TICK_SHARE, cpu_share
+from livedbg.analysis.place_names import line_of
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.places import at, blocked_in, user_frame
+from livedbg.analysis.rules.words import call_of, duration
+from livedbg.model import Thread, ThreadState
+
+__all__ = ["main_thread", "of_child", "opens", "runs_users_code", "sleeps_again", "waits_words"]
+
+_HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
+"""Files whose threads send nothing for the program: they report, or look after others."""
+
+_OPENS: Final = re.compile(r"open of (?:.*/)?([^/]+) for (reading|writing)")
+_DEBUGGER: Final = re.compile(r"/(?:pdb|bdb|ipdb/\w+|pudb/\w+)\.py$")
+_INPUT: Final = re.compile(r"read of (?:pipe|socket|terminal) 0\b|read of fd 0\b")
+
+
+def main_thread(process: str, state: RuleInput) -> Thread | None:
+    """The main thread of a process."""
+    pid = process.rpartition("/")[2]
+    found = (thread for thread in state.snapshot.threads_of(process) if str(thread.tid) == pid)
+    return next(found, None)
+
+
+def waits_words(thread: Thread, state: RuleInput) -> str:
+    """`it waits in recv of socket 3 in fetch (train.py:9)`, `it is in a debugger in step (train.py:9)`."""
+    stack = state.snapshot.stacks.get(thread.id)
+    files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
+    if any(map(_DEBUGGER.search, files)):
+        return f"it is in Python's debugger{at(thread.id, state)}"
+    if _INPUT.match(call_of(thread, state)):
+        return f"it waits for input ({call_of(thread, state)}){at(thread.id, state)}"
+    return f"it waits in {blocked_in(thread, state)}"
+
+
+def sleeps_again(thread: Thread, state: RuleInput) -> bool:
+    """Whether a thread sleeps, slept before, and does little between."""
+    activity = state.snapshot.activity.get(thread.id)
+    sleeps = thread.timed is True and (thread.waits_in or "").startswith("sleep")
+    return sleeps and activity is not None and activity.runs > 1 and cpu_share(thread, state.snapshot) < TICK_SHARE
+
+
+def of_child(thread: Thread, state: RuleInput) -> str:
+    """What the child that a thread waits for does in the end: `, and the child waits in write to pipe 9 in f (x.py:3)`.
+    That may lead back to who waits for it, as by a pipe that only this one reads."""
+    threads = state.snapshot.threads
+    blockers = state.graph.blockers_of(thread.id)
+    children = [one for one in blockers if one in state.snapshot.processes] or _at_other_end(thread, blockers, state)
+    main = main_thread(children[0], state) if len(children) == 1 else None
+    chain = state.graph.chain(main.id) if main is not None else ()
+    own = [threads[one] for one in chain if one in threads and threads[one].process == children[0]]
+    end = own[-1] if own else main
+    if end is None or end.state is not ThreadState.WAITING:
+        return ""
+    names = [state.snapshot.processes[one].command[:1] for one in (thread.process, children[0])]
+    name = "" if names[0] == names[1] or not names[1] else f" {names[1][0].rpartition('/')[2]}"
+    return f", and the child{name} waits in {blocked_in(end, state)}"
+
+
+def _at_other_end(thread: Thread, blockers: Iterable[str], state: RuleInput) -> list[str]:
+    """The children that have the other ends of all pipes that a thread polls, as for the output of a program."""
+    own = state.snapshot.processes.get(thread.process)
+    pipes = list(blockers)
+    if own is None or not pipes or not all(one.startswith("pipe:") for one in pipes):
+        return []
+    ends = {end for pipe in pipes for end in state.graph.blockers_of(pipe) if end.startswith("process:")}
+    children = [one for end in ends if (one := state.snapshot.processes.get(end)) is not None and one.ppid == own.pid]
+    return [one.id for one in children] if len(children) == len(ends) else []
+
+
+def opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:
+    """Of a thread that opens a file, such as a FIFO: what it has been doing; "" for others."""
+    found = _OPENS.fullmatch(thread.waits_in or "")
+    if found is None:
+        return ""
+    own = runs_users_code(thread, state)
+    main = main_thread(thread.process, state)
+    place = thread if own or main is None or not runs_users_code(main, state) else main
+    frame = user_frame(place.id, state)
+    line = line_of(frame) if frame is not None else ""
+    return f"has been opening {found[1]} for {found[2]} for {duration(waited_ns)}{f' ({line})' if line else ''}"
+
+
+def runs_users_code(thread: Thread, state: RuleInput) -> bool:
+    """Whether a thread is in Python code that is neither torch's nor of a library that looks after others."""
+    frame = user_frame(thread.id, state)
+    return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None

@@ -1,0 +1,99 @@
+"""Lines of logs that speak of a failure and don't call themselves an error, where nothing else tells how the run ended.
+
+Invariants:
+    spoken.P1. They decide nothing but that the end is not known: no line of them is called an error or a crash.
+    spoken.P2. They are not shown beside an error, nor of a run that completed or of which a process is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import many
+from livedbg.logs.milestones import completes
+from livedbg.model import Evidence, LogRecord, Severity
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["SpokenFailures", "rules"]
+
+_SHOWN: Final = 3
+_LONGEST: Final = 300
+_SPEAKS: Final = re.compile(
+    r"(?<![\w-])(?:fail(?:ed|ure|s)?|severe|fatal|abort(?:ed|ing)|unable to|could not|can(?:no|')t|refused|timed out"
+    r"|killed|lost|crash(?:ed)?|panic(?:ked)?|terminated|unreachable|corrupted|evicted)(?![\w=-])(?! ?[:=] ?0\b)"
+    r"|\bexit(?:ed)?(?: with)? (?:code|status) [1-9-]|\b(?:result|rc|ret|retcode|errno|status)[ =:]{1,3}-\d"
+    r"|\b(?:[Ee]xit [Cc]ode|Reason): +(?!0\b|Completed)\w|\b(?:CrashLoopBackOff|NodeLost)\b",
+    re.IGNORECASE,
+)
+_NOT: Final = re.compile(
+    r"\b0 (?:fail|crash|abort|lost)"
+    r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)",
+    re.IGNORECASE,
+)
+
+
+class SpokenFailures:
+    """Lines that speak of a failure."""
+
+    name = "failure-lines"
+    doc = (
+        "No line of the logs calls itself an error, none says that the run completed, and some speak of a failure "
+        "(`failed`, `severe`, `lost`, a code that is not 0): how many, and the first three. The verdict is `unknown`. "
+        "Of a big log its newest lines are searched."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding."""
+        snapshot = state.snapshot
+        if snapshot.processes or snapshot.tasks or _else_is_known(snapshot):
+            return
+        found = list(_spoken(snapshot))
+        if not found or any(completes(record.text) for record in snapshot.recent_logs):
+            return
+        proofs = tuple(_evidence(record, line, snapshot) for record, line in found)
+        first = f"{'at' if len(found) == 1 else 'the first at'} {proofs[0].source}"
+        logs = many(len(snapshot.log_sources), "log")
+        speak = "line speaks" if len(found) == 1 else "lines speak"
+        yield Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=(
+                f"No line of {logs} calls itself an error. {len(found):,} {speak} of a failure, {first}. How the run "
+                "ended is not known."
+            ),
+            evidence=proofs[:_SHOWN],
+            next=("read these lines, and those before them",),
+            state=VerdictState.UNKNOWN,
+        )
+
+
+def _else_is_known(snapshot: Snapshot) -> bool:
+    said = any(one.severity.rank >= Severity.ERROR.rank for one in snapshot.diagnostics.values())
+    return said or bool(snapshot.exceptions) or any(source.errors for source in snapshot.log_sources.values())
+
+
+def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
+    """The records that speak of one, and the line of each."""
+    for record in snapshot.recent_logs:
+        for number, line in enumerate(record.text.split("\n")):
+            text = line[:_LONGEST]
+            if _SPEAKS.search(text) is not None and _NOT.search(text) is None:
+                yield record, number
+                break
+
+
+def _evidence(record: LogRecord, number: int, snapshot: Snapshot) -> Evidence:
+    source = snapshot.log_sources.get(record.source)
+    name = source.name if source is not None else record.source
+    where = f"{name}:{record.line + number}" if record.line is not None else name
+    text = record.text.split("\n")[number].strip()[:_LONGEST]
+    return Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
+
+
+def rules() -> Sequence[Rule]:
+    """The rule of this module."""
+    return (SpokenFailures(),)

@@ -1,0 +1,137 @@
+"""Taking the wrappings of one log off its lines, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.lines import LINE_LIMIT, Line
+from livedbg.logs.wrapping.certain import CERTAIN
+from livedbg.logs.wrapping.redraw import after_bar, redrawn
+from livedbg.logs.wrapping.rows import Layer
+from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
+from livedbg.text.sanitize import clean
+
+__all__ = ["Known", "Peeler", "Plain"]
+
+_DEEPEST: Final = 6  # wrappings around one line
+_FIRSTS: Final = 256
+
+
+class Known(NamedTuple):
+    """A wrapping that a log has.
+
+    Attributes:
+        first: the characters that its lines begin with; empty: any.
+        open: takes it off.
+        escaped: the text in it is a JSON string.
+        once: it is around a line at most once.
+    """
+
+    first: str
+    open: Layer
+    escaped: bool = False
+    once: bool = False
+
+
+class Plain(NamedTuple):
+    """A line without its wrappings.
+
+    Attributes:
+        line: where it was (its text is what was wrapped).
+        text: what it says.
+        tag: who wrote it.
+        wall_ns: when, as a wrapping says.
+        once: what was taken off, and can't be there again.
+    """
+
+    line: Line
+    text: str
+    tag: Tag
+    wall_ns: int | None
+    once: tuple[Known, ...] = ()
+
+
+class Peeler:
+    """Takes off what is known.
+
+    Args:
+        clock: maps the time stamps of the log.
+
+    Attributes:
+        proved: the wrappings that lines in a row have proved.
+        parts: by writer, what a line begins with whose rest comes later.
+        escaped: some text was a JSON string.
+        stamped: some wrapping had a time.
+        took: some line had a wrapping.
+    """
+
+    def __init__(self, clock: SourceClock) -> None:
+        self._clock = clock
+        self._of_first: dict[str, tuple[Known, ...]] = {}
+        self.proved: list[Known] = []
+        self.parts: dict[Tag, Plain] = {}
+        self.escaped = False
+        self.stamped = False
+        self.took = False
+
+    def add(self, known: Known) -> None:
+        """A wrapping was proved."""
+        self.proved.append(known)
+        self._of_first.clear()
+
+    def unwrapped(self, line: Line) -> Iterator[Plain]:
+        """What a line says: nothing yet, or several lines of text."""
+        for text in line.text.split("\n") if "\n" in line.text else (line.text,):
+            yield from self.peeled(Plain(line, text, NO_TAG, None))
+
+    def cleared(self, plains: Iterable[Plain]) -> list[Plain]:
+        """Lines without the progress bars that stand before them, which may stand before a wrapping."""
+        out: list[Plain] = []
+        for plain in plains:
+            rest = after_bar(plain.text) if "%|" in plain.text else plain.text
+            out += [plain] if rest is plain.text else self.cleared(self.peeled(plain._replace(text=rest)))
+        return out
+
+    def peeled(self, plain: Plain) -> Iterator[Plain]:
+        """A line without the wrappings that are known."""
+        line, text, tag, wall_ns, once = plain
+        for _ in range(_DEEPEST):
+            first = text[:1]
+            layers = self._of_first.get(first)
+            for layer in self._layers_of(first) if layers is None else layers:
+                opened = None if layer in once else layer.open(text, self._clock)
+                if opened is not None:
+                    break
+            else:
+                break
+            self.took = True
+            if layer.once:
+                once = (*once, layer)
+            self.stamped = self.stamped or opened.wall_ns is not None
+            text, tag = opened.text, merged(tag, opened.tag)
+            wall_ns = wall_ns if opened.wall_ns is None else opened.wall_ns
+            before = self.parts.pop(tag, None) if self.parts else None
+            if before is not None:
+                line, text = before.line, before.text + text
+                wall_ns = before.wall_ns
+            if opened.part and len(text) < LINE_LIMIT:
+                self.parts[tag] = Plain(line, text, tag, wall_ns, once)
+                return
+            if layer.escaped:
+                self.escaped = True
+                text = clean("\n".join(map(redrawn, text.split("\n"))) if "\r" in text else text)
+                if "\n" in text:
+                    for piece in text.split("\n"):
+                        yield from self.peeled(Plain(line, piece, tag, wall_ns, once))
+                    return
+        yield Plain(line, text, tag, wall_ns, once)
+
+    def _layers_of(self, first: str) -> tuple[Known, ...]:
+        if len(self._of_first) >= _FIRSTS:
+            self._of_first.clear()
+        known = [*self.proved, *(Known(one.first, one.open, one.escaped) for one in CERTAIN)]
+        found = tuple(one for one in known if not one.first or (first and first in one.first))
+        self._of_first[first] = found
+        return found

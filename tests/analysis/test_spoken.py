@@ -1,0 +1,64 @@
+"""Lines that speak of a failure where no line calls itself an error; and logs in which none is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.analysis.test_causes import look
+
+STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
+
+
+@pytest.mark.invariant("spoken.P1")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "forrtl: severe (174): SIGSEGV, segmentation fault occurred",
+        "[compute] Vulkan failure stage=queue-submit result=-4",
+        "the solver could not reach its tolerance",
+        "link to node 4 lost",
+        "worker 3 exit code 7",
+        "collect: rc=-5",
+        "      Exit Code:    137",
+    ],
+)
+def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": f"{STEPS}{line}\n"})
+    assert found.verdict.state is VerdictState.UNKNOWN
+    assert found.verdict.sentence == (
+        "No line of 1 log calls itself an error. 1 line speaks of a failure, at run.log:4. How the run ended is not "
+        "known."
+    )
+    (finding,) = found.findings.values()
+    assert [proof.text for proof in finding.evidence] == [line.strip()]
+
+
+def test_how_many_there_are_and_the_first_three(tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": STEPS + "".join(f"part {n} has failed\n" for n in range(9)) + STEPS})
+    (finding,) = found.findings.values()
+    assert "9 lines speak of a failure, the first at run.log:4." in finding.sentence
+    assert [proof.source for proof in finding.evidence] == ["run.log:4", "run.log:5", "run.log:6"]
+
+
+@pytest.mark.invariant("spoken.P2")
+@pytest.mark.parametrize(
+    "log",
+    [
+        "part 3 has failed\nTraining finished\n",
+        "part 3 has failed\n[ERROR] the frobnicator has lost its flux\n",
+        "0 failed, 3 passed\n",
+        "failed: 0\n",
+        "failed=3\n",
+        "the run never failed\n",
+        "exit code 0\n",
+        "--on-failure=retry\n",
+        "a fail-safe default\n",
+    ],
+)
+def test_P2_where_something_else_is_known_or_nothing_failed(log: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": STEPS + log})
+    assert "speaks of a failure" not in found.verdict.sentence
+    assert [one for one in found.findings.values() if one.rule == "failure-lines"] == []
