@@ -72,6 +72,15 @@ class Recorder:
         at = self._word(self._pointer)
         return self._word(at + self._layout.most) if at else None
 
+    def count(self) -> int | None:
+        """How many operations there were so far, unchecked; None where nothing was ever recorded.
+
+        Raises:
+            OSError: gone, or not allowed.
+        """
+        at = self._word(self._pointer)
+        return self._word(at + self._layout.count) if at else None
+
     def read(self) -> Ring | None:
         """The ring now; None where nothing was ever recorded.
 
@@ -109,7 +118,7 @@ class Recorder:
             entry = self._done.get(record)
             if entry is None:
                 tried += 1
-                entry = self._reader.read(data[at : at + size], record, address + at)
+                entry = self._reader.read(data, at, record, address + at)
             if entry is not None and record not in found:
                 found[record] = entry
             elif not found and tried >= _SURE:
