@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from itertools import islice
-from pathlib import Path
 from typing import ClassVar, Final
 
 from msgspec import Struct, field
@@ -20,15 +18,16 @@ from msgspec import Struct, field
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.logfiles.feed import SourceFeed
+from livedbg.adapters.logfiles.statuses import damaged, empty_logs, holds_no_file, no_logs, status_event
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import NO_LOG, LogRecord, LogSource, SourceHealth, SourceStatus
+from livedbg.logs.tail import PackedFile
+from livedbg.model import NO_LOG, LogRecord, LogSource, SourceHealth
 from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.pacing import Backoff, Cost, Limit, timed
-from livedbg.text.sanitize import clean_line
 
 __all__ = ["LogAdapter"]
 
@@ -65,6 +64,7 @@ class LogAdapter(Adapter):
         self._turn = 0
         self._problems: dict[str, str] = {}
         self._binary: set[str] = set()
+        self._damages: set[str] = set()
         self._troubled = False  # something that was named can't be read
 
     @classmethod
@@ -180,17 +180,25 @@ class LogAdapter(Adapter):
             if b"\0" in feed.tail.head and feed.source.id not in self._binary:
                 self._binary.add(feed.source.id)
                 sentence = f"{feed.source.name} holds binary data: it is no log, or damaged."
-                result.events.append(_status_event(feed.source, SourceHealth.DEGRADED, stamp, sentence, code=NO_LOG))
+                result.events.append(status_event(feed.source, SourceHealth.DEGRADED, stamp, sentence, code=NO_LOG))
             result.busy = result.busy or feed.tail.backlog > 0
+            self._damaged(feed, result, stamp)
         else:
             result.records += feed.settle(stamp)
             feed.rest(at_once=len(self._feeds) > _OPEN_AT_ONCE)
         if feed.source.id in self._problems:
             del self._problems[feed.source.id]
-            result.events.append(_status_event(feed.source, SourceHealth.OK, stamp))
+            result.events.append(status_event(feed.source, SourceHealth.OK, stamp))
         source = feed.described()
         if source is not None:
             result.events.append(LogSourceSeen(source=source, **stamp))
+
+    def _damaged(self, feed: SourceFeed, result: _Round, stamp: Stamp) -> None:
+        """Say how a packed log ends, if that is before its end."""
+        problem = feed.tail.problem if isinstance(feed.tail, PackedFile) else ""
+        if problem and feed.source.id not in self._damages:
+            self._damages.add(feed.source.id)
+            result.events.append(damaged(feed.source, problem, feed.tail.size, stamp))
 
     def _only_skims(self, started: float) -> bool:
         """True if only large logs are still being read for the first time, and that takes long."""
@@ -202,8 +210,11 @@ class LogAdapter(Adapter):
         """The first full pass is done: end what is held back in logs that nobody writes to now."""
         request = context.request
         nothing = request.once and request.logs and not (self._feeds or request.processes or self._troubled)
-        if nothing and await asyncio.to_thread(_empty, request.logs):
-            context.emit(_no_logs(context.request.logs, context.stamp()))
+        if nothing and await asyncio.to_thread(holds_no_file, request.logs):
+            context.emit(no_logs(context.request.logs, context.stamp()))
+        empty = [one.source.name for one in self._feeds if not one.tail.size and one.source.id not in self._damages]
+        if request.once and 0 < len(empty) < len(self._feeds):
+            context.emit(empty_logs(empty, request.logs, context.stamp()))
         self._end_buffered(context, [feed for feed in self._feeds if context.request.once or feed.old])
         context.settled()
 
@@ -238,43 +249,4 @@ class LogAdapter(Adapter):
         if self._problems.get(source.id) == text:
             return []
         self._problems[source.id] = text
-        return [_status_event(source, SourceHealth.FAILED, stamp, text, remedy)]
-
-
-def _empty(paths: Sequence[str]) -> bool:
-    """Whether no file of any kind is below some folders: other adapters read what is no log."""
-    return not any(found.is_file() for path in paths for found in islice(Path(path).rglob("*"), _MANY))
-
-
-def _no_logs(paths: Sequence[str], stamp: Stamp) -> Event:
-    """Nothing that was named holds a log."""
-    where = clean_line(", ".join(paths))
-    status = SourceStatus(
-        source="logs",
-        target=where,
-        health=SourceHealth.DEGRADED,
-        code=NO_LOG,
-        sentence=f"No log was found in {where}.",
-        remedy="name the log files themselves: --logs FILE",
-    )
-    return StatusSeen(status=status, **stamp)
-
-
-def _status_event(
-    source: LogSource,
-    health: SourceHealth,
-    stamp: Stamp,
-    sentence: str = "",
-    remedy: str = "",
-    *,
-    code: str = "unreadable",
-) -> Event:
-    status = SourceStatus(
-        source="logs",
-        target=source.path or source.id,
-        health=health,
-        code=code,
-        sentence=clean_line(sentence),
-        remedy=clean_line(remedy),
-    )
-    return StatusSeen(status=status, **stamp)
+        return [status_event(source, SourceHealth.FAILED, stamp, text, remedy)]

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from livedbg.adapters.logfiles.discovery import ProcessLogs
 from livedbg.logs.naming import beside, told_by_name
+from livedbg.logs.packed import PACKED_SUFFIXES
 from livedbg.logs.paths import Scan, scan
 from livedbg.logs.tail import Identity, read_head
 from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
@@ -24,10 +25,12 @@ from livedbg.session.adapter import Request
 from livedbg.session.log_formats import no_log_suffixes
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
+from livedbg.text.wording import many
 
 __all__ = ["Candidate", "Catalogue", "Found"]
 
 _HEAD_LEAST = 16  # bytes of a beginning that identify a file
+_ODD = 8  # pipes, devices and the like in a folder that are named one by one
 _PART = re.compile(r"(?:\.(?P<number>\d{1,3}))?(?:\.(?:gz|zst))?$")
 
 
@@ -119,14 +122,14 @@ class Catalogue:
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
-        if path.suffix == ".gz" and not status.st_size and not self._request.once:
+        if path.suffix in PACKED_SUFFIXES and not status.st_size and not self._request.once:
             return None  # it is being made; what is packed is read once
         identity = (status.st_dev, status.st_ino)
         head = read_head(path)
         before = self._identities.get(identity)
         if before is not None and head.startswith(before[: len(head)]):
             return None
-        if path.suffix == ".gz" and len(head) >= _HEAD_LEAST and self._begins_like(head):
+        if path.suffix in PACKED_SUFFIXES and len(head) >= _HEAD_LEAST and self._begins_like(head):
             return None
         self._known.add(path)
         self._identities[identity] = head
@@ -144,9 +147,16 @@ class Catalogue:
             health = SourceHealth.FAILED if once else SourceHealth.DEGRADED
             sentence = f"{target} does not exist" + ("" if once else " yet; it will be read as soon as it appears")
             yield _status(target, health, "no-such-log", sentence, f"ls -l {shell_word(target)}")
-        for path in found.odd:
-            sentence = f"{clean_line(str(path))} is neither a file nor a directory"
-            yield _status(clean_line(str(path)), SourceHealth.FAILED, "not-a-file", sentence, "name a file instead")
+        for path, kind in found.odd[:_ODD]:
+            whole = clean_line(str(path))
+            alone = whole == target
+            health = SourceHealth.FAILED if alone else SourceHealth.DEGRADED
+            remedy = "name a file instead" if alone else ""
+            yield _status(whole, health, "not-a-file", f"{whole} is {kind}: it is not read", remedy)
+        if len(found.odd) > _ODD:
+            more = many(len(found.odd) - _ODD, "more entry", "more entries")
+            sentence = f"{target}: not read because they are no files: {more}"
+            yield _status(target, SourceHealth.DEGRADED, "not-files", sentence, "")
         for folder in found.denied:
             sentence = f"{clean_line(str(folder))} can't be listed: permission denied"
             yield _status(

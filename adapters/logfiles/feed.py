@@ -25,6 +25,7 @@ from livedbg.logs.error_lines import ALARMS, EXACT, ErrorLines
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.naming import tag_of
+from livedbg.logs.packed import is_packed
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
@@ -65,7 +66,7 @@ class SourceFeed:
         self.source = source
         self.path = path
         self._decoding = decoding
-        self.tail: Tail | PackedFile = PackedFile(path) if path.suffix == ".gz" and path.is_file() else Tail(path)
+        self.tail: Tail | PackedFile = PackedFile(path) if is_packed(path) else Tail(path)
         self.problem: str | None = None
         self._assembler = RecordAssembler(source.id, SourceClock(), formats, own=tag_of(source))
         self._formats = formats

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader, read_statements
 from livedbg.adapters.nvfuser.model import NvfuserModel
+from livedbg.logs.packed import is_packed
 from livedbg.model import LogSource
 from livedbg.model.errors import SourceError
 
@@ -64,7 +65,7 @@ class LogFollower:
         for name, source in wanted.items():
             if name not in self._files and source.path:
                 path = Path(source.path)
-                self._files[name] = _Followed(source, path, packed=path.suffix == ".gz")
+                self._files[name] = _Followed(source, path, packed=is_packed(path))
         for file in self._files.values():
             try:
                 for _ in self._file(file, final):

@@ -1,4 +1,4 @@
-"""The bytes of a log, by offset: of a plain file, or of a gzip file unpacked beside.
+"""The bytes of a log, by offset: of a plain file, or of a packed one unpacked beside (livedbg.logs.packed).
 
 Reading is by `pread`, never by mapping: a file that is truncated while it is mapped would kill
 the reader with SIGBUS.
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-__all__ = ["ByteSource", "FileBytes", "GzipBytes", "open_bytes", "unpacked"]
+from livedbg.logs.packed import Unpacked, packing_of
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_PACKED_STEP = 64 * 1024
-_UNPACKED_STEP = 1 << 20
+__all__ = ["ByteSource", "FileBytes", "PackedBytes", "open_bytes"]
 
 
 class ByteSource(Protocol):
@@ -87,31 +83,8 @@ class FileBytes:
         self._file.close()
 
 
-def unpacked(packed: BinaryIO) -> Iterator[bytes]:
-    """The content of a gzip file in pieces, all its members; ends early and quietly where it is damaged."""
-    member = zlib.decompressobj(wbits=31)
-    rest = b""
-    while True:
-        data = rest or packed.read(_PACKED_STEP)
-        if not data:
-            last = member.flush()
-            if last:
-                yield last
-            return
-        try:
-            piece = member.decompress(data, _UNPACKED_STEP)
-        except zlib.error:
-            return
-        rest = member.unconsumed_tail
-        if member.eof:
-            rest = member.unused_data
-            member = zlib.decompressobj(wbits=31)
-        if piece:
-            yield piece
-
-
-class GzipBytes:
-    """A gzip file, unpacked piece by piece into a nameless temporary file.
+class PackedBytes:
+    """A packed file, unpacked piece by piece into a nameless temporary file.
 
     Raises:
         OSError: it can't be opened.
@@ -119,7 +92,7 @@ class GzipBytes:
 
     def __init__(self, path: Path) -> None:
         self._source = path.open("rb")
-        self._pieces = unpacked(self._source)
+        self._pieces = Unpacked(self._source)
         self._unpacked = tempfile.TemporaryFile(prefix="livedbg-", suffix=".log")  # noqa: SIM115 (closed by close)
         self._size = 0
 
@@ -152,18 +125,18 @@ class GzipBytes:
 
 
 def open_bytes(path: Path) -> ByteSource:
-    """The bytes of the log at `path`, unpacked if it is gzip (recognised by its content).
+    """The bytes of the log at `path`, unpacked if it is packed (recognised by its content).
 
     Raises:
         OSError: it can't be opened or read.
     """
     plain = FileBytes(path)
     try:
-        packed = plain.read(0, 2) == _GZIP_MAGIC
+        packed = packing_of(plain.read(0, 4)) != ""
     except OSError:
         plain.close()
         raise
     if not packed:
         return plain
     plain.close()
-    return GzipBytes(path)
+    return PackedBytes(path)

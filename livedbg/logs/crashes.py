@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
 from livedbg.logs.native_frames import native_frames
+from livedbg.logs.other_languages import WORDS as OTHER_WORDS
+from livedbg.logs.other_languages import ended
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
@@ -47,7 +49,7 @@ _FAULT = re.compile(r"Fatal Python error: ([^\n]*)")
 _SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
 _SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
     rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
-    r"|\b(segfault) at [0-9a-f]{1,16} ip |^(Aborted)(?: \(core dumped\)| *$)",
+    r"|\b(segfault) at [0-9a-f]{1,16} ip |(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
     re.MULTILINE,
 )
 _GLIBC = re.compile(
@@ -95,7 +97,7 @@ class CrashDecoder(LogDecoder):
         *_TEST_WORDS,
         b"FAILED ",
         *(word.encode() for word in _SANITIZER_WORDS),
-        *(word.encode() for word in FATAL_WORDS),
+        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS)),
     )
 
     def __init__(self) -> None:
@@ -175,6 +177,7 @@ _GLIBC_WORDS: Final = (
 _SIGNAL_WORDS: Final = ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point", "segfault at ")
 _WORDS: Final = {
     "fatal": FATAL_WORDS,
+    "other language": OTHER_WORDS,
     "traceback": ("Traceback (most recent call last)", "ray::"),
     "sanitizer": _SANITIZER_WORDS,
     "terminate": ("terminate called ", "uncaught exception of type "),
@@ -209,6 +212,10 @@ def _crashes(text: str) -> Iterator[_Crash]:
     end = fatal(lines) if "fatal" in held else None
     if end is not None:
         yield _Crash(*end)
+        return
+    other = ended(text) if "other language" in held else None
+    if other is not None:
+        yield _Crash(*other)
         return
     if "traceback" in held:
         raised = innermost_raised(lines)

@@ -20,56 +20,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from livedbg.logs.bytesource import ByteSource, open_bytes
-from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.grouping import SevereLines
-from livedbg.logs.index import LineIndex
 from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
-from livedbg.logs.naming import tag_of
-from livedbg.logs.records import RecordAssembler
+from livedbg.logs.open_log import BLOCK, OpenLog
 from livedbg.logs.search import Progress, compile_pattern, search_all, search_backward, search_forward
 from livedbg.model import LogRecord, LogSource, Severity
 
 __all__ = ["FileLogReader"]
 
 _OPEN_AT_ONCE = 32  # files kept open
-_BLOCK = 64 * 1024
 _CHECK_S = 0.25  # how often growth and replacement are checked
 _LINES = 2_000  # read at once where all lines are read
-
-
-class _OpenLog:
-    """One log that is open. Its lock guards the index and the position of the reader."""
-
-    def __init__(self, source: LogSource, path: Path, formats: LogFormats) -> None:
-        self.path = path
-        self.data: ByteSource = open_bytes(path)
-        self.index = LineIndex(self.data.read)
-        self.lock = threading.Lock()
-        self.checked = time.monotonic()
-        self.complete = False
-        self.closed = False
-        mtime_ns = path.stat().st_mtime_ns
-        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats, own=tag_of(source))
-        cutter = LineCutter()
-        self.assembler.learn(cutter.feed(self.data.read(0, _BLOCK)))  # also finds the clock anchor
-
-    def work(self) -> bool:
-        """Index a bounded piece; False when all that is there is indexed."""
-        with self.lock:
-            if self.closed:
-                return False
-            filled = self.data.fill()
-            more = self.index.extend(self.data.size)
-            self.complete = not (filled or more)
-            return not self.complete
-
-    def close(self) -> None:
-        """Close the file."""
-        with self.lock:
-            self.closed = True
-            self.data.close()
 
 
 class FileLogReader:
@@ -90,7 +52,7 @@ class FileLogReader:
         self._shown = shown
         self._source = source
         self._formats = formats
-        self._logs: OrderedDict[str, _OpenLog] = OrderedDict()
+        self._logs: OrderedDict[str, OpenLog] = OrderedDict()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -130,10 +92,11 @@ class FileLogReader:
         progress: Progress | None = None,
     ) -> int | None:
         """See LogReader. A negative `start` counts from the end."""
-        matcher = compile_pattern(pattern)
+        compile_pattern(pattern)
         log = self._log(source)
         if log is None:
             return None
+        matcher = log.matcher(pattern, self._shown)
         data, size = log.data, log.data.size
         if not self._indexed(log, start, backwards, progress):
             return None
@@ -157,10 +120,11 @@ class FileLogReader:
 
     def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
         """See LogReader."""
-        matcher = compile_pattern(pattern)
+        compile_pattern(pattern)
         log = self._log(source)
         if log is None or not self._indexed(log, start, False, lambda share: found([], share)):
             return
+        matcher = log.matcher(pattern, self._shown)
         with log.lock:
             offset = None if log.closed else log.index.offset_of(start)
         if offset is None:
@@ -192,7 +156,7 @@ class FileLogReader:
 
     # the parts
 
-    def _log(self, source: str) -> _OpenLog | None:
+    def _log(self, source: str) -> OpenLog | None:
         """The open log of a source; opens it, and opens it again when the file was replaced (B2)."""
         described = self._source(source)
         if described is None or described.path is None:
@@ -210,7 +174,7 @@ class FileLogReader:
                     log.complete = log.complete and log.index.scanned >= log.data.size
             if log is None:
                 try:
-                    log = _OpenLog(described, Path(described.path), self._formats)
+                    log = OpenLog(described, Path(described.path), self._formats)
                 except OSError:
                     return None
                 self._logs[source] = log
@@ -244,7 +208,7 @@ class FileLogReader:
                     except (OSError, ValueError):
                         log.complete = True
 
-    def _indexed(self, log: _OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
+    def _indexed(self, log: OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
         """Wait until the index has what a search from `start` needs; False when given up."""
         while not log.complete and not log.closed:
             with log.lock:
@@ -256,7 +220,7 @@ class FileLogReader:
             log.work()
         return not log.closed
 
-    def _more(self, log: _OpenLog, start: int) -> list[Line]:
+    def _more(self, log: OpenLog, start: int) -> list[Line]:
         """Lines from line `start` on; none at the end of the log."""
         if not self._indexed(log, start, False, None):
             return []
@@ -264,12 +228,12 @@ class FileLogReader:
             offset = None if log.closed else log.index.offset_of(start)
             return [] if offset is None else self._lines(log, offset, start, _LINES)
 
-    def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
+    def _from_end(self, log: OpenLog, lines: int) -> tuple[int, int | None]:
         """Where the last `lines` lines begin, read backwards from the end; their number where it is known."""
         size = log.data.size
         position, left, skip_last = size, lines, True
         while position > 0:
-            begin = max(0, position - _BLOCK)
+            begin = max(0, position - BLOCK)
             data = log.data.read(begin, position - begin)
             end = len(data)
             if skip_last and data.endswith(b"\n"):
@@ -283,20 +247,20 @@ class FileLogReader:
             position = begin
         return 0, 0
 
-    def _number(self, log: _OpenLog, offset: int) -> int | None:
+    def _number(self, log: OpenLog, offset: int) -> int | None:
         return log.index.line_at(offset) if offset <= log.index.scanned else None
 
-    def _records(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
+    def _records(self, log: OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
         """Up to `count` lines from `offset`, one record each."""
         return [log.assembler.single(line) for line in self._lines(log, offset, number, count)]
 
-    def _lines(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[Line]:
+    def _lines(self, log: OpenLog, offset: int, number: int | None, count: int) -> list[Line]:
         """Up to `count` lines from `offset`."""
         cutter = LineCutter(offset, None if number is None else number + 1)
         lines: list[Line] = []
         position, size = offset, log.data.size
         while len(lines) < count and position < size:
-            step = _BLOCK - position % _BLOCK
+            step = BLOCK - position % BLOCK
             data = log.data.read(position, step)
             if not data:
                 break

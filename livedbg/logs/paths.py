@@ -6,14 +6,18 @@ kinds (data, sources, archives), hidden files, documents, and what turns out to 
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
+
+from livedbg.logs.packed import packing_of
 
 __all__ = ["Found", "Scan", "looks_binary", "scan"]
 
@@ -27,7 +31,7 @@ _OTHER_SUFFIXES: Final = frozenset(
     (
         ".json", ".jsonl", ".bin", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
         ".onnx", ".h5", ".parquet", ".arrow", ".csv", ".tsv", ".so", ".o", ".a", ".ko", ".exe", ".dll", ".whl",
-        ".pyc", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".jar",
+        ".pyc", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".jar",
         ".py", ".pyi", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".h",
         ".hh", ".hpp", ".inc", ".rs", ".go", ".js", ".ts", ".java", ".sh", ".bash", ".gdb", ".mlir", ".ll", ".s",
         ".dot", ".md", ".rst", ".html", ".htm", ".css", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf",
@@ -39,16 +43,23 @@ _OTHER_SUFFIXES: Final = frozenset(
 _DOCUMENTS: Final = re.compile(
     r"(?:README|LICENSE|COPYING|NOTICE|CHANGELOG|AUTHORS|Makefile|CMakeLists)\b", re.IGNORECASE
 )
-_ROTATED: Final = re.compile(r"(?:[.-]\d{1,10}|[.-]\d{4}-?\d\d-?\d\d(?:[-_T.]\d\d[\d:_.-]*)?|\.gz|\.old|\.bak)+$")
+_ROTATED: Final = re.compile(r"(?:[.-]\d{1,10}|[.-]\d{4}-?\d\d-?\d\d(?:[-_T.]\d\d[\d:_.-]*)?|\.gz|\.zst|\.old|\.bak)+$")
 _MAGIC: Final = (
     b"\x7fELF",
     b"PK\x03\x04",
     b"\x89PNG",
-    b"\x28\xb5\x2f\xfd",
     b"\x80\x02",
     b"\x80\x04",
     b"\xfd7zXZ",
     b"BZh",
+)
+
+
+_KINDS: Final = (
+    ("a pipe", stat.S_ISFIFO),
+    ("a socket", stat.S_ISSOCK),
+    ("a device", stat.S_ISCHR),
+    ("a device", stat.S_ISBLK),
 )
 
 
@@ -72,7 +83,7 @@ class Scan(Struct):
         missing: names for which there is nothing now.
         denied: directories that can't be listed.
         skipped: files in directories that are not text.
-        odd: what was named and is neither file nor directory (a pipe, a device).
+        odd: what is neither file nor directory, and what it is: `a pipe`, `a device`, `a link to nothing`.
         too_many: a directory held more files than are read.
     """
 
@@ -80,7 +91,7 @@ class Scan(Struct):
     missing: list[str] = field(default_factory=list)
     denied: list[Path] = field(default_factory=list)
     skipped: list[Path] = field(default_factory=list)
-    odd: list[Path] = field(default_factory=list)
+    odd: list[tuple[Path, str]] = field(default_factory=list)
     too_many: bool = False
 
 
@@ -116,7 +127,7 @@ def _add_named(result: Scan, path: Path) -> None:
     if path.is_file():
         result.files.append(Found(path, path.name, True))
     elif path.exists():
-        result.odd.append(path)
+        result.odd.append((path, _kind(path)))
 
 
 def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: frozenset[str]) -> None:
@@ -143,8 +154,11 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except FileNotFoundError:
         return
-    except OSError:
+    except PermissionError:
         result.denied.append(folder)
+        return
+    except OSError as error:
+        result.odd.append((folder, f"a folder that can't be listed ({error.strerror})"))
         return
     if (status.st_dev, status.st_ino) in visited:
         return
@@ -158,11 +172,26 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
                 yield Path(entry.path)
             elif entry.is_dir():
                 folders.append(Path(entry.path))
-        except OSError:
+            else:
+                result.odd.append((Path(entry.path), _kind(Path(entry.path))))
+        except PermissionError:
             result.denied.append(Path(entry.path))
+        except OSError:
+            result.odd.append((Path(entry.path), _kind(Path(entry.path))))
     if depth < _DEEPEST:
         for below in folders:
             yield from _walk(below, result, visited, depth + 1)
+
+
+def _kind(path: Path) -> str:
+    """What is neither a file nor a directory, in words."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "a link to nothing"
+    except OSError as error:
+        return "a link to itself" if error.errno == errno.ELOOP else f"not to be seen ({error.strerror})"
+    return next((word for word, is_one in _KINDS if is_one(mode)), "neither a file nor a directory")
 
 
 def _suffix(name: str) -> str:
@@ -177,6 +206,6 @@ def looks_binary(path: Path) -> bool:
             head = file.read(_SNIFFED)
     except OSError:
         return False
-    if head.startswith(b"\x1f\x8b"):
+    if packing_of(head):
         return False
     return head.startswith(_MAGIC) or head.count(0) * 10 > len(head)

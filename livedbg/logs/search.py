@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import AnyStr, Generic, Protocol
 
-__all__ = ["Matcher", "Progress", "compile_pattern", "search_all", "search_backward", "search_forward"]
+__all__ = [
+    "FOLD",
+    "Matcher",
+    "Progress",
+    "compile_pattern",
+    "folds",
+    "is_literal",
+    "search_all",
+    "search_backward",
+    "search_forward",
+]
 
 Progress = Callable[[float], bool]
 """Called with the share done; returns False to give up."""
@@ -20,7 +30,7 @@ Progress = Callable[[float], bool]
 _WINDOW = 256 * 1024
 _OVERLAP = 4096  # of the pieces of a line that is longer than a window
 _REPORT_EVERY = 32  # windows between two progress reports
-_FOLD = bytes(range(256)).lower()  # ASCII upper case to lower case, several times as fast as bytes.lower
+FOLD = bytes(range(256)).lower()  # ASCII upper case to lower case, several times as fast as bytes.lower
 _META = frozenset(".^$*+?{}[]\\|()")
 _ALONE = re.compile(r"\\[AZ]|\(\?<?[=!]")  # constructs that see beyond the match: line by line
 _SEQUENCE = re.compile(
@@ -47,13 +57,13 @@ class _Literal:
 
     def __call__(self, block: bytes, last: bool) -> int | None:
         if self._fold:
-            block = block.translate(_FOLD)
+            block = block.translate(FOLD)
         position = block.rfind(self._needle) if last else block.find(self._needle)
         return None if position < 0 else block.count(b"\n", 0, position)
 
     def every(self, block: bytes) -> Iterator[int]:
         if self._fold:
-            block = block.translate(_FOLD)
+            block = block.translate(FOLD)
         number = counted = 0
         position = block.find(self._needle)
         while position >= 0:
@@ -116,14 +126,25 @@ class _Expression(Generic[AnyStr]):
         return None
 
 
+def folds(pattern: str) -> bool:
+    """Whether a pattern ignores case: one without capitals does."""
+    plain = re.sub(r"\\.", "", pattern)
+    return plain == plain.lower()
+
+
+def is_literal(pattern: str) -> bool:
+    """Whether a pattern is searched for as it stands."""
+    return not _META.intersection(pattern) and (pattern.isascii() or not folds(pattern))
+
+
 def compile_pattern(pattern: str) -> Matcher:
     """A matcher for a regular expression, case-insensitive when `pattern` is all lower case.
 
     Raises:
         ValueError: it is no regular expression.
     """
-    fold = re.sub(r"\\.", "", pattern) == re.sub(r"\\.", "", pattern).lower()
-    if not _META.intersection(pattern) and (pattern.isascii() or not fold):
+    fold = folds(pattern)
+    if is_literal(pattern):
         return _Literal(pattern, fold)
     flags = re.MULTILINE | (re.IGNORECASE if fold else 0)
     try:

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 
 from msgspec import Struct
 
-from livedbg.logs.bytesource import unpacked
+from livedbg.logs.packed import Unpacked, packing_of
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
 
@@ -206,7 +206,7 @@ class Tail:
 
 
 class PackedFile:
-    """A gzip file read once from beginning to end; the same interface as Tail where it matters."""
+    """A packed file read once from beginning to end; the same interface as Tail where it matters."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -222,8 +222,13 @@ class PackedFile:
         self.identity: Identity | None = (status.st_dev, status.st_ino)
         self.mtime_ns = status.st_mtime_ns
         self.packed_size = status.st_size
-        self._pieces = unpacked(self._file)
+        self._pieces = Unpacked(self._file)
         self.head = self._next()[:HEAD]
+
+    @property
+    def problem(self) -> str:
+        """How it ended before its end, or ""."""
+        return self._pieces.problem
 
     @property
     def size(self) -> int:
@@ -267,14 +272,14 @@ class PackedFile:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked if it is gzip; empty when it can't be read."""
+    """The first bytes of a file, unpacked if it is packed; empty when it can't be read."""
     try:
         with path.open("rb") as file:
-            if file.read(2) != b"\x1f\x8b":
-                file.seek(0)
-                return file.read(HEAD)
+            head = file.read(HEAD)
+            if not packing_of(head):
+                return head
             file.seek(0)
-            return next(unpacked(file), b"")[:HEAD]
+            return next(Unpacked(file), b"")[:HEAD]
     except OSError:
         return b""
 

@@ -29,7 +29,7 @@ from livedbg.unwind.wire import Request
 __all__ = ["MOST", "KeptProgram", "Programs"]
 
 MOST: Final = 4
-"""Programs that are kept: that of a process with libtorch takes some 40 MB."""
+"""Programs that are kept: that of a process with libraries of gigabytes takes some 40 MB."""
 
 _EVERYWHERE: Final = (1 << 64) - 1
 _WORD: Final = 8

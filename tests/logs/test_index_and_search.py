@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import json
 import random
 import re
 import time
@@ -210,6 +211,33 @@ def test_a_line_far_behind_a_giant_line(logs: _Files) -> None:
     assert logs.count(source) == 4
     assert [text[:3] for text in logs.texts(source, 1, 2)] == ["xxx", "b"]
     assert logs.texts(source, -2, 2) == ["b", "c"]
+
+
+@pytest.mark.invariant("search_shown.Q1")
+@pytest.mark.parametrize(
+    "pattern",
+    ['said "no', "<b> &", "stream", "stderr", "^step 1", r"r\w+ing \d$", "ärger", "Red", "loud words", "\\\\n"],
+)
+def test_Q1_in_wrapped_logs_that_is_found_which_is_shown(logs: _Files, pattern: str) -> None:
+    said = [
+        "step 1",
+        'he said "no" <b> & went',
+        "reading 7",
+        "Ärger, ärger",
+        "\x1b[31mRed\x1b[0m",
+        "lo\x1b[1mud words",
+        "\\n",
+    ] * 50
+    lines = [json.dumps({"log": f"{text}\n", "stream": "stderr", "time": "2026-03-04T10:00:00Z"}) for text in said]
+    source = logs.write("run-json.log", "\n".join([*lines, ""]).encode())
+    assert logs.count(source) == len(lines)
+    found: list[int] = []
+    logs.reader.matches(source, pattern, lambda more, _share: found.extend(more) is None)
+    shown = logs.texts(source, 0, len(lines))
+    flags = 0 if pattern != pattern.lower() else re.IGNORECASE
+    assert found == [number for number, text in enumerate(shown) if re.search(pattern, text, flags)]
+    assert logs.reader.search(source, pattern) == (found[0] if found else None)
+    assert logs.reader.search(source, pattern, -1, backwards=True) == (found[-1] if found else None)
 
 
 @pytest.mark.invariant("files.B2")

@@ -7,10 +7,8 @@ share a file are distinguished by the prefix of their launcher. Memory: one bloc
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from livedbg.adapters.nvfuser.dumps.statements import Statement
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line, line_text
+from livedbg.logs.packed import Unpacked, is_packed
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_bytes
@@ -199,21 +198,22 @@ def read_statements(path: Path) -> Iterator[Said]:
     Raises:
         SourceError: it can't be read.
     """
-    reader = StatementReader()
+    reader, problem = StatementReader(), ""
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rb") as packed:
-                while data := packed.read(_BLOCK):
+        with open(path, "rb", opener=_at_once) as file:
+            if is_packed(path):
+                pieces = Unpacked(file)
+                for data in pieces:
                     yield from reader.feed(data)
-        else:
-            with open(path, "rb", opener=_at_once) as file:
+                problem = pieces.problem and f"it {pieces.problem}"
+            else:
                 while data := file.read(_BLOCK):
                     yield from reader.feed(data)
-    except (OSError, EOFError, zlib.error) as error:
-        yield from reader.end()
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged or cut"
-        raise SourceError(f"{path} can't be read to its end: {reason}.", "", "unreadable") from None
+    except OSError as error:
+        problem = error.strerror or "reading failed"
     yield from reader.end()
+    if problem:
+        raise SourceError(f"{path} can't be read to its end: {problem}.", "", "unreadable")
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -80,6 +80,11 @@ class FrontDoor:
         """Whether all lines must be unwrapped: by more than what stands in brackets before a line."""
         return bool(self._peeler.proved) or self._peeler.escaped or self._peeler.stamped
 
+    @property
+    def wraps(self) -> bool:
+        """Whether some line had a wrapping."""
+        return self._peeler.took
+
     def bare(self, text: str) -> bool:
         """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
         if self._held or self._peeler.parts:

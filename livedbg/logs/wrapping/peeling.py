@@ -64,6 +64,7 @@ class Peeler:
         parts: by writer, what a line begins with whose rest comes later.
         escaped: some text was a JSON string.
         stamped: some wrapping had a time.
+        took: some line had a wrapping.
     """
 
     def __init__(self, clock: SourceClock) -> None:
@@ -73,6 +74,7 @@ class Peeler:
         self.parts: dict[Tag, Plain] = {}
         self.escaped = False
         self.stamped = False
+        self.took = False
 
     def add(self, known: Known) -> None:
         """A wrapping was proved."""
@@ -104,6 +106,7 @@ class Peeler:
                     break
             else:
                 break
+            self.took = True
             if layer.once:
                 once = (*once, layer)
             self.stamped = self.stamped or opened.wall_ns is not None

@@ -1,0 +1,149 @@
+"""What can't be read in a folder of logs is named, and the rest is read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from livedbg.commands.sessions import running
+from livedbg.logs.packed import Unpacked
+from livedbg.model import SourceHealth
+from livedbg.model.request import Request
+from livedbg.model.snapshot import Snapshot
+
+CRASH = 'Traceback (most recent call last):\n  File "/srv/t.py", line 3, in main\n    f()\nKeyError: 7\n'
+STEPS = "".join(f"step {n} loss {random.Random(n).random()}\n" for n in range(3000))
+NOBODY = 65534
+
+
+def _looked(folder: Path) -> Snapshot:
+    with running(Request(host="box", logs=(str(folder),), once=True)) as view:
+        assert view.wait_settled(100)
+        return view.latest().snapshot
+
+
+def _said(snapshot: Snapshot) -> list[str]:
+    return [status.sentence for status in snapshot.statuses.values() if status.health is not SourceHealth.OK]
+
+
+def _types(snapshot: Snapshot) -> list[str]:
+    return [hit.type for hit in snapshot.exceptions.values()]
+
+
+def test_each_thing_that_is_no_log_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(CRASH)
+    os.mkfifo(tmp_path / "pipe.log")
+    (tmp_path / "dangling.log").symlink_to(tmp_path / "nothing")
+    (tmp_path / "loop.log").symlink_to(tmp_path / "loop.log")
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "binary.log").write_bytes(random.Random(1).randbytes(5000))
+    with socket.socket(socket.AF_UNIX) as end:
+        before = Path.cwd()
+        os.chdir(tmp_path)  # the path of a socket is short
+        try:
+            end.bind("sock.log")
+        finally:
+            os.chdir(before)
+        snapshot = _looked(tmp_path)
+    said = "\n".join(_said(snapshot))
+    for words in (
+        "pipe.log is a pipe: it is not read",
+        "sock.log is a socket: it is not read",
+        "dangling.log is a link to nothing: it is not read",
+        "loop.log is a link to itself: it is not read",
+        "binary.log holds binary data",
+        "1 log without a line: empty.log",
+    ):
+        assert words in said
+    assert _types(snapshot) == ["KeyError"]
+
+
+def test_many_of_them_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(CRASH)
+    for number in range(20):
+        os.mkfifo(tmp_path / f"{number:02}.log")
+    said = _said(_looked(tmp_path))
+    assert len(said) == 9
+    assert "12 more entries" in said[-1]
+
+
+def test_a_damaged_packed_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = gzip.compress((CRASH + STEPS).encode())
+    (tmp_path / "cut.log.gz").write_bytes(whole[:8000])
+    (tmp_path / "bad.log.gz").write_bytes(b"no gzip at all")
+    snapshot = _looked(tmp_path)
+    said = "\n".join(_said(snapshot))
+    assert "cut.log.gz is cut off: it was read up to there" in said
+    assert "bad.log.gz is not packed as its name says: nothing of it can be read" in said
+    assert _types(snapshot) == ["KeyError"]
+
+
+@pytest.mark.parametrize(
+    "name, data",
+    [
+        ("run.log.1.zst", zstandard.compress(CRASH.encode())),
+        ("run.log", b"\xff\xfe" + CRASH.encode("utf-16-le")),
+        ("run.log", b"\xfe\xff" + CRASH.encode("utf-16-be")),
+        ("run.log", b"\xef\xbb\xbf" + CRASH.encode()),
+        ("run.log", gzip.compress(CRASH.encode())),
+    ],
+    ids=["zstd", "utf-16 of Windows", "utf-16", "byte order mark", "gzip by its content"],
+)
+def test_other_ways_to_write_a_log(name: str, data: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    snapshot = _looked(tmp_path)
+    assert _types(snapshot) == ["KeyError"]
+    assert not _said(snapshot)
+
+
+@pytest.mark.invariant("logs_packed.Z1", "logs_packed.Z2")
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(STEPS.encode()), zstandard.compress(STEPS.encode())], ids=["gzip", "zstd"]
+)
+def test_Z1_Z2_pieces_to_the_end_or_to_the_damage(packed: bytes, tmp_path: Path) -> None:
+    def read(data: bytes) -> tuple[bytes, str]:
+        (tmp_path / "x").write_bytes(data)
+        with (tmp_path / "x").open("rb") as file:
+            pieces = Unpacked(file)
+            return b"".join(pieces), pieces.problem
+
+    assert read(packed) == (STEPS.encode(), "")
+    assert read(packed + packed) == (STEPS.encode() * 2, "")
+    got, problem = read(packed[:-100])
+    assert STEPS.encode().startswith(got) and problem == "is cut off"
+    got, problem = read(packed + packed[:2000])
+    assert got.startswith(STEPS.encode()) and problem == "is cut off"
+    got, problem = read(packed + b"\x01garbage")
+    assert got.startswith(STEPS.encode()[:100]) and problem == "is damaged"
+    assert read(b"") == (b"", "")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_what_another_user_may_not_read_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(CRASH)
+    (tmp_path / "mine.log").write_text(CRASH)
+    (tmp_path / "mine.log").chmod(0)
+    (tmp_path / "folder").mkdir(0o700)
+    for folder in tmp_path.parents:
+        if folder.stat().st_uid == os.getuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    command = [*as_nobody, sys.executable, "-m", "livedbg", "report", "--logs", str(tmp_path)]
+    environment = {"HOME": "/tmp", "COLUMNS": "200", "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if "Permission denied" in done.stderr or "No module named" in done.stderr:
+        pytest.skip("another user may not read this checkout")
+    assert done.returncode == 11, done.stderr
+    said = "".join(done.stdout.split())  # which is folded anywhere
+    assert "mine.logcan'tberead:permissiondenied" in said
+    assert "foldercan'tbelisted:permissiondenied" in said
+    assert "KeyError:7" in said
