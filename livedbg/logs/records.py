@@ -126,7 +126,8 @@ class RecordAssembler:
 
     def recognises(self, text: str) -> bool:
         """Whether a line begins with a header of a known shape."""
-        return any(self._recogniser.header(said) is not None for said in self.door.peek(text))
+        texts = (text,) if self.door.bare(text) else self.door.peek(text)
+        return any(self._recogniser.header(said) is not None for said in texts)
 
     def feed(self, lines: Iterable[Line]) -> list[LogRecord]:
         """Take lines in order.
@@ -167,6 +168,8 @@ class RecordAssembler:
         Returns:
             Whether it begins a record (of its writer).
         """
+        if self.door.bare(line.text):
+            return self._add(line, line.text, NO_TAG, None)
         began = False
         for plain in self.door.open(line):
             began = self._add(plain.line, plain.text, plain.tag, plain.wall_ns) or began
