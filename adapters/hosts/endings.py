@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from livedbg.adapters.hosts import batch_endings, exit_endings, mpi_endings, worker_endings
-from livedbg.adapters.hosts.kinds import Ending, Kind, signal_name
+from livedbg.adapters.hosts.kinds import Ending, Kind, fault_of, signal_name
 from livedbg.text.wording import sentence_case
 
 __all__ = ["TRIGGERS", "endings"]
@@ -198,7 +198,7 @@ def _bad(match: re.Match[str]) -> Ending:
     who = f"{sentence_case(key)} on {match['node']}"
     if match["signal"]:
         return _by_signal(who, int(match["signal"]), key, int(match["pid"]))
-    said = f"{who} ended with exit code {match['code']}"
+    said = f"{who} ended with exit code {match['code']}{fault_of(int(match['code']))}"
     return Ending(Kind.SUMMARY, key, said, int(match["pid"]), (_FIRST,), key if match["rank"] else "")
 
 

@@ -14,7 +14,10 @@ from msgspec import Struct
 
 from livedbg.model import CauseClass
 
-__all__ = ["Ending", "Kind", "signal_name"]
+__all__ = ["Ending", "Kind", "fault_of", "signal_name", "signal_words"]
+
+_SHELL_ADDS: Final = 128
+_FAULTS: Final = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV)
 
 
 class Kind(StrEnum):
@@ -78,3 +81,15 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def signal_words(number: int) -> str:
+    """`SIGSEGV: Segmentation fault`, `signal 63`."""
+    said = signal.strsignal(number) if number < signal.NSIG else None
+    return f"{signal_name(number)}: {said}" if said else signal_name(number)
+
+
+def fault_of(code: int) -> str:
+    """` (SIGSEGV: Segmentation fault)` of an exit code that a shell makes of a signal; "" of another."""
+    number = code - _SHELL_ADDS
+    return f" ({signal_words(number)})" if number in _FAULTS else ""

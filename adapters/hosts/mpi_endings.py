@@ -12,7 +12,7 @@ import re
 import signal
 from typing import Final
 
-from livedbg.adapters.hosts.kinds import Ending, Kind, signal_name
+from livedbg.adapters.hosts.kinds import Ending, Kind, signal_name, signal_words
 
 __all__ = ["FORMS", "PARTS"]
 
@@ -53,6 +53,8 @@ _FATAL = re.compile(
     re.MULTILINE,
 )
 
+_PETSC = re.compile(r"^\[(?P<rank>\d{1,9})\]PETSC ERROR: Caught signal number (?P<number>\d{1,2})\b", re.MULTILINE)
+
 
 def _by_signal(match: re.Match[str]) -> Ending:
     number, pid, node = int(match["number"]), int(match["pid"]), match["node"]
@@ -60,13 +62,17 @@ def _by_signal(match: re.Match[str]) -> Ending:
     if number in _ASKED:
         return Ending(Kind.CANCELLED, f"{node} {pid}", f"{who} was asked to end ({signal_name(number)})", pid)
     return Ending(
-        Kind.WORKER, f"{node} {pid}", f"{who} got signal {number} ({_words(number)})", pid, (_CORE,), late=False
+        Kind.WORKER, f"{node} {pid}", f"{who} got signal {number} ({signal_words(number)})", pid, (_CORE,), late=False
     )
 
 
-def _words(number: int) -> str:
-    said = signal.strsignal(number) if number < signal.NSIG else None
-    return f"{signal_name(number)}: {said}" if said else signal_name(number)
+def _petsc(match: re.Match[str]) -> Ending:
+    rank, number = match["rank"], int(match["number"])
+    who, key = f"Rank {rank}", f"rank {rank}"
+    if number in _ASKED:
+        return Ending(Kind.CANCELLED, key, f"{who} was asked to end ({signal_name(number)})", 0, (), key)
+    said = f"{who} caught signal number {number} ({signal_words(number)}), as PETSc says"
+    return Ending(Kind.WORKER, key, said, 0, (_CORE,), key, late=False)
 
 
 def _call(match: re.Match[str]) -> Ending:
@@ -123,6 +129,7 @@ def _fatal(match: re.Match[str]) -> Ending:
 
 FORMS: Final = (
     ("] Signal: ", _SIGNAL, _by_signal),
+    ("]PETSC ERROR: Caught signal number ", _PETSC, _petsc),
     ("*** An error occurred in MPI", _CALL, _call),
     ("*** MPI_ERRORS_ARE_FATAL", _NO_INIT, _no_init),
     ("Remote daemon", _LOST, _lost),

@@ -104,6 +104,8 @@ SYSTEM: Final = System(
     continuations=(
         r"Exception raised from ",
         r"C\+\+ CapturedTraceback",
+        r"nccl[A-Z]\w{1,40}: ",
+        "Last error:",
         "For debugging consider passing",
         "Compile with `TORCH_USE_CUDA_DSA`",
         "Set TORCH",

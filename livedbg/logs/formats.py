@@ -47,6 +47,8 @@ def severity_of_word(word: str) -> Severity:
 # form in brackets (`[W1121 03:11:22.333 file:line]`; once without the time).
 _GLOG = re.compile(
     r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
+    r"(?:\[!?(?:[-\d]{1,6}/){1,2}\d{1,9}(?:_\d{1,9})?\](?: |$)"  # of a compilation, before the lines of a traceback
+    r"(?=$| {2,}\S|Traceback |[A-Za-z_][\w.]*(?:Error|Exception)\b))?"
 )
 _IN_BRACKETS = re.compile(
     r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?"

@@ -189,11 +189,13 @@ class RecordAssembler:
         return self._record(last.line, last.tag, last.wall_ns, self._recogniser.header(body), text)
 
     def _add(self, line: Line, body: str, tag: Tag, wall_ns: int | None) -> bool:
-        self._newest = tag
         if tag is not NO_TAG:
             self._tagged = True
-        pending = self._pending.get(tag)
         header = self._recogniser.header(body) if body else None
+        if tag is NO_TAG and self._newest is not NO_TAG and header is None and self._goes_on(line, body):
+            return False
+        self._newest = tag
+        pending = self._pending.get(tag)
         if pending is not None:
             if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
                 pending.texts.append(body)
@@ -207,6 +209,19 @@ class RecordAssembler:
                 return True
             self._recogniser.plain()
         self._pending[tag] = _Pending(line, body, tag, wall_ns, header, details=self._details)
+        return True
+
+    def _goes_on(self, line: Line, body: str) -> bool:
+        """Take a line without a tag that goes on with the record above it, whose writer tags only its first line."""
+        above = self._pending.get(self._newest)
+        number = above.numbers[-1] if above is not None else None
+        if above is None or above.tag.rank is None or number is None or line.number != number + 1:
+            return False
+        if not body or above.size >= RECORD_LIMIT or not _belongs(above, None, body):
+            return False
+        above.texts.append(body)
+        above.numbers.append(line.number)
+        above.size += len(body) + 1
         return True
 
     def _close(self, pending: _Pending) -> None:

@@ -116,7 +116,8 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     chosen = _chosen(blocks)
     block = blocks[chosen]
     native = native_frames("\n".join(block.body[1:]))
-    stack = (*reversed(block.frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
+    frames = [*_callers(blocks, chosen), *block.frames]
+    stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
     return Raised(block.type, block.message, stack, index, _related(blocks, chosen))
 
@@ -128,6 +129,8 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
     for number, whole in enumerate(lines):
         line = whole.removeprefix(repeated) if repeated else whole
         header = _TRACEBACK.search(line) if "Traceback (most" in line else None
+        if header is not None and line.startswith("\\n", header.end()):
+            header = None  # it stands in a string, escaped
         if header is not None:
             cut = header.start()  # some glog-like lines have the header on every line
             if not blocks and not line[:cut].rstrip().endswith("Group"):
@@ -188,6 +191,25 @@ def _raised_by_handler(handled: _Block, raised: _Block) -> bool:
         return True
     handler, place = handled.frames[0], raised.frames[-1]
     return (handler.file, handler.function) == (place.file, place.function)
+
+
+def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
+    """Who called the function that caught the exception that counts: what came of it was raised below the same calls.
+
+    The traceback of an exception begins at the function that caught it.
+    """
+    found: list[Frame] = []
+    first = blocks[chosen].frames[:1]
+    for after in blocks[chosen + 1 :]:
+        if after.link not in (_Link.CAUSED, _Link.DURING) or not first:
+            break
+        place = (first[0].file, first[0].function)
+        at = max((n for n, one in enumerate(after.frames) if (one.file, one.function) == place), default=0)
+        if not at:
+            break
+        found = [*after.frames[:at], *found]
+        first = after.frames[:1]
+    return found
 
 
 def _related(blocks: Sequence[_Block], chosen: int) -> str:

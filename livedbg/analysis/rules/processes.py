@@ -13,7 +13,7 @@ from livedbg.analysis.rules.logged import crashed_where, exception_text, log_evi
 from livedbg.analysis.rules.places import at, waiting
 from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.logs.crashes import FAULT
+from livedbg.logs.crashes import FAILED_TESTS, FAULT
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
@@ -148,7 +148,7 @@ class Crash:
         for hit in snapshot.exceptions.values():
             if hit.catchpoint is None or not hit.catchpoint.startswith("log") or is_interrupt(hit):
                 continue
-            if state.judged.explained(hit, snapshot):
+            if hit.catchpoint != f"log: {FAILED_TESTS}" and state.judged.explained(hit, snapshot):
                 if not survived(hit, snapshot):
                     explained.add(hit.process)
                 continue

@@ -22,6 +22,10 @@ from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 __all__ = ["GUESSES"]
 
 
+_MOST_RANKS: Final = 16_384
+_OF_TEST: Final = ("Test command: ", "Test timeout computed to be: ")
+
+
 class _Label:
     """`3: ` of `srun --label`, and `[3] ` of `mpiexec -prepend-rank`."""
 
@@ -35,11 +39,19 @@ class _Label:
         match = self._pattern.match(text)
         if match is None:
             return None
-        rank = int(match[1])
-        return Opened(text[match.end() :], Tag(f"rank {rank}", rank=rank))
+        number = int(match[1])
+        if number > _MOST_RANKS:  # of a process, or a port
+            return Opened(text[match.end() :], Tag(f"process or port {number}"))
+        return Opened(text[match.end() :], Tag(f"rank {number}", rank=number))
+
+    def _bare(self, text: str, clock: SourceClock) -> Opened | None:
+        opened = self.open(text, clock)
+        return None if opened is None else Opened(opened.text)
 
     def proved(self, row: Row) -> Layer | None:
-        labels = [one.tag.rank or 0 for one in row.inner]
+        labels = [int(one.tag.writer.rpartition(" ")[2]) for one in row.inner]
+        if len(set(labels)) == 1 and any(one.text.startswith(_OF_TEST) for one in row.inner):
+            return self._bare  # CTest's number of a test
         if len(labels) < 2:
             return self.open if row.alone else None
         if all(before < after for before, after in pairwise(labels)):
@@ -61,7 +73,7 @@ class _Host:
     once = True
     first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     likely = r"[A-Za-z][\w.-]{0,61}?\d[\w.-]{0,61}:"
-    _pattern: Final = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
+    _pattern: Final = re.compile(r"([A-Za-z][\w.-]{0,62}):(?: |$)")
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
         match = self._pattern.match(text)

@@ -110,7 +110,7 @@ SAID = [
         "Abort(4) on node 2 (rank 2 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 4) - process 2\n",
         "Rank 2 called MPI_Abort(MPI_COMM_WORLD, 4): the program ended the job itself.",
     ),
-    (HYDRA.format(139), "Process 6606 on n12 ended with exit code 139."),
+    (HYDRA.format(139), "Process 6606 on n12 ended with exit code 139 (SIGSEGV: Segmentation fault)."),
     (
         INTEL.format("9 (Killed)"),
         "Rank 2 on n1 was killed by signal 9 (SIGKILL); by whom isn't said, often it is the kernel for memory.",

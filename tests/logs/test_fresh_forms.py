@@ -1,0 +1,134 @@
+"""Forms of logs that fresh texts showed: whose line it is, and what it says; with their look-alikes."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import verdict
+from tests.logs.test_crashes import hits
+from tests.logs.test_wrapping import read
+
+CRASHED, UNKNOWN = VerdictState.CRASHED, VerdictState.UNKNOWN
+
+
+def who(text: str) -> set[tuple[str, int | None]]:
+    return {(record.writer, record.rank) for record in read(text)}
+
+
+def test_a_number_of_a_process_or_port_is_no_rank() -> None:
+    lines = "".join(f"[{41000 + n % 2}] 2026-11-21 12:00:{n:02} INFO slot {n}\n" for n in range(20))
+    assert who(lines) == {("process or port 41000", None), ("process or port 41001", None)}
+    ranks = "".join(f"[{n % 2}] 2026-11-21 12:00:{n:02} INFO step {n}\n" for n in range(20))
+    assert who(ranks) == {("rank 0", 0), ("rank 1", 1)}
+
+
+def test_the_number_of_a_test_of_ctest_is_no_rank() -> None:
+    head = "77: Test command: /b/tests/solve\n77: Test timeout computed to be: 1500\n"
+    traceback = 'Traceback (most recent call last):\n  File "/b/a.py", line 3, in f\n    g()\nKeyError: 3\n'
+    text = head + "".join(f"77: {line}\n" for line in traceback.splitlines() * 3)
+    assert who(text) == {("", None)}
+    assert who(text.replace(head, "77: go\n77: on\n")) == {("rank 77", 77)}
+
+
+def test_a_host_is_followed_by_a_blank() -> None:
+    lines = "".join(f"n-{n % 2}:4{n % 2}:5 [0] NCCL INFO Channel {n:02}/0 : 0[0] -> 1[1]\n" for n in range(20))
+    assert {record.host for record in read(lines)} == {""}
+
+
+def test_a_message_of_which_only_the_first_line_has_its_rank() -> None:
+    head = "[rank5]:[E207 19:37:09.983600771 ProcessGroupNCCL.cpp:1895] [Rank 5] Watchdog terminated: NCCL error: "
+    text = (
+        "n-0:428:442 [1] NCCL INFO comm 0x56 rank 5 nranks 8 - Abort COMPLETE\n"
+        f"{head}remote process exited or there was a network error, NCCL version 2.21.5\n"
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+        "Last error:\nsocketProgressOpt: Call to recv from 10.1.2.3<49901> failed : Broken pipe\n"
+    )
+    said = verdict(text)
+    assert said.state is CRASHED
+    assert said.sentence.startswith("Rank 5: NCCL failed: socketProgressOpt: Call to recv from 10.1.2.3")
+    apart = text.replace("ncclRemoteError", "step 9\nncclRemoteError")  # somebody's line is between them
+    assert [record.rank for record in read(apart)] == [None, 5, None]
+
+
+HEAD = "E0226 19:58:00.945000 125 torch/_inductor/select_algorithm.py:2820] [0/19] "
+TRACE = (
+    'Traceback (most recent call last):\n  File "/e/pool.py", line 7, in do_job\n    job()\nRuntimeError: 0 drivers\n'
+)
+
+
+def test_the_number_of_a_compilation_before_each_line_of_a_traceback() -> None:
+    (record,) = read("".join(f"{HEAD}{line}\n" for line in TRACE.splitlines()))
+    said = verdict("".join(f"{HEAD}{line}\n" for line in TRACE.splitlines()))
+    assert "RuntimeError: 0 drivers" in said.sentence
+    assert record.text.count("\n") == 3
+    (record,) = read(f"{HEAD}compiled in 3 s\n")  # it stays before what is no traceback
+    assert "[0/19] compiled" in record.text
+
+
+def test_a_traceback_in_a_string_is_none() -> None:
+    data = (
+        'ERROR:agent:{\n  "message": {\n    "py_callstack": "Traceback (most recent call last):\\n  File \\"a.py\\", '
+        'line 3, in f\\n"\n  }\n}\n'
+    )
+    assert [hit for hit in hits(data.encode()) if hit.type == "unknown"] == []
+    assert verdict(data).state is UNKNOWN
+
+
+CHAIN = (
+    'Traceback (most recent call last):\n  File "/p/graph.py", line 14, in call\n    lower()\n'
+    '  File "/p/lowering.py", line 29, in lower\n    assert x\nAssertionError\n\n'
+    "The above exception was the direct cause of the following exception:\n\n"
+    'Traceback (most recent call last):\n  File "/u/case.py", line 4, in <module>\n    run()\n'
+    '  File "/p/graph.py", line 18, in {}\n    raise Failed() from e\nlib.Failed: no\n'
+)
+
+
+@pytest.mark.parametrize(("function", "outermost"), [("call", "/u/case.py"), ("other", "/p/graph.py")])
+def test_who_called_what_caught_the_first_of_two_exceptions(function: str, outermost: str) -> None:
+    (hit,) = hits(CHAIN.format(function).encode())
+    assert hit.type == "AssertionError"
+    assert (hit.stack[0].file, hit.stack[-1].file) == ("/p/lowering.py", outermost)
+
+
+def test_a_test_run_failed_whose_compiler_s_error_was_handled() -> None:
+    text = (
+        "t/a.py::test_toy FAILED     [ 50%]\nFAILED t/a.py::test_toy - CompileException: Error invoking it\n"
+        "/tmp/model.mlir:54:12: error: function 'd' uses 74896 bytes of shared memory; exceeded the limit\n"
+        "========= 1 failed, 11 passed in 61.20s (0:01:01) =========\n"
+    )
+    said = verdict(text)
+    assert said.state is CRASHED
+    assert said.sentence.startswith("The test run failed: 1 failed, 11 passed in 61.20s")
+    assert verdict(text.replace("1 failed, ", "")).state is not CRASHED
+
+
+def test_ptx_that_was_compiled_at_run_time() -> None:
+    said = verdict("ptxas application ptx input, line 49; error   : Feature '.bf16' requires .target sm_80 or higher\n")
+    assert (said.state, "sm_80" in said.sentence) == (CRASHED, True)
+
+
+BAD = (
+    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 71 RUNNING AT n0\n=   EXIT CODE: {}\n"
+    "=   CLEANING UP REMAINING PROCESSES\n"
+)
+
+
+@pytest.mark.parametrize(("code", "more"), [(139, " (SIGSEGV: Segmentation fault)"), (3, ""), (255, "")])
+def test_an_exit_code_of_a_signal(code: int, more: str) -> None:
+    assert verdict(BAD.format(code)).sentence == f"Process 71 on n0 ended with exit code {code}{more}."
+
+
+def test_a_signal_that_petsc_caught() -> None:
+    text = "[3]PETSC ERROR: Caught signal number {}\n[3]PETSC ERROR: Try option -start_in_debugger\n"
+    said = verdict(text.format("11 SEGV: Segmentation Violation, probably memory access out of range"))
+    assert said.state is CRASHED
+    assert said.sentence == "Rank 3 caught signal number 11 (SIGSEGV: Segmentation fault), as PETSc says."
+    asked = verdict(text.format("15 Terminate: Some process (or the batch system) has told this process to end"))
+    assert asked.state is not CRASHED
+
+
+def test_heartbeats_that_are_missing_are_spoken_of() -> None:
+    said = verdict("fps 10\nNo heartbeat for components: worker_0 (337 seconds)\n")
+    assert (said.state, "speaks of a failure" in said.sentence) == (UNKNOWN, True)
+    assert "speaks" not in verdict("fps 10\nheartbeat of worker_0\n").sentence
