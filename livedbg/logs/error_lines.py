@@ -29,7 +29,7 @@ _STATUS: Final = (
 )
 _LEVEL: Final = "(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)"
 EXPLICIT: Final = re.compile(
-    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])"
+    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])(?! SUMMARY: 0 )"
     r"|(?<![\w<-])(?:[Ee]rror|[Ff]atal|panic)(?:\[\w{1,12}\])? {0,4}:(?= )" + _VALUE + r"|^[EF][01]\d{3} "
     r"|^\S+(?:Error|Exception): |\bException in thread "
     r"|\b[Uu]n(?:handled|caught) exception\b|\bpanicked at |^(?:\[ERR\]|<ERR>|ERR!)|^[Ee]rror(?: -|,) \w"
