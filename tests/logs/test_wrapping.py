@@ -132,7 +132,7 @@ WRAPPINGS: dict[str, Callable[[str, int], str]] = {
     "gitlab": lambda line, n: f"{_stamp(n, 6)}Z 01E {line}",
     "jenkins": lambda line, n: f"[{_stamp(n, 3)}Z] {line}",
     "compose --timestamps": lambda line, n: f"trainer-1  | {_stamp(n)}Z {line}",
-    "stern": lambda line, n: f"train-7f9c4-x2x4 worker {line}",
+    "stern": lambda line, n: f"train-7f9c4-x2x4z worker {line}",
     "ts of moreutils": lambda line, n: f"Nov 21 12:00:{n:02} {line}",
     "ts -s": lambda line, n: f"00:00:{n:02} {line}",
     "lightning": lambda line, n: f"[rank: 3] {line}",

@@ -52,7 +52,7 @@ _LINE: Final[dict[str, Wrap]] = {
     "gitlab": lambda n, line: f"2026-03-04T{_clock(n)}.{_part(n)}000Z 01E {line}",
     "jenkins": lambda n, line: f"[2026-03-04T{_clock(n)}.{_part(n)}Z] {line}",
     "compose-t": lambda n, line: f"train-1  | 2026-03-04T{_clock(n)}.{_part(n)}000000Z {line}",
-    "stern": lambda _, line: f"train-7f9c4-x2x4 worker {line}",
+    "stern": lambda _, line: f"train-7f9c4-x2x4z worker {line}",
     "ts": lambda n, line: f"Mar 04 {_clock(n)} {line}",
     "rank": lambda _, line: f"[rank3]: {line}",
     "default": lambda _, line: f"[default3]:{line}",

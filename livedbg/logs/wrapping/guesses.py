@@ -109,13 +109,16 @@ class _Service:
         return self.open if repeated and row.long and (numbered or len(set(names)) <= 3) else None
 
 
+_MADE: Final = re.compile(r"-[a-z0-9]{5,10}-[a-z0-9]{5}$")
+
+
 class _Pod:
     """`train-7f9c4 worker ` of stern: the pod and the container before each line."""
 
     once = True
-    first = "abcdefghijklmnopqrstuvwxyz0123456789"
-    likely = r"[a-z0-9][a-z0-9.]{0,100}-[a-z0-9.-]{1,100} [a-z0-9]"
-    _pattern: Final = re.compile(r"([a-z0-9][a-z0-9.]{0,100}-[a-z0-9.-]{1,100}) ([a-z0-9][a-z0-9-]{0,62})(?: |$)")
+    first = "abcdefghijklmnopqrstuvwxyz"
+    likely = r"[a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100} [a-z0-9]"
+    _pattern: Final = re.compile(r"([a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100}) ([a-z0-9][a-z0-9-]{0,62})(?: |$)")
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
         match = self._pattern.match(text)
@@ -128,7 +131,8 @@ class _Pod:
         pairs = {one.tag.writer for one in row.inner}
         if len(row.inner) < 2 or len(pairs) * 2 > len(row.inner):
             return None
-        return self.open if row.sure else None
+        made = all(_MADE.search(one.tag.host) is not None for one in row.inner)  # by Kubernetes, of a deployment
+        return self.open if row.sure or (made and row.long) else None
 
 
 class _Quote:

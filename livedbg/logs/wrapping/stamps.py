@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.rows import Layer, Row
+from livedbg.logs.wrapping.rows import Layer, Row, longer
 from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 
 __all__ = ["Journal", "Stamp"]
@@ -51,8 +51,9 @@ class Stamp:
     def proved(self, row: Row) -> Layer | None:
         if len(row.texts) < 2:
             return None
-        odd = sum(not text[:1].isdecimal() or text[2:3] == ":" for text in row.texts)
-        if odd and (not row.sure or any(_PROGRAM.match(one.text) is not None for one in row.inner)):
+        said = [one.text for one in row.inner]
+        whole = all(match is not None and match[1] for match in map(self._pattern.match, row.texts))
+        if not whole and (any(map(_PROGRAM.match, said)) or not longer(said, row.long or row.whole)):
             return None
         levels = sum(_LEVEL.match(one.text) is not None for one in row.inner)
         if row.sure and levels * 2 <= len(row.texts):
