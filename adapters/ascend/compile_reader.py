@@ -13,18 +13,23 @@ from typing import Final
 from livedbg.adapters.ascend.compile_errors import CompileError, Place, Stage, split_place
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["KEYWORDS", "MOST", "CompileReader"]
+__all__ = ["EXACT", "KEYWORDS", "MOST", "OPENS", "CompileReader"]
 
 MOST: Final = 50
 """Different errors that are kept; of further ones only the number."""
 
 KEYWORDS: Final = (
-    b"  --> ", b" | ", b"  [", b" = help: ", b"Check failed: ",
-    b"Failed to compile ", b"failed to compile:", b"erification failed ",
-    b"] ERROR - ", b"  Message: ", b"  Location: ", b"Full details: ", b"error: ", b"Error: ", b"ptoas compilation ",
-    b"AicpuExecutor: Initializing",
+    b"  --> ", b" = help: ", b"Check failed: ", b"Failed to compile ", b"failed to compile:", b"erification failed ",
+    b"] ERROR - ", b"  Message: ", b"  Location: ", b"Full details: ", b"Error: ", b"ptoas compilation ",
+    b"AicpuExecutor: Initializing", b"): error: ", *(b"%d: error: " % digit for digit in range(10)),
 )  # fmt: skip
-"""Byte strings, one of which stands in every line that begins or completes an error."""
+"""Byte strings, one of which stands in every line that begins or completes an error, but for those behind OPENS."""
+
+OPENS: Final = (b"  --> ", b"failed to compile:", b"Failed to compile ")
+"""Behind these come lines of the program, the table of functions and the sections of the report."""
+
+EXACT: Final = {b"Error: ": re.compile(rb"(?<=[A-Za-z_])Error: |Error: (?![ \d+.-]|None\b)")}
+"""What of the keywords must begin with more than themselves: not a metric of that name."""
 
 _BEFORE: Final = 12  # lines between `Error:` and its arrow, or an exception and the check that failed
 _ROWS: Final = 50  # lines of one row of the table of functions

@@ -5,15 +5,16 @@ The decoder gathers them from logs; the Ascend adapter adds how far the passes g
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import ClassVar, Final
 
 from msgspec import structs
 
 from livedbg.adapters.ascend.compile_errors import CompileError, Stage
-from livedbg.adapters.ascend.compile_reader import KEYWORDS, CompileReader
+from livedbg.adapters.ascend.compile_reader import EXACT, KEYWORDS, OPENS, CompileReader
 from livedbg.adapters.ascend.pass_difference import PassChange, change_of
 from livedbg.adapters.ascend.passes import PassDump, next_pass, quoted
 from livedbg.adapters.ascend.pipeline import PIPELINE
@@ -41,6 +42,8 @@ class CompileDecoder(LogDecoder):
 
     name = "pypto"
     triggers: ClassVar[tuple[bytes, ...]] = KEYWORDS
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
+    opens: ClassVar[tuple[bytes, ...]] = OPENS
 
     def __init__(self) -> None:
         self.news = self.ended = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import BEATS, TRIGGERS, Message, classify, number
+from livedbg.adapters.ascend.messages import BEATS, EXACT, TRIGGERS, Message, classify, number
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder
@@ -61,6 +61,7 @@ class AscendDecoder(LogDecoder):
 
     name = "ascend"
     triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
     beats: ClassVar[tuple[bytes, ...]] = BEATS
 
     def __init__(self, model: AscendModel) -> None:

@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-__all__ = ["BEATS", "TRIGGERS", "Fields", "Message", "classify", "number", "optional_number"]
+__all__ = ["BEATS", "EXACT", "TRIGGERS", "Fields", "Message", "classify", "number", "optional_number"]
 
 _BITS: Final = 64
 
@@ -291,6 +291,16 @@ _FIND: Final = re.compile("|".join(re.escape(keyword) for keyword in sorted(_KEY
 
 TRIGGERS: Final = (*(keyword.encode() for keyword in _KEYWORDS), b"rc=")
 """Byte strings, one of which stands in every line that says something."""
+
+EXACT: Final = {
+    b"aclrt": re.compile(rb"aclrt\w+(?: \(\w+\))? failed: "),
+    b"cluster ": re.compile(rb"cluster \d+ \(AIC="),
+    b"Progress: ": re.compile(rb"Progress: \d+/\d+ tasks \("),
+    b"Requested:": re.compile(rb"Requested: +\d"),
+    b"Needed:": re.compile(rb"Needed: +\d"),
+    b"rc=": re.compile(rb"(?<!\w)(?<![,;] )rc=-?\d"),
+}
+"""What of them stands in lines of other programs too, and with what behind it it counts."""
 
 BEATS: Final = (b"[mono_ns=", b"][T0x")
 """Byte strings, one of which stands in every other line that carries a time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -34,6 +34,10 @@ class CompilersDecoder(SaidDecoder):
     name = "compilers"
     forms: ClassVar[Sequence[Form]] = _FORMS
     triggers: ClassVar[tuple[bytes, ...]] = (*words_of(_FORMS), b"autotuning")
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = {
+        b"ptxas ": re.compile(rb"ptxas (?!info)"),
+        b": error: ": re.compile(rb": error: (?![-+.]?\d[\d.e+-]*\s*[,;%|\n])"),  # not a metric
+    }
     together: ClassVar[int] = 2
     near: ClassVar[int] = 4
     asides: ClassVar[re.Pattern[str] | None] = re.compile(

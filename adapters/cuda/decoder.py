@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from livedbg.adapters.cuda.errors import RAISED_FROM, RULE, WORDS
 from livedbg.logs.decoder import LogDecoder
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaDecoder"]
 
+_RULE: Final = f"{RULE} ".encode()
+
 
 class CudaDecoder(LogDecoder):
     """Makes diagnostics, and exceptions, of what logs say of errors of CUDA."""
 
     name = "cuda"
     triggers: ClassVar[tuple[bytes, ...]] = (
-        RULE.encode(),
+        _RULE,
         b"] Assertion ",
         b"GPU assertion failure message",
         b"Xid (",
@@ -35,6 +38,7 @@ class CudaDecoder(LogDecoder):
         RAISED_FROM.encode(),
         *(word.encode() for word in WORDS),
     )
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = {_RULE: re.compile(rb"(?<!=)" + _RULE)}
 
     def __init__(self) -> None:
         self._sources: list[LogSource] = []

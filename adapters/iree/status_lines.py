@@ -42,6 +42,9 @@ _STEPS: Final = (
     (r"semaphore", "the first failure is another one: read the lines before it"),
     (r"(?i)NOT_FOUND|INCOMPATIBLE|no executable", "compile for that device: --iree-hal-target-device and its target"),
 )
+_VERSIONS: Final = re.compile(
+    r"version mismatch; runtime supports (?P<runtime>\d{1,6}\.\d{1,6}), module has (?P<module>\d{1,6}\.\d{1,6})"
+)
 _WORDS: Final = {"VK_ERROR_DEVICE_LOST": "the Vulkan device was lost"}
 
 
@@ -62,9 +65,21 @@ def _status(match: re.Match[str]) -> Said:
         key=f"{match['file']}:{match['line']} {code} {message}",
         sentence=f"IREE failed with {code}{f': {said}' if said else ''}{by}{where}",
         cause=CauseClass.DEVICE if _of_device(rest) else CauseClass.PROCESS,
-        steps=tuple(step for pattern, step in _STEPS if re.search(pattern, f"{code} {rest}") is not None)[:2],
+        steps=_steps(f"{code} {rest}"),
         attributes={"status": code, "file": f"{match['file'].rpartition('/')[2]}:{match['line']}", "place": place},
     )
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    versions = _VERSIONS.search(text)
+    if versions is not None:
+        runtime, module = (tuple(map(int, versions[name].split("."))) for name in ("runtime", "module"))
+        older, newer = ("compiler", "runtime") if module < runtime else ("runtime", "compiler")
+        return (
+            f"the {older} is older than the {newer}: pip install -U iree-base-{older}==VERSION, VERSION as pip show "
+            f"iree-base-{newer} says, and compile the module again",
+        )
+    return tuple(step for pattern, step in _STEPS if re.search(pattern, text) is not None)[:2]
 
 
 def _of_device(text: str) -> bool:

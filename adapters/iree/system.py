@@ -29,6 +29,7 @@ SYSTEM: Final = System(
     recipes="livedbg.adapters.iree.recipes",
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
+    name_code=Lazy("livedbg.adapters.iree.live.dispatch_code:dispatch_code"),
     environment=("IREE_",),
     commands=(
         Command(

@@ -180,10 +180,19 @@ def _made_nan(one: _Open, tensors: Sequence[TracedTensor], nans: int, log: str) 
         system="iree",
         code=MADE_NAN,
         severity=Severity.ERROR,
-        sentence=f"Dispatch {one.dispatch} made NaN ({many(nans, 'element')}): its inputs have none.",
+        sentence=f"Dispatch {one.dispatch} made NaN ({_where(tensors, nans)}): its inputs are finite.",
         entities=(one.name,),
         attributes={"inputs": one.inputs, "outputs": _told(tensors)},
         evidence=(
             Evidence(kind="log", source=f"trace of {one.name.rpartition('/')[2]}", text=_told(tensors), log=log),
         ),
     )
+
+
+def _where(tensors: Sequence[TracedTensor], nans: int) -> str:
+    """How many elements, and where the first of them is."""
+    number, first = next((number, one) for number, one in enumerate(tensors) if one.nans)
+    of = math.prod(first.shape) if len(tensors) == 1 else 0
+    many_nans = f"{nans:,} of {many(of, 'element')}" if of > 1 else many(nans, "element")
+    output = f" of output {number}" if len(tensors) > 1 else ""
+    return f"{many_nans}, first at {list(first.first_nan)}{output}" if first.first_nan else many_nans

@@ -45,6 +45,7 @@ class TracedTensor(Struct, frozen=True):
         read: how many of its values were read: a log keeps a part of a long line.
         nans: of these.
         infinities: of these.
+        first_nan: index of the first NaN.
     """
 
     shape: tuple[int, ...]
@@ -55,6 +56,7 @@ class TracedTensor(Struct, frozen=True):
     least: float | None = None
     most: float | None = None
     mean: float | None = None
+    first_nan: tuple[int, ...] = ()
 
     @property
     def told(self) -> str:
@@ -100,7 +102,9 @@ def tensor(line: str) -> TracedTensor | None:
         return TracedTensor(shape, match["type"])
     found = statistics(Held(values))
     least, most = (float(one) if one is not None else None for one in (found.minimum, found.maximum))
-    return TracedTensor(shape, match["type"], len(values), found.nans, found.infinities, least, most, found.mean)
+    place = found.first_nan[0] if found.first_nan else 0
+    first = tuple(int(one) for one in np.unravel_index(place, shape)) if found.nans and shape else ()
+    return TracedTensor(shape, match["type"], len(values), found.nans, found.infinities, least, most, found.mean, first)
 
 
 _SPACES: Final = str.maketrans("[]", "  ")

@@ -5,6 +5,7 @@ Sources: Vulkan-ValidationLayers' message format (`Validation Error: [ VUID-… 
 
 Invariants:
     vulkan_lines.V1. A warning of the validation layer, or of its performance checks, is none.
+    vulkan_lines.V2. What the layer calls a bug of its own, or says of its own set-up, is no wrong call.
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ _HUNG: Final = "dmesg -T | grep -iE 'xid|amdgpu|i915|reset'   (a hang or reset o
 _SMALL: Final = "a smaller dispatch: a kernel that runs too long is ended by the driver's watchdog"
 
 
-def _validation(match: re.Match[str]) -> Said:
+_OWN: Final = re.compile(r"most likely a validation bug|Setup Error|UNASSIGNED-VkSemaphore-state-timeout")
+
+
+def _validation(match: re.Match[str]) -> Said | None:
     name = match["id"] or match["vuid"]
+    if _OWN.search(f"{name} {match['rest']}") is not None:
+        return None
     text = f"{match['rest']}\n{match['next'] or ''}"
     call = _CALL.search(text)
     what = call["what"].strip(" .")[:120] if call is not None else ""

@@ -14,7 +14,9 @@ import struct
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import symbol_at
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.probes.launch_calls import LaunchCall
 from livedbg.probes.newest import Newest
@@ -61,7 +63,7 @@ class HostNames:
                 bias = elf.load_bias(same)
                 if bias is None:
                     return None
-                symbol = elf.symbol_at(address - bias)
+                symbol = symbol_at(elf, address - bias)
         except (OSError, ElfError):
             return None
         return demangled_symbol(symbol.name) if symbol is not None else clean_line(f"{file}+{address - bias:#x}")

@@ -6,13 +6,14 @@ more than everything else that is done to a line).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from ahocorasick_rs import AhoCorasick
 
-from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.decoder import FOLLOWED, LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, UnreadErrors
 from livedbg.logs.quoted import stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
@@ -47,6 +48,8 @@ class Decoding:
         self._first_beat = len(words)
         words += [(word, decoder) for decoder in decoders for word in decoder.beats]
         self._owners = [decoder for _, decoder in words]
+        self._opening = [word in decoder.opens for word, decoder in words]
+        self._following: dict[str, dict[LogDecoder, int]] = {}
         self._matcher = AhoCorasick([word.decode("utf-8", "replace") for word, _ in words])
 
     @property
@@ -55,6 +58,20 @@ class Decoding:
         if self._eager:
             return None
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.triggers))
+
+    @property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:
+        """Of triggers, what must begin where they do: of those of which all that want them say the same."""
+        found: dict[bytes, set[re.Pattern[bytes] | None]] = {}
+        for decoder in self._decoders:
+            for word in decoder.triggers:
+                found.setdefault(word, set()).add(decoder.exact.get(word))
+        return {word: only for word, forms in found.items() if len(forms) == 1 and (only := next(iter(forms)))}
+
+    @property
+    def opens(self) -> tuple[bytes, ...]:
+        """Triggers that open something."""
+        return tuple(dict.fromkeys(word for decoder in self._decoders for word in decoder.opens))
 
     @property
     def beats(self) -> tuple[bytes, ...]:
@@ -100,14 +117,18 @@ class Decoding:
         hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
         if hits and stores_others(record.text):
             return record  # what others logged
+        followed = self._followed(record) if record.source in self._following else ()
         severe = record.severity.rank >= Severity.ERROR.rank
-        if not hits and not self._eager:
+        if not hits and not followed and not self._eager:
             if severe:
                 self._not_understood(record)
             return record
         self._understood = False
         owners, first_beat = self._owners, self._first_beat  # others, when a decoder fails
-        wanted = self._eager.union([owners[word] for word, _, _ in hits if word < first_beat])
+        wanted = self._eager.union([owners[word] for word, _, _ in hits if word < first_beat], followed)
+        for word, _, _ in hits:
+            if self._opening[word]:
+                self._following.setdefault(record.source, {})[owners[word]] = FOLLOWED
         links: tuple[str, ...] = ()
         if wanted:
             for decoder in self._decoders:
@@ -123,6 +144,19 @@ class Decoding:
         if severe and not (self._understood or links):
             self._not_understood(record)
         return msgspec.structs.replace(record, links=links) if links else record
+
+    def _followed(self, record: LogRecord) -> Sequence[LogDecoder]:
+        """The decoders that want a record for what came before it."""
+        following = self._following[record.source]
+        decoders = tuple(following)
+        lines = record.text.count("\n") + 1
+        for decoder in decoders:
+            following[decoder] -= lines
+            if following[decoder] <= 0:
+                del following[decoder]
+        if not following:
+            del self._following[record.source]
+        return decoders
 
     def _not_understood(self, record: LogRecord) -> None:
         if EXPLICIT.search(record.text, 0, ERROR_CHARACTERS) is None:

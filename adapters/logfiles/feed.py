@@ -21,7 +21,7 @@ import msgspec
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.logs.bytesource import FileBytes
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.error_lines import ALARMS
+from livedbg.logs.error_lines import ALARMS, EXACT
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.naming import tag_of
@@ -218,18 +218,20 @@ class SourceFeed:
 
     def _skim(self, until: int) -> bool:
         """Pass over what has no trigger up to `until`; False when the decoders want everything."""
-        triggers = self._decoding.triggers
+        triggers, opens, alarms = self._decoding.triggers, self._decoding.opens, ALARMS
         if triggers is None:
             return False
         if self._assembler.door.escaped:
-            triggers = with_escaped(triggers)
+            triggers, opens, alarms = with_escaped(triggers), with_escaped(opens), with_escaped(alarms)
         self._skimmer = Skimmer(
             self._assembler,
             triggers,
             self._cutter.offset,
             self._cutter.number,
             self._decoding.beats,
-            alarms=with_escaped(ALARMS) if self._assembler.door.escaped else ALARMS,
+            alarms=alarms,
+            exact={**self._decoding.exact, **EXACT},
+            opens=opens,
         )
         self.tail.seek(self._cutter.offset)
         self._skim_until = until

@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from livedbg.cpython.layout import DEBUG_OFFSETS_SIZE, Layout, layout_of
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import living_task
 
@@ -75,7 +77,10 @@ def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
         ElfError: it is no ELF file, or cut short.
     """
     with ElfFile(path) as elf:
-        symbols = {symbol.name: symbol.address for symbol in elf.symbols(("_PyRuntime", "Py_Version", *names)).values()}
+        symbols = {
+            symbol.name: symbol.address
+            for symbol in defined_symbols(elf, ("_PyRuntime", "Py_Version", *names)).values()
+        }
         if "_PyRuntime" not in symbols:
             return None
         version = _version(elf.initial(symbols["Py_Version"], 8)) if "Py_Version" in symbols else None
@@ -140,7 +145,7 @@ def _interpreter_in(pid: int, path: str, mappings: Sequence[Mapping], vdso: int)
     try:
         with ElfFile(mapped_file(pid, mappings[0])) as elf:
             bias = elf.load_bias(mappings)
-            symbols = elf.symbols(("_PyRuntime", "Py_Version"))
+            symbols = defined_symbols(elf, ("_PyRuntime", "Py_Version"))
     except (OSError, ElfError):
         bias, symbols = None, {}
     if bias is None or "_PyRuntime" not in symbols:

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.libc import Libc
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping
 
 __all__ = ["LiveEnvironment"]
@@ -59,7 +61,7 @@ class LiveEnvironment:
     def _in_file(self, mappings: Sequence[Mapping]) -> Sequence[int]:
         """Where the pointer to the array may be."""
         with contextlib.suppress(OSError, ElfError), ElfFile(mapped_file(self._pid, mappings[0])) as elf:
-            bias, found = elf.load_bias(mappings), elf.symbols(_NAMES)
+            bias, found = elf.load_bias(mappings), defined_symbols(elf, _NAMES)
             if bias is not None:
                 return sorted({symbol.address + bias for symbol in found.values() if symbol.address})
         return ()

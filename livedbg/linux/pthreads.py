@@ -17,7 +17,9 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies
 from livedbg.linux.namespaces import inner_tids, same_namespace
 from livedbg.linux.procfs import thread_ids
@@ -91,7 +93,7 @@ class ThreadData:
 
     def _read_libc(self, mappings: list[Mapping]) -> None:
         with ElfFile(mapped_file(self._pid, mappings[0])) as elf:
-            symbols = elf.symbols([*_FIELDS.values(), _SIZE])
+            symbols = defined_symbols(elf, [*_FIELDS.values(), _SIZE])
             for name, symbol in _FIELDS.items():
                 if symbol in symbols and len(data := elf.initial(symbols[symbol].address, _FIELD.size)) == _FIELD.size:
                     bits, elements, offset = _FIELD.unpack(data)
@@ -101,7 +103,7 @@ class ThreadData:
 
     def _find_list(self, mappings: list[Mapping]) -> None:
         with ElfFile(mapped_file(self._pid, mappings[0])) as elf:
-            symbol = elf.symbols([_GLOBAL]).get(_GLOBAL)
+            symbol = defined_symbols(elf, [_GLOBAL]).get(_GLOBAL)
             bias = elf.load_bias(copies(mappings)[0])
         if symbol is not None and bias is not None and "used" in self._places:
             self._head = bias + symbol.address + self._places["used"].offset

@@ -3,8 +3,9 @@ registers, or to do what a spin lock does to try (`xchg`, `lock cmpxchg`). Capst
 
 Invariants:
     x86_64_loops.P1. An instruction that is not in this table ends the search: what it does is not known.
-    x86_64_loops.P2. Of instructions that compute in vector registers, none is taken that could count there for long: no
-        integer ones, and no sums of doubles.
+    x86_64_loops.P2. Of instructions that compute in vector registers, none is taken that could count there: no integer
+        ones, and no sum, product or quotient of any precision. Roots, minima, maxima, comparisons and conversions
+        reach a fixed value within a few steps.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _KNOWN: Final = frozenset(
 )
 _BY_CONDITION: Final = ("cmov", "set")
 _FLOATS: Final = re.compile(
-    r"v?(?:(?:add|sub|mul|div|f\w+(?:132|213|231))(?:ss|ps)|(?:sqrt|min|max|mov[au]?|and|andn|or|xor|unpck[lh]|shuf|blend|"
-    r"round|cmp\w*)[sp][sd]|u?comis[sd]|cvt\w+|broadcasts[sd]|rndscale[sp][sd])"
+    r"v?(?:(?:sqrt|min|max|mov[au]?|and|andn|or|xor|unpck[lh]|shuf|blend|round|cmp\w*)[sp][sd]|u?comis[sd]|cvt\w+|"
+    r"broadcasts[sd]|rndscale[sp][sd])"
 )
 """Floating-point instructions that a loop may have (P2)."""
 _TRIES: Final = frozenset({"xchg", "cmpxchg", "lock cmpxchg"})

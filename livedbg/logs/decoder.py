@@ -7,14 +7,21 @@ recording are understood alike.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Final
 
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
 
-__all__ = ["LogDecoder"]
+__all__ = ["FOLLOWED", "LogDecoder"]
+
+FOLLOWED: Final = 256
+"""Lines behind one that opens something that its decoder gets, whatever is in them."""
+
+_NONE: Final[Mapping[bytes, re.Pattern[bytes]]] = MappingProxyType({})
 
 
 class LogDecoder(ABC):
@@ -24,12 +31,17 @@ class LogDecoder(ABC):
         name: the system it speaks for (`System.name`), or what it reads.
         triggers: byte strings, at least one of which is in every record that this decoder can
             use. A reader may skip records (and whole blocks of a big file) without any.
+        exact: of a trigger that stands in many ordinary lines: what begins with it in those that count. It sees the
+            bytes of the file: between two words may stand what colours them.
+        opens: triggers behind which the next FOLLOWED lines are for this decoder too: rows of a table, for one.
         beats: byte strings of lines that say no more than that the log goes on, and when. Of such lines in a row a
             reader may leave out all but the last; they get no links.
     """
 
     name: ClassVar[str]
     triggers: ClassVar[tuple[bytes, ...]]
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = _NONE
+    opens: ClassVar[tuple[bytes, ...]] = ()
     beats: ClassVar[tuple[bytes, ...]] = ()
 
     def opened(self, source: LogSource) -> None:  # noqa: B027 (optional hook)

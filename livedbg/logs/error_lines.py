@@ -1,15 +1,16 @@
 """Error lines that nobody understands: what calls itself an error, and how such lines are found in a big log.
 
 Invariants:
-    error_lines.L1. Whatever EXPLICIT matches has one of ALARMS in it; what of it must begin a line is there after a
-        newline.
+    error_lines.L1. Whatever EXPLICIT matches has one of ALARMS in it, as EXACT wants it; what of it must begin a line
+        is there after a newline.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -18,15 +19,17 @@ from msgspec.structs import replace
 from livedbg.model import LogRecord
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["ALARMS", "ALARMS_READ", "ERROR_CHARACTERS", "EXPLICIT", "ErrorLines", "UnreadErrors"]
+__all__ = ["ALARMS", "ALARMS_READ", "ERROR_CHARACTERS", "EXACT", "EXPLICIT", "ErrorLines", "UnreadErrors"]
 
-_VALUE: Final = r"(?! {0,4}(?:None|True|False|null|nil|no\b|ok\b|OK\b|[-+.]?\d|$))"
+_NO_ERROR: Final = r"None|True|False|null|nil|no\b|ok\b|OK\b|[-+.]?\d"
+_VALUE: Final = rf"(?! {{0,4}}(?:{_NO_ERROR}|$))"
 """Not after a word that calls itself an error: then it is the name of a number, or of a setting."""
 
-_STATUS: Final = (
-    r"(?:INTERNAL|RESOURCE_EXHAUSTED|UNAVAILABLE|ABORTED|DATA_LOSS|DEADLINE_EXCEEDED|FAILED_PRECONDITION"
-    r"|INVALID_ARGUMENT|UNIMPLEMENTED|PERMISSION_DENIED|OUT_OF_RANGE)"
+_STATUSES: Final = (
+    *("INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "ABORTED", "DATA_LOSS", "DEADLINE_EXCEEDED"),
+    *("FAILED_PRECONDITION", "INVALID_ARGUMENT", "UNIMPLEMENTED", "PERMISSION_DENIED", "OUT_OF_RANGE"),
 )
+_STATUS: Final = rf"(?:{'|'.join(_STATUSES)})"
 _LEVEL: Final = "(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)"
 EXPLICIT: Final = re.compile(
     r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])(?! SUMMARY: 0 )"
@@ -44,6 +47,16 @@ EXPLICIT: Final = re.compile(
 ERROR_CHARACTERS: Final = 200
 """So far into a record is looked for that."""
 
+_NAMED: Final = tuple(
+    f"{word}{colon}".encode() for word in ("rror", "atal", "anic") for colon in (":", " :", "  :", "   :", "    :", "[")
+)
+_NAMED_EXACT: Final = re.compile(
+    rf"(?:rror|atal|anic)(?:\[\w{{1,12}}\])? {{0,4}}:(?! {{1,4}}(?:{_NO_ERROR}))|(?<=[^ \t\r\n]E)rror: ".replace(
+        r"\b", r"(?![\w\x80-\xff])"
+    ).encode()
+)
+_LEVELS: Final = ("error", "fatal", "crit", "panic", "emerg")
+_JSON_LEVELS: Final = ("error", "Error", "fatal", "Fatal", "critical", "Critical")
 ALARMS: Final = (
     *(
         b"ERROR",
@@ -52,36 +65,37 @@ ALARMS: Final = (
         b"PANIC",
         b"EMERG",
         b"ALERT",
-        b"panic",
         b"Exception: ",
         b"Exception in thread",
-        b"d exception",
+        b"nhandled exception",
+        b"ncaught exception",
+        b"panicked at ",
     ),
-    *(b"rror:", b"rror :", b"rror  :", b"rror   :", b"rror    :", b"rror["),
-    *(b"atal:", b"atal :", b"atal  :", b"atal   :", b"atal    :", b"atal["),
+    *_NAMED,
     *(b"\nE0", b"\nE1", b"\nF0", b"\nF1", b"\n[ERR]", b"\n<ERR>", b"\nERR!", b"rror - ", b"rror, "),
     *(
         b"FAILED: ",
         b"] Error ",
         b"rror code",
         b"\nError ",
-        b"level=",
-        b'level"',
-        b'severity"',
-        b'lvl"',
+        *(f"level={quote}{level}".encode() for quote in ("", '"') for level in _LEVELS),
+        *(f'{colon}"{level}"'.encode() for colon in (":", ": ") for level in _JSON_LEVELS),
     ),
     *(
         b"core dumped",
-        b"status: ",
         b"_ERROR_",
         b"command not found",
         b"Permission denied",
         b"No such file",
         b"No space left",
     ),
-    *(f"{status}: ".encode() for status in _STATUS.strip("(?:)").split("|")),
+    *(f"{status}: ".encode() for status in _STATUSES),
+    *(f"status: {status}".encode() for status in _STATUSES),
 )
 """What is searched for in those parts of a log that are not read line by line."""
+
+EXACT: Final[Mapping[bytes, re.Pattern[bytes]]] = MappingProxyType(dict.fromkeys(_NAMED, _NAMED_EXACT))
+"""Of alarms that stand in many ordinary lines: what must begin where they do."""
 
 ALARMS_READ: Final = 20_000
 """After so many of these, a big log is not searched for them any more: each costs reading a record."""

@@ -159,8 +159,15 @@ def place_of(stack: Sequence[Frame]) -> str:
     frame = next(iter(own_frames(stack)), None)
     if frame is None:
         return ""
-    where = f" at {frame.file.rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
-    return f"{frame.function[:100]}{where}"
+    return f"{frame.function[:100]}{_where(frame)}"
+
+
+def _where(frame: Frame) -> str:
+    if not frame.file or not frame.line:
+        return ""
+    if frame.file == "-":  # a compiler that read its source from a pipe, or did not name it
+        return f" at line {frame.line}"
+    return f" at {frame.file.rpartition('/')[2]}:{frame.line}"
 
 
 def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:

@@ -10,15 +10,19 @@ Invariant:
     skim.K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last
         of all.
     skim.K3. So does every record with an alarm there, up to ALARMS_READ alarms; `unread` counts the bytes after them.
+    skim.K4. A word that its exact form does not confirm is none; it hides no other.
+    skim.K5. So do the FOLLOWED lines behind a record that opens something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from ahocorasick_rs import BytesAhoCorasick
 
+from livedbg.logs.decoder import FOLLOWED
 from livedbg.logs.error_lines import ALARMS_READ
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.records import RecordAssembler
@@ -45,6 +49,8 @@ class Skimmer:
         beats: what lines contain of which the last in a row is enough (`LogDecoder.beats`).
         alarms: what to search for too, until it was found ALARMS_READ times; one that begins with a newline stands at
             the beginning of a line.
+        exact: of triggers and alarms, what must begin where they do for them to count (`LogDecoder.exact`).
+        opens: triggers behind which lines come out whatever is in them (`LogDecoder.opens`).
 
     Attributes:
         unread: bytes that were searched for triggers only.
@@ -59,13 +65,22 @@ class Skimmer:
         beats: Iterable[bytes] = (),
         *,
         alarms: Iterable[bytes] = (),
+        exact: Mapping[bytes, re.Pattern[bytes]] | None = None,
+        opens: Iterable[bytes] = (),
     ) -> None:
         self.unread = 0
         self._assembler = assembler
         self._triggers = sorted({*triggers, *assembler.anchors})
         self._alarms = sorted({*alarms}.difference(self._triggers))
         self._line_starts = tuple(alarm[1:] for alarm in self._alarms if alarm.startswith(b"\n"))
-        self._matcher = BytesAhoCorasick([*self._triggers, *self._alarms])
+        words = [*self._triggers, *self._alarms]
+        self._matcher = BytesAhoCorasick(words)
+        self._exact = [*map((exact or {}).get, words), None]  # the last: of the end of a block
+        opening = frozenset(opens)
+        self._opens = [word in opening for word in words]
+        self._opens.append(False)
+        self._opened = False  # by what begins at `_hit`
+        self._following = 0  # lines that come out because of what opened before them
         self._alarms_left = ALARMS_READ
         self._spent = False
         self._beats = tuple(beats)
@@ -119,6 +134,9 @@ class Skimmer:
         self._hits, self._hit = self._hits_in(body), -1
         position, used, until = self._searched, 0, -1
         counted, number = 0, self._number
+        following = self._following
+        self._next_hit(body, position)  # what was found before opens nothing again
+        self._following = following
         while position < len(body):
             hit = self._next_hit(body, position)
             if not self._reading:
@@ -137,6 +155,7 @@ class Skimmer:
             end = len(body) if end < 0 else end
             begins = self._assembler.add(Line(line_text(body[position:end]), self._offset + position, number))
             self._since_hit = 0 if hit < end else self._since_hit + 1
+            self._following -= 1
             if begins and hit >= end and position > until and self._may_stop():
                 self._reading = False
                 self._assembler.drop_newest()  # its own trigger may be in a later line
@@ -144,6 +163,7 @@ class Skimmer:
                 used, position = position, min(end + 1, len(body))
             else:
                 position = used = min(end + 1, len(body))
+        self._next_hit(body, len(body))
         return used
 
     def _hits_in(self, body: bytes) -> Iterator[tuple[int, int, int]]:
@@ -154,7 +174,7 @@ class Skimmer:
             self._spent = True
         if self._spent:
             self.unread += len(body) - self._searched
-        found = iter(self._matcher.find_matches_as_indexes(body))
+        found = iter(self._matcher.find_matches_as_indexes(body, overlapping=True))
         if not self._searched and body.startswith(self._line_starts):
             return chain([(len(self._triggers), 0, 0)], found)  # the newline before it was in the block before
         return found
@@ -174,6 +194,8 @@ class Skimmer:
         self._assembler.close()
 
     def _may_stop(self) -> bool:
+        if self._following >= 0:
+            return False
         return not self._assembler.mixed or self._since_hit > _GRACE
 
     def _begin(self, body: bytes, lowest: int, hit: int) -> int:
@@ -190,10 +212,16 @@ class Skimmer:
     def _next_hit(self, body: bytes, position: int) -> int:
         """Where the next trigger is, or the end of `body`."""
         while self._hit < position:
-            which, self._hit, _ = next(self._hits, (-1, len(body), 0))
+            if self._opened:
+                self._following = FOLLOWED
+            which, begin, _ = next(self._hits, (-1, len(body), 0))
+            exact = self._exact[which]
+            if exact is not None and exact.match(body, begin) is None:
+                continue
+            self._hit, self._opened = begin, self._opens[which]
             if which >= len(self._triggers):
-                self._alarms_left -= 1
-                self._hit += body.startswith(b"\n", self._hit)
+                self._hit += body.startswith(b"\n", begin)
+                self._alarms_left -= self._hit >= position  # one a line
         return self._hit
 
 

@@ -15,7 +15,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_notes import read_marks
+from livedbg.linux.elf_symbols import defined_symbols, possible_names
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
 
 __all__ = ["Found", "Place", "find_in_files", "find_places"]
@@ -117,9 +120,9 @@ def _in_elf(elf: ElfFile, path: str, shown: str, bias: int, names: Collection[st
     wanted = set(names)
     beginnings = [mangled for name in names for mangled in _mangled(name)]
     if beginnings:
-        wanted |= {name for name in elf.names(beginnings) if not _PART.search(name)}
+        wanted |= {name for name in possible_names(elf, beginnings) if not _PART.search(name)}
     segments = [segment for segment in elf.segments() if segment.flags & 1]  # PF_X
-    symbols = elf.symbols(wanted)
+    symbols = defined_symbols(elf, wanted)
     spots = [(symbol.name, symbol.address, False) for symbol in symbols.values()]
     spots += [(name, address, True) for name, address in _marked(elf, wanted - symbols.keys())]
     found = []
@@ -136,7 +139,7 @@ def _marked(elf: ElfFile, names: Collection[str]) -> list[tuple[str, int]]:
     wanted = {_MARKS[name][0]: name for name in names if name in _MARKS}
     if not wanted:
         return []
-    marks = [mark for mark in elf.marks("libstdcxx") if mark.name in wanted]
+    marks = [mark for mark in read_marks(elf, "libstdcxx") if mark.name in wanted]
     return [(wanted[m.name], m.address) for m in marks if m.arguments.startswith(_MARKS[wanted[m.name]][1])]
 
 

@@ -1,7 +1,8 @@
 """The format of a recipe: a debugging question, and the variables, wrappers and checks that answer it.
 
 A recipe is a TOML file; its keys are the attributes of `Recipe`. In a value, `{folder}` is the directory for the
-launch's output, `{cwd}` the working directory and `{option}` the option that the user gave after the recipe's name.
+launch's output, `{cwd}` the working directory, `{python}` the Python that runs livedbg and `{option}` the option that
+the user gave after the recipe's name.
 
     question = "Into which segments is a graph cut?"
     systems = ["toy"]

@@ -12,6 +12,7 @@ import glob
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +110,8 @@ def plan(
         label = f"{recipe.name}={option}" if option else recipe.name
 
         def filled(text: str, option: str = option) -> str:
-            return text.replace("{folder}", str(folder)).replace("{cwd}", str(Path.cwd())).replace("{option}", option)
+            known = {"{folder}": str(folder), "{cwd}": str(Path.cwd()), "{python}": sys.executable, "{option}": option}
+            return re.sub(r"\{(?:folder|cwd|python|option)\}", lambda word: known[word[0]], text)
 
         for name, text in recipe.environment.items():
             value, before = filled(text), environment.get(name, around.get(name, ""))

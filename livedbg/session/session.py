@@ -35,7 +35,7 @@ from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.touch.config import restricted
-from livedbg.unwind.labels import use_labellers
+from livedbg.unwind.labels import use_labellers, use_namers
 
 __all__ = ["EventSink", "Session"]
 
@@ -123,6 +123,7 @@ class Session:
         self._latest = NOTHING_YET
         self._targets_ended = False
         use_labellers(label for _, label in declared(lambda system: system.label_code))
+        use_namers(name for _, name in declared(lambda system: system.name_code))
         self._taken = 0
         self._marks: deque[tuple[float, int]] = deque(maxlen=20)
 

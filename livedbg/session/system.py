@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from livedbg.probes.launch_calls import LaunchFunctions
     from livedbg.session.adapter import Adapter
     from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
-    from livedbg.unwind.labels import Labeller
+    from livedbg.unwind.labels import CodeNamer, Labeller
     from livedbg.values.dtypes import Array
     from livedbg.values.readers import DumpReader
     from livedbg.values.tensor import Tensor
@@ -258,6 +258,7 @@ class System(Struct, frozen=True, kw_only=True):
             named), whose stacks would explain what was found.
         label_code: takes a process and the name of a deleted file whose code it runs; gives what stacks show instead,
             or None.
+        name_code: takes a process and an address in memory that no file backs; gives the function there, or None.
         tensor_files: formats of files that hold one tensor.
         dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
@@ -309,6 +310,7 @@ class System(Struct, frozen=True, kw_only=True):
     watchdogs: tuple[str, ...] = ()
     stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
     label_code: Lazy[Labeller] | None = None
+    name_code: Lazy[CodeNamer] | None = None
     tensor_files: tuple[TensorFiles, ...] = ()
     dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None

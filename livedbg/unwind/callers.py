@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import symbol_at
 from livedbg.unwind.code_heights import Depth, depth_at, follows_call, leads_to, usable
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.places import KnownFile, Places
@@ -149,7 +150,7 @@ class Callers:
         for file in self._file(module).tables:
             try:
                 with ElfFile(file) as elf:
-                    found = elf.symbol_at(at)
+                    found = symbol_at(elf, at)
             except (OSError, ElfError):
                 continue
             if found is not None and ".cold" not in found.name:  # a part that is jumped to

@@ -209,6 +209,9 @@ def _frame(frame: WireFrame, modules: Modules) -> Frame | None:
     module = modules.name_at(frame.pc)
     if frame.function is None and modules.mapping_at(frame.pc) is None:
         return None
+    named = modules.code_at(frame.pc) if frame.function is None else None
+    if named is not None:
+        return Frame(function=named.function, file=named.file or None, line=named.line, address=frame.pc)
     return Frame(
         function=clean_line(frame.function, _NAME_LENGTH) if frame.function else f"{frame.pc:#x}",
         file=clean_line(frame.file) if frame.file else None,

@@ -15,7 +15,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from livedbg.linux.elf import ElfError, ElfFile, FunctionSymbol
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import FunctionSymbol, code_symbols, symbol_name
 from livedbg.unwind.go_functions import go_functions_at
 from livedbg.unwind.packed_symbols import packed_symbols
 
@@ -53,7 +54,7 @@ def functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
     wanted = sorted(addresses)
     best: dict[int, tuple[_Rank, str]] = {}
     nearest: dict[int, int] = {}
-    for symbol in file.functions(wanted, _UNSIZED):
+    for symbol in code_symbols(file, wanted, _UNSIZED):
         reach = symbol.size or (_UNSIZED if symbol.complete else 0)
         place = bisect_left(wanted, symbol.address)
         rank: _Rank | None = None
@@ -62,7 +63,7 @@ def functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
             nearest[address] = max(nearest.get(address, 0), symbol.address)
             if address < symbol.address + reach:
                 if rank is None:
-                    name = file.name_of(symbol)
+                    name = symbol_name(file, symbol)
                     rank = _rank(symbol, name)
                 if name and not name.startswith("$") and (address not in best or best[address][0] < rank):
                     best[address] = rank, name

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.debian_packages import package_with_symbols, packages_of
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_notes import read_build_id
 from livedbg.linux.maps import parse_maps
 from livedbg.unwind.modules import Module, Modules
 
@@ -68,7 +69,7 @@ def _build_id(module: Module, root: Path) -> str | None:
     """The build id of a file that lacks debug information, "" without one; None for a file that has some."""
     try:
         with ElfFile(module.file) as elf:
-            build_id = elf.build_id()
+            build_id = read_build_id(elf)
             if elf.has_section(".debug_info") or elf.has_section(".zdebug_info"):
                 return None
     except (OSError, ElfError):

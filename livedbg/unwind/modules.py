@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
-from livedbg.unwind.labels import label_of
+from livedbg.unwind.labels import NamedCode, code_name, label_of
 
 __all__ = ["Module", "Modules"]
 
@@ -93,6 +94,11 @@ class Modules:
             return None
         name = Path(mapping.path).name
         return (label_of(self._pid, name) if mapping.deleted else None) or name or None
+
+    def code_at(self, address: int) -> NamedCode | None:
+        """The function at an address in memory that no file backs, if a system knows it."""
+        mapping = self.mapping_at(address)
+        return code_name(self._pid, address) if mapping is not None and not mapping.path else None
 
     def opened(self, mapping: Mapping) -> Path:
         """A path by which the file of a mapping can be opened: its own where that is the same file."""

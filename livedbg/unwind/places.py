@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import drgn
 
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_notes import read_build_id
 from livedbg.probes.newest import Newest
 from livedbg.unwind.code_heights import Depth
 from livedbg.unwind.drgn_files import add_file, new_program
@@ -209,7 +210,7 @@ def _frame(location: drgn.SourceLocation, symbol: str | None, *, inlined: bool) 
 
 def _read_identity(file: Path, state: tuple[int, ...]) -> tuple[Hashable, int]:
     with ElfFile(file) as elf:
-        build_id = elf.build_id()
+        build_id = read_build_id(elf)
         span = max((segment.address + segment.memory_size for segment in elf.segments()), default=0)
     return (build_id, state[2]) if len(build_id) >= _SHORTEST_ID else state, span
 

@@ -115,6 +115,10 @@ def _unwound(frames: list[tuple[int, str | None, str | None, int | None]], whole
         module = modules.name_at(pc)
         if name is None and modules.mapping_at(pc) is None:
             break  # not code: the unwinder has lost its way
+        named = modules.code_at(pc) if name is None else None
+        if named is not None:
+            made.append(Frame(function=named.function, file=named.file or None, line=named.line, address=pc))
+            continue
         function = clean_line(name, 400) if name else f"{pc:#x}"
         made.append(
             Frame(

@@ -43,11 +43,6 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-@pytest.mark.parametrize("path", [*sorted(commands()), "README"])
-def test_the_page_of_a_command_is_current(path: str) -> None:
-    assert (DOCS / f"commands/{path}.md").read_text() == pages()[f"commands/{path}.md"], "run `make docs`"
-
-
 def test_every_made_page_is_current_and_no_other_is_left() -> None:
     for path, text in pages().items():
         assert (DOCS / path).read_text() == text, f"{path}: run `make docs`"

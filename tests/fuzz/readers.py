@@ -43,6 +43,8 @@ from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.records import parse_line
 from livedbg.linux import file_locks, procfs, ranks, sockets
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_notes import read_build_id, read_marks
+from livedbg.linux.elf_symbols import defined_symbols, possible_names, symbol_at
 from livedbg.linux.maps import copies, parse_maps_text
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
@@ -225,11 +227,13 @@ def _elf(data: bytes, folder: Path) -> None:
             elf.segments,
             lambda: elf.load_bias([mapping]),
             lambda: elf.initial(0x10, 16),
-            lambda: elf.symbols(["main", "_PyRuntime", "malloc"]),
-            lambda: elf.symbol_at(0x1001),
-            lambda: [demangled_symbol(name) for name in sorted(elf.names(["_ZN3app3runE", "_ZN", "_Z"]))[:200]],
-            lambda: elf.marks("libstdcxx"),
-            elf.build_id,
+            lambda: defined_symbols(elf, ["main", "_PyRuntime", "malloc"]),
+            lambda: symbol_at(elf, 0x1001),
+            lambda: [
+                demangled_symbol(name) for name in sorted(possible_names(elf, ["_ZN3app3runE", "_ZN", "_Z"]))[:200]
+            ],
+            lambda: read_marks(elf, "libstdcxx"),
+            lambda: read_build_id(elf),
         ):
             with contextlib.suppress(ElfError):
                 look()

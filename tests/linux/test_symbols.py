@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols, symbol_at
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
 TABLES = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
@@ -38,18 +39,18 @@ def damaged(program: Path, folder: Path) -> Path:
 def test_functions_by_name_and_address_also_in_a_damaged_file(program: Path, tmp_path: Path) -> None:
     for path in (program, damaged(program, tmp_path)):
         with ElfFile(path) as elf:
-            found = elf.symbols(["first", "second"])
+            found = defined_symbols(elf, ["first", "second"])
             assert set(found) == {"first", "second"}
             for name, symbol in found.items():
                 for address in (symbol.address, symbol.address + symbol.size - 1):
-                    at = elf.symbol_at(address)
+                    at = symbol_at(elf, address)
                     assert at is not None and at.name == name
 
 
 def test_a_thread_s_variable_has_no_address(program: Path) -> None:
     with ElfFile(program) as elf:
-        local = elf.symbols(["local"])["local"]
-        first = elf.symbols(["first"])["first"]
+        local = defined_symbols(elf, ["local"])["local"]
+        first = defined_symbols(elf, ["first"])["first"]
         assert local.address <= first.address < local.address + local.size  # the numbers alone don't tell
-        between = elf.symbol_at(local.address + local.size - 1)
+        between = symbol_at(elf, local.address + local.size - 1)
         assert between is None or between.name != "local"

@@ -49,10 +49,14 @@ OTHERS = {
 
 FLOATS = {
     "a root in a register": "1: vsqrtss %xmm3, %xmm3, %xmm3; vucomiss %xmm2, %xmm3; ja 1b",
-    "a product": "1: mulss %xmm1, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
-    "a fused product": "1: vfmadd213ss %xmm1, %xmm2, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
+    "a limit": "1: minss %xmm1, %xmm0; maxss %xmm3, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
+    "a root of doubles": "1: sqrtsd %xmm0, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",
 }
 COUNTING = {
+    "counts in singles": "1: addss %xmm1, %xmm0; ucomiss %xmm2, %xmm0; jb 1b",
+    "shrinks a single": "1: mulss %xmm1, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
+    "divides a single": "1: divss %xmm1, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
+    "adds by a fused product": "1: vfmadd213ss %xmm1, %xmm2, %xmm0; ucomiss %xmm2, %xmm0; ja 1b",
     "counts in doubles": "1: addsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; jb 1b",
     "shrinks a double": "1: mulsd %xmm1, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",
     "adds by a fused product of doubles": "1: vfmadd213sd %xmm1, %xmm2, %xmm0; ucomisd %xmm2, %xmm0; ja 1b",

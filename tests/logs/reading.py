@@ -18,12 +18,13 @@ from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import diagnose
 from tests.analysis.world import World
 
-__all__ = ["found", "read", "verdict"]
+__all__ = ["decoders", "found", "read", "verdict"]
 
 _REQUEST = Request(host="box", logs=("/logs",), once=True)
 
 
-def _decoders() -> list[LogDecoder]:
+def decoders() -> list[LogDecoder]:
+    """Those of all rooms."""
     adapters = [adapter() for adapter in adapter_classes(once=True).values() if adapter.applies(_REQUEST)]
     return [decoder for adapter in adapters for decoder in adapter.decoders(_REQUEST)]
 
@@ -35,7 +36,7 @@ def read(*logs: str, world: World | None = None) -> World:
         AssertionError: a decoder failed.
     """
     world = world or World()
-    decoding = Decoding(_decoders())
+    decoding = Decoding(decoders())
     for number, text in enumerate(logs):
         source = LogSource(id=f"log:box/{number}", name=f"{number}.log", path=f"/logs/{number}.log")
         decoding.opened(source, world.stamp())

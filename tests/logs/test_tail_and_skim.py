@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import os
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 
 from livedbg.logs import skim
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.error_lines import ALARMS, EXPLICIT
+from livedbg.logs.decoder import FOLLOWED
+from livedbg.logs.error_lines import ALARMS, EXACT, EXPLICIT
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.paths import scan
 from livedbg.logs.records import RecordAssembler
@@ -282,7 +284,14 @@ _ERRORS = st.lists(
     st.one_of(
         st.sampled_from(["INFO x", "", "E0102 03:04:05.000006 77 a.cc:1] glue", "F1102 03:04:05.000006 77 a.cc:1] x"]),
         st.sampled_from(
-            ["no EMERGENCY", "2026-11-21 03:11:22,333 ERROR x", "mean error: 0.1", "ValueError: x", "E01 "]
+            [
+                "no EMERGENCY",
+                "2026-11-21 03:11:22,333 ERROR x",
+                "mean error: 0.1",
+                "ValueError: x",
+                "E01 ",
+                "KeyError: 0",
+            ]
         ),
         st.from_regex(EXPLICIT).map(lambda text: "".join(text.split("\r")).replace("\n", " ")),
         st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=20),
@@ -302,7 +311,7 @@ def test_K3_L1_skimming_finds_every_error_line(lines: list[str], size: int) -> N
     assembler, cutter = RecordAssembler("s", SourceClock(10**18), known_log_formats()), LineCutter()
     expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
     again = RecordAssembler("s", SourceClock(10**18), known_log_formats())
-    skimmer = Skimmer(again, TRIGGERS, 0, 1, alarms=ALARMS)
+    skimmer = Skimmer(again, TRIGGERS, 0, 1, alarms=ALARMS, exact=EXACT)
     got: list[LogRecord] = []
     for begin in range(0, len(data), size):
         got += skimmer.feed(data[begin : begin + size])
@@ -313,7 +322,61 @@ def test_K3_L1_skimming_finds_every_error_line(lines: list[str], size: int) -> N
 @given(st.from_regex(EXPLICIT))
 @pytest.mark.invariant("error_lines.L1")
 def test_L1_whatever_calls_itself_an_error_has_an_alarm(text: str) -> None:
-    assert any(alarm in f"\n{text}".encode() for alarm in ALARMS)
+    data = f"\n{text}".encode()
+    assert any(
+        alarm not in EXACT or EXACT[alarm].match(data, found.start())
+        for alarm in ALARMS
+        for found in re.finditer(re.escape(alarm), data)
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "val error: 0.03, acc 0.9",
+        "mean error : -1e-3",
+        "Error: None",
+        "error: null",
+        " fatal: no, error: ok",
+        "error:  7",
+    ],
+)
+def test_a_metric_of_that_name_is_not_read(line: str) -> None:
+    skimmer = Skimmer(RecordAssembler("s", SourceClock()), (), 0, 1, alarms=ALARMS, exact=EXACT)
+    assert not [*skimmer.feed(f"{line}\n".encode() * 9), *skimmer.flush()]
+
+
+@pytest.mark.parametrize(
+    "line", ["KeyError: 0", "\x1b[31merror: \x1b[0mx", "error: nothing", "error: no\u00e9", "Error: -x"]
+)
+def test_what_only_looks_like_a_metric_is_read(line: str) -> None:
+    skimmer = Skimmer(RecordAssembler("s", SourceClock()), (), 0, 1, alarms=ALARMS, exact=EXACT)
+    (record,) = [*skimmer.feed(f"{line}\n".encode()), *skimmer.flush()]
+    assert EXPLICIT.search(record.text) is not None
+
+
+@pytest.mark.invariant("skim.K4")
+def test_K4_a_word_that_is_not_confirmed_hides_none() -> None:
+    exact = {b"abc": re.compile(rb"abcx")}
+    skimmer = Skimmer(RecordAssembler("s", SourceClock()), (b"abc", b"bcd"), 0, 1, exact=exact)
+    data = b"zabcz\n" + b"quiet\n" * 9 + b"zabcd\n" + b"quiet\n" * 9 + b"abcx\nabc"
+    assert [record.text for record in [*skimmer.feed(data), *skimmer.flush()] if "bc" in record.text] == [
+        "zabcd",
+        "abcx",
+    ]
+
+
+@given(st.integers(1, 90))
+@pytest.mark.invariant("skim.K5")
+def test_K5_what_follows_an_opening_comes_out(size: int) -> None:
+    data = b"a\n" * 50 + b"open: x\n" + b"".join(b"%d | row\n" % row for row in range(FOLLOWED + 50))
+    skimmer = Skimmer(RecordAssembler("s", SourceClock()), (b"open:",), 0, 1, opens=(b"open:",))
+    got: list[LogRecord] = []
+    for begin in range(0, len(data), size):
+        got += skimmer.feed(data[begin : begin + size])
+    rows = [record.text for record in [*got, *skimmer.flush()] if "row" in record.text]
+    assert rows[:FOLLOWED] == [f"{row} | row" for row in range(FOLLOWED)]
+    assert len(rows) <= FOLLOWED + 2
 
 
 @pytest.mark.invariant("skim.K3")

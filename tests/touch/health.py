@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from livedbg.linux.elf import mapped_file
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, process_ids, read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.unwind import callers, code_heights
 from livedbg.unwind.code_heights import Depth, depth_at, follows_call
 from livedbg.unwind.function_starts import FunctionStarts
@@ -192,7 +193,7 @@ def test_S1_functions_begin_where_the_symbols_have_them(build_target: Callable[.
     starts = FunctionStarts(program)
     assert starts.known
     with ElfFile(program) as elf:
-        for symbol in elf.symbols(["waits", "middle", "main"]).values():
+        for symbol in defined_symbols(elf, ["waits", "middle", "main"]).values():
             assert starts.at(symbol.address) == starts.at(symbol.address + symbol.size - 1) == symbol.address
             assert starts.at(symbol.address + symbol.size) != symbol.address
     assert starts.at(0) is None and starts.at(1 << 40) is None
@@ -203,7 +204,7 @@ def test_S1_a_damaged_table_says_nothing(build_target: Callable[..., Path], tmp_
     program = build_target("leftovers", *BUILDS["O0"], output="leftovers-O0")
     data = program.read_bytes()
     with ElfFile(program) as elf:
-        place, (waits,) = elf.section_place(".eh_frame_hdr"), elf.symbols(["waits"]).values()
+        place, (waits,) = elf.section_place(".eh_frame_hdr"), defined_symbols(elf, ["waits"]).values()
     assert place is not None
     (tmp_path / "short").write_bytes(data[: place.offset])
     (tmp_path / "other").write_bytes(data[: place.offset] + bytes(4) + data[place.offset + 4 :])

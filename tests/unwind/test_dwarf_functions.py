@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
 from tests.unwind.test_places import module
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def places() -> Places:
 def stacks_in(places: Places, file: Path) -> set[tuple[str | None, ...]]:
     """The functions at each address of outer()."""
     with ElfFile(file) as elf:
-        outer = elf.symbols(["outer"])["outer"]
+        outer = defined_symbols(elf, ["outer"])["outer"]
     there = places.describe(module(file), range(outer.address, outer.address + outer.size), debug=True)
     return {tuple(frame.function for frame in frames) for frames in there.values()}
 
@@ -74,7 +75,7 @@ def test_an_inlined_function_has_its_full_name(places: Places, library: Path) ->
 
 def test_the_places_of_calls_are_in_the_caller(places: Places, library: Path) -> None:
     with ElfFile(library) as elf:
-        outer = elf.symbols(["outer"])["outer"]
+        outer = defined_symbols(elf, ["outer"])["outer"]
     there = places.describe(module(library), range(outer.address, outer.address + outer.size), debug=True)
     deepest = max(there.values(), key=len)
     lines = [SOURCE.splitlines()[(frame.line or 1) - 1].strip() for frame in deepest]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import code_symbols, defined_symbols, symbol_name
 from livedbg.unwind.function_symbols import FunctionSymbols, functions_at
 
 SOURCE = """
@@ -42,7 +43,7 @@ def library(tmp_path: Path) -> Path:
 @pytest.mark.invariant("function_symbols.F1")
 def test_F1_an_address_has_the_name_of_the_function_that_it_lies_in(library: Path, tmp_path: Path) -> None:
     with ElfFile(library) as elf:
-        symbols = elf.symbols(["named", "after"])
+        symbols = defined_symbols(elf, ["named", "after"])
     start, after = symbols["named"].address, symbols["after"].address
     wanted = [start - 1, start, start + 3, start + 4, start + 6, start + 100, start + 400, after, after + 1]
     with ElfFile(library) as elf:
@@ -66,7 +67,7 @@ def test_F2_what_was_asked_once_is_not_read_again(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ElfFile(library) as elf:
-        start = elf.symbols(["named"])["named"].address
+        start = defined_symbols(elf, ["named"])["named"].address
     known = FunctionSymbols()
     assert known.at("key", [tmp_path / "none", library], [start, start + 900]) == {start: "named"}
     library.unlink()
@@ -79,19 +80,19 @@ def test_F2_what_was_asked_once_is_not_read_again(
 
 def test_each_symbol_of_code_near_an_address_is_given_with_its_size(library: Path) -> None:
     with ElfFile(library) as elf:
-        at = {name: symbol.address for name, symbol in elf.symbols(["named", "after", "unsized"]).items()}
-        given = [(elf.name_of(symbol), symbol.size) for symbol in elf.functions(sorted(at.values()), 1)]
+        at = {name: symbol.address for name, symbol in defined_symbols(elf, ["named", "after", "unsized"]).items()}
+        given = [(symbol_name(elf, symbol), symbol.size) for symbol in code_symbols(elf, sorted(at.values()), 1)]
         assert {("named", 4), ("after", 1), ("unsized", 0)} <= set(given)
-        longer = {elf.name_of(symbol) for symbol in elf.functions([at["named"] + 3], 1)}
+        longer = {symbol_name(elf, symbol) for symbol in code_symbols(elf, [at["named"] + 3], 1)}
         assert "named" in longer and "after" not in longer
-        assert "named" not in {elf.name_of(symbol) for symbol in elf.functions([at["named"] + 4], 1)}
-        assert "named" in {elf.name_of(symbol) for symbol in elf.functions([at["named"] + 4], 5)}
-        assert list(elf.functions([], 256)) == []
+        assert "named" not in {symbol_name(elf, symbol) for symbol in code_symbols(elf, [at["named"] + 4], 1)}
+        assert "named" in {symbol_name(elf, symbol) for symbol in code_symbols(elf, [at["named"] + 4], 5)}
+        assert list(code_symbols(elf, [], 256)) == []
 
 
 def test_a_stripped_file_may_have_its_symbols_packed(library: Path, tmp_path: Path) -> None:
     with ElfFile(library) as elf:
-        start = elf.symbols(["named"])["named"].address
+        start = defined_symbols(elf, ["named"])["named"].address
     hidden = start + 4
     packed, bad = tmp_path / "packed.so", tmp_path / "bad.so"
     for file, content in (packed, lzma.compress(library.read_bytes())), (bad, b"no xz"):

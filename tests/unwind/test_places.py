@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.maps import Mapping
 from livedbg.unwind.modules import Module
 
@@ -32,7 +33,7 @@ def module(file: Path, bias: int = 0) -> Module:
 def names(places: Places, file: Path, bias: int, function: str) -> list[str | None]:
     """The names of the frames in the first instruction of a function."""
     with ElfFile(file) as elf:
-        at = elf.symbols([function])[function].address
+        at = defined_symbols(elf, [function])[function].address
     return [frame.function for frame in places.describe(module(file, bias), {at}, debug=True)[at]]
 
 

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text
 from livedbg.linux.procfs import thread_ids
 from livedbg.linux.pthreads import ThreadData
@@ -93,7 +95,7 @@ class CoreThreads:
         """The keys' numbers in one loaded copy of the library; None where it has not made them yet."""
         try:
             with ElfFile(mapped_file(self._pid, mappings[0])) as elf:
-                symbols = elf.symbols([_CORE, _REGISTERS])
+                symbols = defined_symbols(elf, [_CORE, _REGISTERS])
                 bias = elf.load_bias(mappings)
         except (OSError, ElfError):
             return None

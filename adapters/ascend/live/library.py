@@ -15,7 +15,10 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.live.sign import WORD
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_notes import read_build_id
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text
 
 __all__ = ["Library", "LibraryFinder"]
@@ -75,8 +78,8 @@ class LibraryFinder(Struct):
         try:
             with ElfFile(path) as elf:
                 if file not in self._keys:
-                    has = elf.symbols(_SYMBOLS)
-                    self._keys[file] = (elf.build_id() or f"{file[1]}:{file[2]}") if has else None
+                    has = defined_symbols(elf, _SYMBOLS)
+                    self._keys[file] = (read_build_id(elf) or f"{file[1]}:{file[2]}") if has else None
                 key = self._keys[file]
                 if key is None:
                     if _SIMULATOR.match(name):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from livedbg.adapters.iree.differences.alone import Alone
 from livedbg.adapters.iree.differences.first import CallDifference
+from livedbg.adapters.iree.differences.made_nan import first_made_nan
 from livedbg.adapters.iree.differences.side import Side, label
 from livedbg.adapters.iree.differences.trace import Saved
 from livedbg.adapters.iree.differences.whole import Whole
@@ -30,10 +31,27 @@ def headline(whole: Whole) -> str:
     if first is None:
         if any(one is not None and one.differs for one in whole.compared.results):
             return "The results differ, and no traced dispatch does."
-        return "No dispatch and no result differs."
+        runs = f" in {whole.request.runs} runs of each side" if _twice(whole) else ""
+        return f"No dispatch and no result differs{runs}."
+    if _twice(whole) and first.fate == "culprit":
+        device = whole.request.sides[0].device
+        where = f"{_where(whole, first.name)}{_call(first)}"
+        return f"{where} is not deterministic on {device}: other outputs for equal inputs."
     what = "is the first that differs" if _twice(whole) or first.fate == "culprit" else "differs, as do its inputs"
     equal = " Its inputs are equal." if first.fate == "culprit" else ""
     return f"{_where(whole, first.name)}{_call(first)} {what}.{equal}"
+
+
+def nan_lines(whole: Whole) -> Iterator[str]:
+    """The first dispatch that made NaN, on each side."""
+    for side, trace in zip(whole.request.sides, whole.traces, strict=True):
+        made = first_made_nan(trace)
+        if made is not None:
+            call = f", call {made.ordinal + 1}," if made.ordinal else ""
+            yield (
+                f"{_where(whole, made.name)}{call} makes NaN on side {side.name} ({side.device}): {made.count:,} of "
+                f"{made.size:,} elements of output {made.output}, first at {list(made.index)}. Its inputs are finite."
+            )
 
 
 def lines(whole: Whole) -> Iterator[str]:
@@ -50,6 +68,7 @@ def lines(whole: Whole) -> Iterator[str]:
             yield f"{many(len(names), 'dispatch')} on side {side.name} only: {', '.join(names[:_NAMED])}"
     yield ""
     yield headline(whole)
+    yield from nan_lines(whole)
     first = compared.first
     if first is not None and first.calls is not None:
         yield from _details(whole, first)
@@ -142,6 +161,7 @@ def as_json(whole: Whole) -> dict[str, object]:
             for side, trace in zip(whole.request.sides, whole.traces, strict=True)
         ],
         "sentence": headline(whole),
+        "nan": list(nan_lines(whole)),
         "dispatches": [{"name": one.name, "call": one.ordinal, "fate": one.fate} for one in whole.compared.calls],
         "only": [list(names) for names in whole.compared.only],
         "first": None if first is None else {

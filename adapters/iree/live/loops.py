@@ -1,12 +1,17 @@
 """Workers that repeat themselves: samples of threads that run a dispatch, by the kernel's clock.
 
 Samples are taken for a moment only when a dispatch stands, and again as long as it does.
+
+Invariants:
+    iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: where an outer loop, which counts
+        in a floating-point register, runs that loop for a few steps again and again, some are outside of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -24,11 +29,11 @@ from livedbg.session.adapter import Context
 
 __all__ = ["Loop", "Loops"]
 
-_PERIOD_NS: Final = 5_000_000  # CPU time between two samples
+_PERIOD_NS: Final = 500_000  # CPU time between two samples
 _FOR_S: Final = 5.0  # at most, on a busy machine
-_POLL_S: Final = 0.05
-_ENOUGH: Final = 5
-_MOST: Final = 40  # samples of a thread in which it has to show
+_POLL_S: Final = 0.02
+_ENOUGH: Final = 300
+_COMPUTES: Final = 10  # samples of a thread that contradict: it computes
 _EACH_NS: Final = 30_000  # what a sample takes of its thread, about (docs/performance.md)
 
 
@@ -51,11 +56,15 @@ class Loops:
 
     Args:
         pid: the process.
+
+    Attributes:
+        sampled: by tid the dispatch in which the newest sample of the last look was, and when that was taken.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._repeats = Repeats(floats=True)
+        self.sampled: dict[int, tuple[str, int]] = {}
 
     async def look(self, context: Context, threads: Mapping[int, str], libraries: Libraries) -> dict[int, Loop]:
         """Sample some threads for a moment; gives those that repeat themselves, by tid.
@@ -66,24 +75,28 @@ class Loops:
             libraries: the dispatches of the process.
         """
         self._repeats.keep(threads)
+        self.sampled = {}
         if not supported() or context.request.options.get(SAMPLES) == "no":
             return {}
         found: dict[int, Loop] = {}
+        against: Counter[int] = Counter()
         taken = 0
         end = time.monotonic() + _FOR_S
         try:
             with ClockSamples(stack_bytes=8) as clocks:
                 clocks.follow(dict.fromkeys(threads, _PERIOD_NS))
-                while time.monotonic() < end and len(found) < len(threads):
+                while time.monotonic() < end and any(tid not in found and against[tid] < _COMPUTES for tid in threads):
                     await asyncio.sleep(_POLL_S)
                     for sample in clocks.read():
                         taken += 1
-                        if taken > _MOST * len(threads):
-                            end = 0.0  # it computes
                         repeated = self._repeats.seen(self._pid, sample)
                         dispatch = libraries.at(sample.registers[PC])
                         found.pop(sample.tid, None)
-                        if repeated is not None and dispatch is not None and repeated.samples >= _ENOUGH:
+                        if dispatch is not None:
+                            self.sampled[sample.tid] = (dispatch.name, sample.mono_ns)
+                        if repeated is None:
+                            against[sample.tid] += 1
+                        elif dispatch is not None and repeated.samples >= _ENOUGH:
                             found[sample.tid] = Loop(dispatch.name, repeated.samples, repeated.since_ns)
         except NoPerf:
             return {}  # the adapter that samples says so

@@ -17,12 +17,14 @@ class OnStack(Struct, frozen=True):
         thread: identifier of the thread.
         taken_mono_ns: when its stack was taken.
         address: where in the code it was.
+        seen_mono_ns: when a later sample found it there; 0 if none did.
     """
 
     thread: str
     dispatch: Dispatch
     taken_mono_ns: int
     address: int
+    seen_mono_ns: int = 0
 
 
 def dispatches_on_stacks(process: str, libraries: Libraries, snapshot: Snapshot) -> list[OnStack]:

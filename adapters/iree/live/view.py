@@ -239,8 +239,9 @@ class View:
             key = (on.thread, on.dispatch.name)
             first, last = self._alone.get(key, (on.taken_mono_ns, on.taken_mono_ns))
             loop = looping.get(on.thread)
-            known[key] = (first, max(last, on.taken_mono_ns))
-            if on.taken_mono_ns <= first and loop is None:
+            newest = max(last, on.taken_mono_ns, on.seen_mono_ns)
+            known[key] = (first, newest)
+            if newest <= first and loop is None:
                 continue  # one stack (W1)
             name = self._names.task(on.dispatch.name, on.thread)
             tasks[name] = Task(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.live.loops import Loop, Loops
 from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
-from livedbg.adapters.iree.live.running import dispatches_on_stacks
+from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
 from livedbg.linux.procfs import read_stat
@@ -119,6 +119,7 @@ class LiveWatch:
         looping = {
             one.thread: loop for one in running if (loop := watched.looping.get(_number(one.thread))) is not None
         }
+        running = [_sampled(one, watched.loops.sampled) for one in running]
         outsiders = outsiders_of(process.id, waiting, snapshot)
         self._put(watched, watched.view.shown(running, outsiders, looping), context)
         self._say(context, _statuses(process, shot))
@@ -147,6 +148,12 @@ class LiveWatch:
         watched.tasks, watched.resources, watched.edges = shown.tasks, shown.resources, shown.edges
         watched.counters = shown.counters
         context.emit(*events)
+
+
+def _sampled(one: OnStack, samples: Mapping[int, tuple[str, int]]) -> OnStack:
+    """A thread that samples found in the same dispatch later was in it until then."""
+    dispatch, mono_ns = samples.get(_number(one.thread), ("", 0))
+    return structs.replace(one, seen_mono_ns=mono_ns) if dispatch == one.dispatch.name else one
 
 
 def _sleeps(thread: Thread) -> bool:

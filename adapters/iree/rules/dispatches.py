@@ -17,6 +17,7 @@ __all__ = ["RunningDispatch", "rules"]
 _SYSTEM: Final = "iree"
 _COUNTER: Final = "workgroups"
 _SHOWN: Final = 2
+_NOTED_NS: Final = 300_000_000
 
 
 class RunningDispatch:
@@ -73,7 +74,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     lasted_ns = max(still_ns, longest[1] if longest is not None else 0)
     loops = task.attributes.get("loops", "")
     long = lasted_ns >= state.settings.task_stall_ns
-    if not long and not loops:
+    if not long and not loops and still_ns < _NOTED_NS:
         return None
     for_ns = f"for {duration(still_ns)}"
     if long and still_ns < state.settings.task_stall_ns and longest is not None:
@@ -88,7 +89,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     text = f"no workgroup was begun or finished in {duration(still_ns)}"
     return Finding(
         rule=rule,
-        severity=(Severity.CRITICAL if loops else Severity.ERROR) if long else Severity.WARNING,
+        severity=_severity(long, bool(loops)),
         sentence=f"{_subject(task)} {'loops' if loops else 'runs'}{_where(task, state)} {for_ns}, {why}.{waits}{done}",
         entities=(task.id, *threads),
         evidence=(
@@ -103,6 +104,12 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
         roots=(task.id,),
         decides=long and not loops,
     )
+
+
+def _severity(long: bool, loops: bool) -> Severity:
+    if long:
+        return Severity.CRITICAL if loops else Severity.ERROR
+    return Severity.WARNING if loops else Severity.INFO
 
 
 def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:

@@ -20,7 +20,9 @@ from itertools import pairwise
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 
 __all__ = ["GlooPairs", "rank_of_all"]
@@ -170,7 +172,7 @@ def _tables(pid: int) -> dict[str, int]:
     try:
         with ElfFile(file) as elf:
             if key not in _symbols:
-                _symbols[key] = {name: symbol.address for name, symbol in elf.symbols(_NAMES).items()}
+                _symbols[key] = {name: symbol.address for name, symbol in defined_symbols(elf, _NAMES).items()}
             bias = elf.load_bias(mappings)
     except ElfError:
         return {}

@@ -18,7 +18,9 @@ from livedbg.adapters.pytorch.collectives.layouts import RECORDERS, RecorderLayo
 from livedbg.adapters.pytorch.collectives.recorder_code import recorder_in_code
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry, EntryReader
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 
 __all__ = ["LayoutUnknown", "Recorder", "Ring", "find_recorders"]
@@ -159,7 +161,7 @@ def _address(pid: int, symbols: tuple[str, ...], mappings: list[Mapping]) -> int
     try:
         with ElfFile(file) as elf:
             if key not in _symbols:
-                one = next(iter(elf.symbols(symbols).values()), None)
+                one = next(iter(defined_symbols(elf, symbols).values()), None)
                 _symbols[key] = one.address if one is not None else recorder_in_code(elf)
             bias, value = elf.load_bias(mappings), _symbols[key]
     except ElfError:

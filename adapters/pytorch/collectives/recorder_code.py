@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Final
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols, possible_names
 
 __all__ = ["recorder_in_code"]
 
@@ -57,8 +58,8 @@ def recorder_in_code(elf: ElfFile) -> int | None:
     """
     if elf.machine != _X86_64 or _decoder() is None:
         return None
-    names = {name for name in elf.names(_FUNCTIONS) if not name.endswith(".cold")}
-    named = [_guarded(elf, one.address, min(one.size, _LENGTH)) for one in elf.symbols(names).values()]
+    names = {name for name in possible_names(elf, _FUNCTIONS) if not name.endswith(".cold")}
+    named = [_guarded(elf, one.address, min(one.size, _LENGTH)) for one in defined_symbols(elf, names).values()]
     named = [variables for variables in named if variables]
     found = set.intersection(*named) if named else set()
     return found.pop() if len(found) == 1 else None

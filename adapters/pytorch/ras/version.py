@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 
 __all__ = ["nccl_version"]

@@ -14,7 +14,9 @@ import struct
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 
 __all__ = ["agent_pointer", "agent_worker"]
@@ -44,7 +46,7 @@ def agent_pointer(pid: int) -> int | None:
     try:
         with ElfFile(file) as elf:
             if key not in _symbols:
-                one = elf.symbols([_AGENT]).get(_AGENT)
+                one = defined_symbols(elf, [_AGENT]).get(_AGENT)
                 _symbols[key] = one.address if one is not None else None
             bias, value = elf.load_bias(mappings), _symbols[key]
     except ElfError:

@@ -13,7 +13,8 @@ from typing import Final
 from livedbg.adapters.pytorch.aoti.settings import names_in, torch_version
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, find_recorders
 from livedbg.adapters.pytorch.settings.notes import PREFIXES, SETTING, Known, folder_problem, notes
-from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.model.events import DiagnosticSeen

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_notes import read_marks
+from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.places import find_in_files, find_places
@@ -35,8 +37,8 @@ def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 def program(build_target: Callable[..., Path]) -> Path:
     built = build_target("throws", *STATIC, output="throws-marked")
     with ElfFile(built) as elf:
-        assert not elf.symbols(["__cxa_throw"])
-        if not elf.marks("libstdcxx"):
+        assert not defined_symbols(elf, ["__cxa_throw"])
+        if not read_marks(elf, "libstdcxx"):
             pytest.skip("this libstdc++ was built without marks (systemtap-sdt-dev)")
     return built
 
@@ -45,10 +47,10 @@ def test_marks_are_those_that_readelf_finds(program: Path) -> None:
     said = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
     wanted = re.findall(r"Provider: libstdcxx\s+Name: (\w+)\s+Location: (0x\w+).*\s+Arguments: (.*)", said)
     with ElfFile(program) as elf:
-        assert [(mark.name, mark.address, mark.arguments) for mark in elf.marks("libstdcxx")] == [
+        assert [(mark.name, mark.address, mark.arguments) for mark in read_marks(elf, "libstdcxx")] == [
             (name, int(address, 16), arguments.strip()) for name, address, arguments in wanted
         ]
-        assert elf.marks("nobody") == []
+        assert read_marks(elf, "nobody") == []
 
 
 def test_what_has_a_name_comes_before_what_has_a_mark(program: Path, spawn: Callable[..., Target]) -> None:

@@ -14,7 +14,9 @@ from tests.cli.conftest import livedbg
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("iree") is None, reason="IREE has wheels for x86-64 only; they are test dependencies there"
 )
-MODULE = Path(__file__).parents[2] / "fixtures" / "iree" / "three_dispatches.mlir"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "iree"
+MODULE = FIXTURES / "three_dispatches.mlir"
+NAN = Path(__file__).parents[2] / "targets" / "iree" / "roots.mlir"
 PRODUCT = "main_dispatch_1"
 SOFTWARE_VULKAN = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 
@@ -69,6 +71,40 @@ def test_the_same_twice_is_compared_exactly_and_repeatedly(folder: Path) -> None
     assert said.code == 0, said.everything
     calls = [json.loads(line) for line in (Path(json.loads(said.out)["folder"]) / "A.trace/calls.jsonl").open()]
     assert sum("returned" in call for call in calls) == 3
+
+
+def test_a_race_is_not_deterministic_and_its_healthy_counterpart_is(tmp_path: Path) -> None:
+    """Sums by many workgroups in the same place: rounding differs with their order, if nothing else does."""
+    race, healthy = FIXTURES / "race.mlir", tmp_path / "healthy.mlir"
+    inputs = ("--input", "262144xf32", "--input", "262144x1xi32=3", "--runs", "10", "--no-reduce", "--json")
+    for _ in range(20):  # until it has varied
+        said = livedbg("diff-run", race, *inputs, "--keep", tmp_path / "kept")
+        if said.code == 12:
+            break
+        race = tmp_path / "kept" / "A.vmfb"
+    found = json.loads(said.out)
+    assert found["sentence"] == (
+        f"main_dispatch_0 (iree_linalg_ext.scatter at {FIXTURES / 'race.mlir'}:7) is not deterministic on local-task: "
+        "other outputs for equal inputs."
+    )
+    assert found["first"]["outputs"][0]["outside"] == 1
+    healthy.write_text((FIXTURES / "race.mlir").read_text().replace("unique_indices(true)", "unique_indices(false)"))
+    for module, device in ((healthy, "local-task"), (tmp_path / "kept" / "A.vmfb", "local-sync")):
+        said = livedbg("diff-run", module, *inputs, "--device", device)
+        assert said.code == 0, said.everything
+        assert json.loads(said.out)["sentence"] == "No dispatch and no result differs in 10 runs of each side."
+
+
+def test_a_dispatch_that_makes_nan_on_both_sides_is_named(tmp_path: Path) -> None:
+    said = livedbg("diff-run", NAN, "--input", "8xf32=1 2 -3 4 5 -6 7 8", "--keep", tmp_path / "kept")
+    assert said.code == 0, said.everything
+    assert "No dispatch and no result differs in 2 runs of each side." in said.out
+    assert (
+        f"main_dispatch_1 (linalg.generic at {NAN}:12) makes NaN on side A (local-task): 2 of 8 elements of output 0, "
+        "first at [2]. Its inputs are finite."
+    ) in said.out
+    healthy = livedbg("diff-run", tmp_path / "kept" / "A.vmfb", "--input", "8xf32=1 2 3 4 5 6 7 8")
+    assert healthy.code == 0 and "NaN" not in healthy.out
 
 
 @pytest.mark.usefixtures("targets")

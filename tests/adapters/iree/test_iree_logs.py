@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
+from typing import Final
+
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
+from tests.adapters.iree.conftest import tool
+from tests.cli.zygote import run_livedbg
 from tests.logs.reading import found, verdict
 
 CRASHED, UNKNOWN = VerdictState.CRASHED, VerdictState.UNKNOWN
+OLD_MODULE: Final = Path(__file__).parents[2] / "fixtures" / "iree" / "net_3_10.vmfb"
+VERSION_AT: Final = 118  # in the module's flatbuffer: u32 major << 16 | minor
 STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
 
 SHARED = (
@@ -111,6 +120,21 @@ def test_V1_warnings_and_lists_of_codes(text: str) -> None:
     assert found("vulkan-error", text) == []
 
 
+@pytest.mark.invariant("vulkan_lines.V2")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Validation Error: [ UNASSIGNED-VkSemaphore-state-timeout ] Object 0: handle = 0x1, type = VK_OBJECT_TYPE_"
+        "SEMAPHORE; | MessageID = 0x57e65a33 | Timeout waiting for timeline semaphore state to update. This is most "
+        "likely a validation bug. completed_.payload=0 wait_payload=1\n",
+        "Validation Error: [ UNASSIGNED-GPU-Assisted-Validation ] Object 0: handle = 0x1, type = VK_OBJECT_TYPE_"
+        "DEVICE; | MessageID = 0xea8d5c05 | Setup Error. Detail: (Failure to instrument shader.)\n",
+    ],
+)
+def test_V2_what_the_layer_says_of_itself_is_no_wrong_call(text: str) -> None:
+    assert found("vulkan-error", text) == []
+
+
 def test_a_module_that_was_compiled_for_another_version() -> None:
     """As `iree-run-module` 3.13.0 printed of a module that iree-compile 3.10.0 had made."""
     said = verdict(
@@ -122,3 +146,23 @@ def test_a_module_that_was_compiled_for_another_version() -> None:
     assert said.sentence.startswith(
         "IREE failed with INVALID_ARGUMENT: bytecode version mismatch; runtime supports 17.0"
     )
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("older", ["compiler", "runtime"])
+def test_a_runtime_refuses_a_module_of_another_version_and_what_to_install_is_said(older: str, tmp_path: Path) -> None:
+    """`net_3_10.vmfb` is of iree-compile 3.10.0: bytecode 16.0; with another number the module is newer."""
+    made = bytearray(OLD_MODULE.read_bytes())
+    assert made[VERSION_AT] == 16
+    if older == "runtime":
+        made[VERSION_AT] = 99
+    module = tmp_path / "net.vmfb"
+    module.write_bytes(made)
+    line = [tool("iree-run-module"), f"--module={module}", "--device=local-sync", "--function=main", "--input=4xf32=1"]
+    with (tmp_path / "run.err").open("wb") as errors:
+        assert subprocess.run(line, stderr=errors, check=False, timeout=100).returncode
+    done = run_livedbg(["report", "--logs", tmp_path / "run.err", "--json"], 100)
+    said = json.loads(done.stdout)
+    assert said["verdict"]["state"] == "crashed" and "bytecode version mismatch" in said["verdict"]["sentence"]
+    steps = " ".join(step for finding in said["findings"] for step in finding["next"])
+    assert f"pip install -U iree-base-{older}==" in steps

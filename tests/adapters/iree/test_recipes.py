@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from typing import Final
 
 import pytest
 
+from livedbg.adapters.iree.sanitized import unmarked
 from livedbg.recipes import Ended, plan, recipes, without_effect
 from livedbg.recipes.witness import Seen, Witness
 from tests.adapters.iree.conftest import LAVAPIPE, SOURCES, Compile, needs_lavapipe, tool, vulkan_here
+from tests.cli.zygote import run_livedbg
 
 pytestmark = pytest.mark.iree
 
@@ -21,19 +24,26 @@ COMPILE: Final = (
     "--iree-llvmcpu-target-cpu=host",
 )  # fmt: skip
 INPUTS: Final = ("--function=main", "--input=16x16xf32=1", "--input=16x16xf32=0.25", "--input=16x32xf32=0.1")
+SANITIZED: Final = ("--iree-llvmcpu-sanitize=address", "--iree-llvmcpu-link-embedded=false")
 _TRIES: Final = 20
 """What a process of half a second has loaded is not seen each time: it is sampled."""
 OF_STAGE: Final = ("--function=main", "--input=32x32xf32=1", "--input=32x32xf32=0.1")
 
 
+def _find(program: str) -> str:
+    return program if program.startswith("/") else f"/usr/bin/{program}"
+
+
 def _said(name: str, option: str, command: list[str | Path], folder: Path) -> tuple[int, str, str]:
     """Run a command with a recipe: its exit code, what is said of the recipe, and what the command printed."""
     recipe = recipes()[0][name]
-    made = plan([(recipe, option or recipe.default)], folder, os.environ, find=lambda program: f"/usr/bin/{program}")
+    made = plan([(recipe, option or recipe.default)], folder, os.environ, find=_find)
+    for made_here in (folder, *map(Path, made.folders)):
+        made_here.mkdir(parents=True, exist_ok=True)
     out, err = folder / "out.log", folder / "err.log"
     with out.open("wb") as output, err.open("wb") as errors:
         process = subprocess.Popen(
-            [*map(str, command), *made.arguments],
+            [*made.wrapper, *map(str, command), *made.arguments],
             stdout=output,
             stderr=errors,
             cwd=SOURCES,
@@ -131,8 +141,42 @@ def test_a_trace_of_the_virtual_machine_is_not_in_the_wheel(compiled: Compile, t
     assert code == 0 and "IREE_VM_EXECUTION_TRACING_FORCE_ENABLE" in said
 
 
+def test_a_read_beyond_a_buffer_is_caught_and_its_dispatch_named(compiled: Compile, tmp_path: Path) -> None:
+    """Compiled with one recipe, run with the other, and what the sanitizer prints read as a log."""
+    module, compiler = tmp_path / "gather.vmfb", Path(sys.executable).with_name("iree-compile")
+    command: list[str | Path] = [compiler, "gather.mlir", *COMPILE[1:], "-o", module]
+    code, said, printed = _said("iree-sanitize", "address", command, tmp_path / "compile")
+    assert (code, said) == (0, ""), printed[-1000:]
+    run = [tool("iree-run-module"), f"--module={module}", "--device=local-task", "--function=main", "--input=64xf32=1"]
+    code, said, printed = _said("iree-asan", "", [*run, "--input=256xi32=63"], tmp_path / "inside")
+    assert code == 0 and "AddressSanitizer" not in printed, printed[-1000:]
+    code, said, printed = _said("iree-asan", "", [*run, "--input=256xi32=100"], tmp_path / "outside")
+    assert code != 0 and not said, printed[-1000:]
+    done = run_livedbg(["report", "--logs", tmp_path / "outside" / "err.log", "--json"], 100)
+    verdict = json.loads(done.stdout)["verdict"]
+    assert verdict["state"] == "crashed" and done.returncode == 11
+    assert "heap-buffer-overflow, in main_dispatch_0_elementwise_256_i32xf32 at line 3" in verdict["sentence"]
+    assert "READ of size 4" in verdict["sentence"]
+
+
+@pytest.mark.invariant("iree_sanitized.U1")
+def test_U1_only_a_library_with_one_header_that_has_the_mark_is_changed(compiled: Compile) -> None:
+    marked = compiled("gated", *SANITIZED).read_bytes()
+    made, changed = unmarked(marked)
+    assert changed == 1 and sum(a != b for a, b in zip(made, marked, strict=True)) == 1
+    assert unmarked(made) == (made, 0)
+    plain = compiled("gated").read_bytes()
+    assert unmarked(plain) == (plain, 0)
+    [at] = [at for at, (a, b) in enumerate(zip(made, marked, strict=True)) if a != b]
+    twice = bytearray(marked)
+    twice[at + 4 : at + 28] = marked[at - 20 : at + 4]
+    assert unmarked(bytes(twice)) == (bytes(twice), 0)
+    for cut in range(0, len(marked), 997):
+        unmarked(marked[:cut])
+
+
 def test_a_module_with_a_sanitizer_needs_a_runtime_with_it(compiled: Compile, tmp_path: Path) -> None:
-    module = compiled("gated", "--iree-llvmcpu-sanitize=address", "--iree-llvmcpu-link-embedded=false")
+    module = compiled("gated", *SANITIZED)
     command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=local-task", *INPUTS]
     recipe = recipes()[0]["iree-sanitize"]
     done = subprocess.run([str(word) for word in command], capture_output=True, check=False, timeout=100)

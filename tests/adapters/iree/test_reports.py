@@ -133,6 +133,20 @@ def test_a_long_workgroup_that_counts_is_no_stall(run_module: RunModule, compile
     assert "on local-task (iree-worker-" in said["verdict"]["sentence"]
 
 
+@pytest.mark.invariant("iree_loops.Q1")
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [("singles", ("8xf32=0", "8xf32=4000000")), ("outer", ("8xf32=2", "8xf64=1e12"))],
+)
+def test_Q1_a_long_loop_that_counts_in_floating_point_registers_only_is_no_stall(
+    module: str, inputs: tuple[str, str], run_module: RunModule, compiled: Compile
+) -> None:
+    made = compiled(module, "--iree-input-demote-f64-to-f32=false")
+    target = run_module(made, *(f"--input={one}" for one in inputs), device="local-sync")
+    said = report_when(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
+    assert not [one for one in said["findings"] if "the same registers" in one["sentence"]]
+
+
 def test_calls_one_after_another_are_no_hang(calls: Calls, compiled: Compile) -> None:
     target = calls("busy", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     said = report(target.pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def report(text: str, folder: Path) -> dict[str, Any]:
         ("2x2xf32=[1 2][3 4]", TracedTensor((2, 2), "f32", 4, 0, 0, 1.0, 4.0, 2.5)),
         ("f32=0.5", TracedTensor((), "f32", 1, 0, 0, 0.5, 0.5, 0.5)),
         ("3xi32=1 -2 3", TracedTensor((3,), "i32", 3, 0, 0, -2.0, 3.0, 2 / 3)),
-        ("2xf16=nan 1", TracedTensor((2,), "f16", 2, 1, 0, 1.0, 1.0, 1.0)),
+        ("2xf16=nan 1", TracedTensor((2,), "f16", 2, 1, 0, 1.0, 1.0, 1.0, (0,))),
+        ("2x2xf32=[1 1][1 nan]", TracedTensor((2, 2), "f32", 4, 1, 0, 1.0, 1.0, 1.0, (1, 1))),
         ("2xbf16=-inf 1", TracedTensor((2,), "bf16", 2, 0, 1, 1.0, 1.0, 1.0)),
         ("8xf32=1 2 3", TracedTensor((8,), "f32", 2, 0, 0, 1.0, 2.0, 1.5)),  # cut, perhaps within a number
         ("2xf32=1 x", TracedTensor((2,), "f32")),
@@ -88,7 +90,10 @@ def test_D2_only_who_got_sound_inputs_made_the_nan(tmp_path: Path) -> None:
     made = SAID.format(io="inputs", values="1 2") + SAID.format(io="outputs", values="nan 2")
     said = report(FIRST + made + made, tmp_path)
     [finding] = [one for one in said["findings"] if one["rule"] == "iree-made-nan"]
-    assert "main_dispatch_1_softmax made NaN (1 element): its inputs have none" in finding["sentence"]
+    assert (
+        "main_dispatch_1_softmax made NaN (1 of 2 elements, first at [0]): its inputs are finite."
+        in (finding["sentence"])
+    )
     assert said["exit"] == 12
     for values in ("nan 2", "inf 2", "1"):  # it got it, or may have, or that is not known
         got = SAID.format(io="inputs", values=values) + SAID.format(io="outputs", values="nan 2")
@@ -112,3 +117,19 @@ def test_a_real_module_that_hangs_shows_its_last_inputs(
     assert "16x16xf32: least 0.75, most 0.75" in found[0]["sentence"]
     running = said["entities"]["task:iree/traced/main_dispatch_1_reduction_16x32_f32#0"]
     assert running["state"] == "running" and "16x32xf32: least 1.6" in running["attributes"]["inputs"]
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("device", ["local-sync", "local-task"])
+def test_a_real_module_whose_dispatch_makes_nan(compiled: Compile, tmp_path: Path, device: str) -> None:
+    module = compiled("roots", "--iree-flow-trace-dispatch-tensors")
+    line = [tool("iree-run-module"), f"--module={module}", f"--device={device}", "--function=main"]
+    for values, count in (("1 2 -3 4 5 -6 7 8", 1), ("1 2 3 4 5 6 7 8", 0)):
+        with (tmp_path / "run.err").open("wb") as errors:
+            subprocess.run([*line, f"--input=8xf32={values}"], stderr=errors, check=True, timeout=100)
+        done = run_livedbg(["report", "--logs", tmp_path / "run.err", "--json"], 100)
+        said = [one["sentence"] for one in json.loads(done.stdout)["findings"] if one["rule"] == "iree-made-nan"]
+        assert len(said) == count and done.returncode == (12 if count else 5)
+        for sentence in said:
+            assert "made NaN (2 of 8 elements, first at [2]): its inputs are finite." in sentence
+            assert sentence.startswith("Dispatch main_dispatch_1_") and "8xf32: 2 NaN" in sentence
