@@ -137,7 +137,7 @@ def test_what_another_user_may_not_read_is_named_and_the_rest_is_read(tmp_path: 
             folder.chmod(folder.stat().st_mode | 0o011)
     tmp_path.chmod(0o755)
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    command = [*as_nobody, sys.executable, "-m", "livedbg", "report", "--logs", str(tmp_path)]
+    command = [*as_nobody, sys.executable, "-m", "livedbg", "report", "--timeout", "100", "--logs", str(tmp_path)]
     environment = {"HOME": "/tmp", "COLUMNS": "200", "PATH": os.environ["PATH"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if "Permission denied" in done.stderr or "No module named" in done.stderr:
