@@ -241,6 +241,7 @@ WORDS: Final = (
     *("CUDA error", "CUDA driver error", "CUDA Error", "CUDA out of memory", "Cuda failure", "cuDNN error"),
     *("Triton Error [CUDA]", "GPUassert: ", "cudaError", "CUDA_ERROR_", "unhandled cuda error"),
     *known_texts(of_kernel=True),
+    *(f"Error {text} at line" for text in known_texts(of_kernel=False)),
 )
 
 

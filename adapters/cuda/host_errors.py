@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from livedbg.adapters.cuda.errors import CudaError, by_name, by_number, by_text, known_texts
+from livedbg.adapters.cuda.record_text import line_of, outside_source, quoted
 from livedbg.adapters.cuda.sizes import bytes_of
 from livedbg.adapters.cuda.statement import Statement, place_of
 from livedbg.model import Frame, Severity
@@ -31,6 +32,9 @@ _MEMORY: Final = re.compile(r"CUDA out of memory\.(?P<rest>[^\n]*)")
 _SAMPLES: Final = re.compile(
     r"CUDA error at (?P<file>\S+?):(?P<line>\d{1,9}) code=(?P<number>\d{1,9})\((?P<name>\w+)\) "
     r"\"(?P<call>[^\"\n]{1,500})\""
+)
+_AT_LINE: Final = re.compile(  # bitsandbytes csrc/ops.cuh, CUDA_CHECK_RETURN, after which it exits
+    r"^Error (?P<text>[a-z][^\n]{4,200}) at line (?P<line>\d{1,9}) in file (?P<file>\S{1,300})", re.MULTILINE
 )
 _GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})[ \t]*$", re.MULTILINE)
 _BELOW: Final = re.compile(  # ggml-cuda.cu's ggml_cuda_error
@@ -65,7 +69,12 @@ _NATIVE_FRAME: Final = re.compile(
 )
 _ASYNC: Final = "CUDA kernel errors might be asynchronously reported"
 _TORCH_HINT: Final = "TORCH_USE_CUDA_DSA"
-_UNCAUGHT: Final = ("Traceback (most recent call last)", "terminate called", "terminated with exception")
+_BARE: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception): \S")
+"""The last line of a traceback, whose other lines are not there."""
+_UNCAUGHT: Final = (
+    *("Traceback (most recent call last)", "terminate called", "terminated with exception", "' panicked at "),
+    "Check failure stack trace",
+)
 
 
 def host_error(text: str, severity: Severity) -> Statement | None:
@@ -87,7 +96,7 @@ def host_error(text: str, severity: Severity) -> Statement | None:
     if python:
         statement.host = python
     attributes = statement.attributes
-    if any(word in text for word in _UNCAUGHT):
+    if any(word in text for word in _UNCAUGHT) or _BARE.match(text) is not None:
         attributes["uncaught"] = "yes"
         if statement.hit and ("Traceback (most" in text or "terminate called" in text):
             statement.hit = ""  # the decoder of crashes has it, with its own type
@@ -131,7 +140,7 @@ def _coded(code: CudaError | None, text: str, call: str = "", place: str = "") -
 
 
 def _torch(text: str) -> Statement | None:
-    match = _outside_source(_TORCH, text) or _outside_source(_TRITON, text)
+    match = outside_source(_TORCH, text) or outside_source(_TRITON, text)
     if match is None:
         return None
     said = match["text"]
@@ -159,6 +168,11 @@ def _checked(text: str) -> Statement | None:
         code = by_name(samples["name"]) or by_number(int(samples["number"]))
         place = place_of(samples["file"], samples["line"])
         return _coded(code, samples["name"], samples["call"].partition("(")[0], place)
+    at_line = _AT_LINE.search(text)
+    if at_line is not None and (code := by_text(at_line["text"])) is not None:
+        found = _coded(code, at_line["text"], place=place_of(at_line["file"], at_line["line"]))
+        found.attributes["uncaught"] = "yes"
+        return found
     gpu_assert = _GPU_ASSERT.search(text)
     if gpu_assert is not None:
         place = place_of(gpu_assert["file"], gpu_assert["line"])
@@ -174,15 +188,15 @@ def _named(text: str, severity: Severity) -> Statement | None:
     """A line with the name or the text of a code, that reports a failure."""
     for match in _NAMED.finditer(text):
         code = by_name(match["name"])
-        if code is None or code.number == 600 or _quoted(text, match.start()):
+        if code is None or code.number == 600 or quoted(text, match.start()):
             continue
-        line = _line_of(text, match.start())
+        line = line_of(text, match.start())
         explained = bool(match["text"]) and match["text"].startswith(code.text)
         if explained or severity.rank >= Severity.ERROR.rank or _NAMED_FAILURE.search(line.replace(match["name"], "")):
             return _placed(code, line)
-    match_text = _outside_source(_OF_KERNEL, text)
+    match_text = outside_source(_OF_KERNEL, text)
     if match_text is not None:
-        line = _line_of(text, match_text.start())
+        line = line_of(text, match_text.start())
         if severity.rank >= Severity.ERROR.rank or _NAMED_FAILURE.search(line.replace(match_text[0], "")):
             return _placed(by_text(match_text[0]), line)
     return None
@@ -194,27 +208,9 @@ def _placed(code: CudaError | None, line: str) -> Statement:
     return _coded(code, line, call["call"] if call is not None else "", at)
 
 
-def _outside_source(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The first match that is not in a program's source."""
-    return next((match for match in pattern.finditer(text) if not _quoted(text, match.start())), None)
-
-
-def _quoted(text: str, position: int) -> bool:
-    """Whether a position is in a line of source: in a comment, or in a string in the line that a traceback shows."""
-    before = text[text.rfind("\n", 0, position) + 1 : position]
-    begun = before.lstrip()
-    return "// " in before or begun.startswith(("# ", "* ", "/*")) or (before[:4].isspace() and before[-1:] in "'\"")
-
-
-def _line_of(text: str, position: int) -> str:
-    begin = text.rfind("\n", 0, position) + 1
-    end = text.find("\n", position)
-    return text[begin : end if end >= 0 else len(text)][:4_000]
-
-
 def _library(text: str) -> Statement | None:
     """cuBLAS, cuDNN, and NCCL's word for an error of CUDA."""
-    match = _outside_source(_LIBRARY, text)
+    match = outside_source(_LIBRARY, text)
     if match is not None:
         status, call = match["status"], match["call"] or ""
         library = {"CUBLAS": "cuBLAS", "CUDNN": "cuDNN", "CUSPARSE": "cuSPARSE", "CUSOLVER": "cuSOLVER"}.get(
@@ -232,7 +228,7 @@ def _library(text: str) -> Statement | None:
 
 def _memory(text: str) -> Statement | None:
     """PyTorch's allocator ran out of memory."""
-    match = _outside_source(_MEMORY, text)
+    match = outside_source(_MEMORY, text)
     if match is None:
         return None
     attributes = {"error": "cudaErrorMemoryAllocation", "number": "2"}

@@ -53,6 +53,11 @@ _TASKS = re.compile(
     r"|Floating point exception))"
 )
 _NODE = re.compile(r"srun: error: Node failure on (?P<node>\S{1,300})")
+_LAUNCH = re.compile(
+    r"srun: error: (?:Task launch for (?:StepId=)?(?P<id>[\w.+]{1,40}) failed on node (?P<node>\S{1,100})"
+    r"|Unable to (?:create step for job (?P<job>\d{1,12})|(?P<what>allocate resources|confirm allocation[^:\n]{0,40}))"
+    r"): (?P<why>[^\n]{1,200})"
+)
 _NOTICED = re.compile(
     r"\b\w*run noticed that process rank (?P<rank>\d{1,9}) with PID (?P<pid>\d{1,10}) on node (?P<node>\S{1,100}) "
     r"exited on\s+signal (?P<signal>\d{1,2})\b"
@@ -151,6 +156,15 @@ def _node(match: re.Match[str]) -> Ending:
     return Ending(Kind.CAUSE, match["node"], f"Node {match['node']} failed", 0, (f"sinfo -R -n {match['node']}",))
 
 
+def _launch(match: re.Match[str]) -> Ending:
+    if match["node"]:
+        said = f"Slurm could not launch step {match['id']} on {match['node']}"
+    else:
+        said = f"Slurm could not {match['what'] or 'create a step of job ' + match['job']}"
+    steps = (f"sinfo -R; scontrol show node {match['node'] or 'NODE'}",)
+    return Ending(Kind.CAUSE, f"launch {match['node']}", f"{said}: {match['why'].strip()}", 0, steps)
+
+
 def _by_signal(who: str, number: int, key: str, pid: int = 0) -> Ending:
     """A process that a launcher saw end by a signal."""
     writer = key if key.startswith("rank ") else ""
@@ -223,6 +237,7 @@ _FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending
     ("memory limit", _STEP_OOM, _step_oom),
     ("srun: error: ", _TASKS, _tasks),
     ("srun: error: Node failure", _NODE, _node),
+    ("srun: error: ", _LAUNCH, _launch),
     ("run noticed that process rank", _NOTICED, _noticed),
     ("Process name: [[", _FIRST_TO, _first_to),
     ("MPI_ABORT was invoked", _ABORT, _aborted),

@@ -16,7 +16,7 @@ from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Process, SourceStatus
 from livedbg.model.events import StatusSeen
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
 
 if TYPE_CHECKING:
     from livedbg.adapters.iree.live.watch import LiveWatch
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["IreeAdapter"]
 
 _SIGN: Final = b"iree"
-_FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
 _SEARCH_S: Final = 2.0
 _SEARCH_MOST_S: Final = 30.0
 
@@ -58,9 +57,7 @@ class IreeAdapter(Adapter):
         if not context.request.processes:
             context.settled()
             return
-        end = time.monotonic() + _FIRST_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
+        await processes_seen(context)
         settled = False
         while not targets_ended(context):
             found = await self._found(context)

@@ -61,9 +61,9 @@ SYSTEM: Final = System(
             options=Lazy("livedbg.adapters.iree.flow.steps:OPTIONS"),
             limit_s=60.0,
             example=(
-                ("livedbg iree --source m.mlir -- iree-run-module --module=m.vmfb --input=4xf32=1", "in the app"),
-                ("livedbg iree --headless -- iree-compile m.mlir -o m.vmfb", "all steps, with random inputs"),
-                ("livedbg iree --step 3 --against vulkan -- iree-compile m.mlir -o m.vmfb", "one step"),
+                ("livedbg iree --source m.mlir -- iree-run-module --module=m.vmfb", "in the app; ^n goes on"),
+                ("livedbg iree --headless -- iree-compile m.mlir -o m.vmfb", "all steps"),
+                ("livedbg iree --against vulkan -- iree-compile m.mlir -o m.vmfb", "compare with Vulkan"),
             ),
         ),
     ),

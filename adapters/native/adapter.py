@@ -7,9 +7,8 @@ import contextlib
 import time
 from typing import Any, ClassVar, Final
 
-from msgspec import Struct, field
-
 from livedbg.adapters.native.due import due
+from livedbg.adapters.native.watched import Watched
 from livedbg.gdbmi import GdbTimeout
 from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError
@@ -33,26 +32,13 @@ _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for
 _BRIEF: Final = Limit(cpu=0.001, wall=0.05, least_s=6.0, most_s=60.0)  # the same where all of it moves on by itself
+_LONG_S: Final = 8.0  # shortest rest before a capture of long waits, and _AGAIN_S after a look that found none
+_AGAIN_S: Final = 2.0
 _SILENT_S: Final = 5.0  # after which an unwinder that has given no stacks is named
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"
-
-
-class _Watched(Struct):
-    """One process.
-
-    Attributes:
-        taken: thread -> since when it waited, and in what, when its stack was taken.
-        next_s: when it may be captured again, on time.monotonic().
-        brief_s: the same for a capture of brief waits alone.
-    """
-
-    taken: dict[str, object] = field(default_factory=dict)
-    next_s: float = 0.0
-    brief_s: float = 0.0
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class NativeAdapter(Adapter):
@@ -66,7 +52,7 @@ class NativeAdapter(Adapter):
     handles: ClassVar[tuple[type[Intent], ...]] = (WantStacks,)
 
     def __init__(self) -> None:
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, Watched] = {}
         self._sources = StackSources()
         self._pool: UnwinderPool | None = None
         self._problem: LivedbgError | None = None
@@ -115,7 +101,7 @@ class NativeAdapter(Adapter):
         if process is None or process.exited:
             raise TargetError("That process has ended.", "", "gone")
         threads = [t for t in context.snapshot().threads_of(process.id) if not intent.threads or t.id in intent.threads]
-        watched = self._watched.setdefault(process.id, _Watched())
+        watched = self._watched.setdefault(process.id, Watched())
         async with watched.lock:
             await self._take(context, process, threads, _LIMIT_ASKED_S, values=intent.local_variables)
 
@@ -134,11 +120,13 @@ class NativeAdapter(Adapter):
         snapshot = context.snapshot().as_of_looks()
         now = time.monotonic()
         for process in list(snapshot.processes.values()):
-            watched = self._watched.setdefault(process.id, _Watched())
-            if process.exited or now < watched.next_s or watched.lock.locked():
+            watched = self._watched.setdefault(process.id, Watched())
+            if process.exited or now < min(watched.next_s, watched.long_s) or watched.lock.locked():
                 continue
-            threads, lasting = due(process, snapshot, watched.taken)
-            if not threads or not (lasting or now >= watched.brief_s):
+            threads, lasting, long = due(process, snapshot, watched.taken)
+            worth = watched.worth(now, lasting=lasting, long=long)
+            watched.long_s = max(watched.long_s, now + _AGAIN_S)
+            if not threads or not worth:
                 continue
             async with watched.lock:
                 assert self._pool is not None
@@ -160,6 +148,7 @@ class NativeAdapter(Adapter):
                 cost = Cost(cost_s, time.monotonic() - started)
                 watched.next_s = time.monotonic() + _LIMIT.rest_s(cost)
                 watched.brief_s = time.monotonic() + _BRIEF.rest_s(cost)
+                watched.long_s = time.monotonic() + max(_LONG_S, 4 * cost.wall_s)
 
     async def _take_reporting(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
         """`_take`, and a status where it takes long: a report of one sample must say why there are no stacks."""

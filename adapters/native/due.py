@@ -19,16 +19,22 @@ _BRIEF_NS: Final = 2_000_000_000
 """A wait that was not seen to last longer is brief: its stack is old as soon as it is read."""
 
 
+_LONG_NS: Final = 8_000_000_000
+"""A wait of this length may soon be a stall (10 s): its stack can't wait for long."""
+
+
 class Due(NamedTuple):
     """What there is to take of a process.
 
     Attributes:
         threads: those that have begun to wait, each with its wait.
         lasting: a stack of them is worth its cost: its thread has waited for a while, or none was ever taken of it.
+        long: one of them may soon be a stall.
     """
 
     threads: list[tuple[Thread, object]]
     lasting: bool
+    long: bool
 
 
 def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Due:
@@ -40,7 +46,7 @@ def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Du
         taken: thread -> its wait when its stack was taken.
     """
     found: list[tuple[Thread, object]] = []
-    lasting, now_ns = False, snapshot.now(process.host).mono_ns
+    lasting, long, now_ns = False, False, snapshot.now(process.host).mono_ns
     for thread in snapshot.threads_of(process.id):
         activity = snapshot.activity.get(thread.id)
         since = activity.waiting_since_mono_ns if activity is not None else None
@@ -48,4 +54,5 @@ def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Du
         if since is not None and taken.get(thread.id) != wait:
             found.append((thread, wait))
             lasting = lasting or thread.id not in taken or now_ns - since >= _BRIEF_NS
-    return Due(found, lasting)
+            long = long or now_ns - since >= _LONG_NS
+    return Due(found, lasting, long)

@@ -284,7 +284,9 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     async def _led(self, message: Led) -> None:
         self._chose = True
         self.change(selection=message.entity)
+        origin = self.current.id or ""
         await self.action_view(message.view)
+        self._led_from = origin
         for panel in [*self.current.panels()][:1]:
             if isinstance(panel, LogsPanel):
                 self.say(panel.lead_to(message.entity, message.at_wall_ns))
@@ -322,6 +324,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
 
     async def action_view(self, name: str) -> None:
         """Show another screen; mounted when it is first asked for."""
+        self._led_from = ""
         while len(self.screen_stack) > 1:
             self.pop_screen()
         spec = next(spec for spec in VIEWS if spec.name == name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livedbg.app.basics import BasicApp
-from livedbg.app.options import NEXT_STEP, AppOptions
+from livedbg.app.options import NEXT_STEP, AppOptions, GuideKeys
 from livedbg.app.overlays import SheetScreen
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.sheet import Sheet, SheetLine
@@ -39,7 +39,7 @@ class GuideActions(BasicApp):
             return
         if isinstance(self.screen, SheetScreen):
             self.pop_screen()
-        self.open_sheet(_sheet(guide.title, guide.following, found))
+        self.open_sheet(_sheet(guide, found))
 
     def action_step_found(self) -> None:
         """What the step found so far."""
@@ -54,16 +54,14 @@ class GuideActions(BasicApp):
         if guide.following:
             self.exit(NEXT_STEP)
         else:
-            self.say("This is the last step of the guide; q quits.")
+            self.say(guide.ending)
 
 
-def _sheet(title: str, following: str, found: Sequence[tuple[str, str]]) -> Sheet:
+def _sheet(guide: GuideKeys, found: Sequence[tuple[str, str]]) -> Sheet:
     lines = [SheetLine(text, lead=lead, bold=lead == "found") for lead, text in found]
-    key = SheetLine(
-        f"^n goes on: {following}" if following else "This is the last step. Esc closes this sheet; then q quits."
-    )
+    key = SheetLine(f"^n goes on to {guide.following}" if guide.following else guide.ending)
 
     def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
-        return title, [*lines, SheetLine(), SheetLine(key.text, Role.HEADING)]
+        return guide.title, [*lines, SheetLine(), SheetLine(key.text, Role.HEADING)]
 
     return sheet

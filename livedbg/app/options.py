@@ -44,7 +44,9 @@ class GuideKeys(Protocol):
     title: str
     """This step."""
     following: str
-    """The next one; "": this is the last."""
+    """The next one; "": there is none."""
+    ending: str
+    """What is said where there is none."""
 
     def look(self) -> None:
         """Read what was found so far."""

@@ -29,6 +29,8 @@ class PromptingApp(BasicApp):
     main: Screen[object]
     _prompted: LinePanel | None = None
     _answer: Callable[[str], None] | None = None
+    _led_from: str = ""
+    """The screen from which a key has led to the one that is shown."""
 
     @property
     def focused_panel(self) -> LinePanel | None:
@@ -122,7 +124,7 @@ class PromptingApp(BasicApp):
             panel.filter(message.value)
 
     def action_go_back(self) -> None:
-        """Close the prompt, give up a search, clear a filter."""
+        """Close the prompt, give up a search, clear a filter; else go back to the screen that led here."""
         prompt = self.main.query_one(Prompt)
         panel, answer = self._prompted or self.focused_panel, self._answer
         self._prompted = self._answer = None
@@ -130,5 +132,8 @@ class PromptingApp(BasicApp):
             prompt.close()
             if panel is not None:
                 panel.focus()
+        elif self._led_from and not isinstance(panel, LogsPanel) and not getattr(panel, "needle", ""):
+            self.call_next(self.action_view, self._led_from)
+            return
         if answer is None and panel is not None and not (isinstance(panel, LogsPanel) and panel.give_up()):
             panel.filter("")

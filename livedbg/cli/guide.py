@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import click
@@ -27,6 +28,7 @@ _HUNG: Final = 10
 _FAILED: Final = 11
 _WRONG: Final = 12
 _UNDONE: Final = 5
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NEXT: Final = {True: "^n runs CMD again with the settings of the next step", False: "^n goes on to the next step"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -148,12 +150,21 @@ def _headless(course: Course, only: int | None) -> int:
         found, planned = ran.found, course.guide.plan is not None
         hung, wrong = hung or ran.code is None or found.hung, wrong or found.wrong_value
         failed, undone = found.failed or bool(ran.code) or (failed and planned), undone or found.undone
+        if found.lacks and only is None:
+            click.echo(f"The other steps need what is not known: {_again(course, found.lacks)}")
+            undone = True
+            break
         if ran.found.cause and only is None and number < len(course.steps):
             click.echo("The cause is found; the other steps would add nothing.")
             break
     if only is not None and only < len(course.steps):
-        click.echo(f"Next: {next_line(course, only + 1)}")
+        click.echo(f"Next: {next_line(course, only + 1, ran.found.lacks)}")
     return _WRONG if wrong else _HUNG if hung else _FAILED if failed else _UNDONE if undone else 0
+
+
+def _again(course: Course, lacks: Mapping[str, str]) -> str:
+    given = " ".join(f"--{name} {value}" for name, value in lacks.items())
+    return f"livedbg {course.guide.name} {given} -- CMD"
 
 
 def _say(line: str) -> None:
@@ -174,7 +185,7 @@ def told(found: StepFound) -> Iterator[str]:
         yield f"  {clean_line(label, 20):{min(max(width, 9), 20)}}  {clean_line(sentence, 1000)}"
 
 
-def next_line(course: Course, number: int) -> str:
+def next_line(course: Course, number: int, lacks: Mapping[str, str] = _NONE) -> str:
     """The command line of a step, with what it needs."""
     joined = {one.name: one.joined for one in _options(course.guide)}
     words: list[str] = []
@@ -184,5 +195,6 @@ def next_line(course: Course, number: int) -> str:
             words += [f"--{name} {shell_word(one)} " for one in each]
         else:
             words.append(f"--set {shell_word(f'{name}={value}')} ")
+    words += [f"--{name} {value} " for name, value in lacks.items()]
     handed = "".join(words)
     return f"livedbg {course.guide.name} --step {number} {handed}-- CMD"

@@ -22,6 +22,7 @@ from livedbg.text.secrets import mask_command
 __all__ = ["in_app"]
 
 _LOOK_S: Final = 0.2
+_LAST: Final = "This is the last step. Esc closes this sheet, q quits."
 
 
 def in_app(course: Course, first: int, screen: AppOptions) -> int:
@@ -93,6 +94,7 @@ class _Following:
         steps = course.steps
         self.title = f"Step {order.number} of {len(steps)}: {order.step.title}"
         self.following = f"step {order.number + 1}, {steps[order.number].title}" if order.number < len(steps) else ""
+        self.ending = _LAST
         self.final: StepFound | None = None
         self._read = (course, order, job, child)
         self._view = view
@@ -117,6 +119,13 @@ class _Following:
         self._stopped.set()
         self._thread.join()
 
+    def _note_lacks(self, found: StepFound) -> None:
+        """No step follows that lacks what only the user can give."""
+        if found.lacks and self.following:
+            given = " ".join(f"--{name} {value}" for name, value in found.lacks.items())
+            self.ending = f"The next steps need {given}: q quits; start again with it."
+            self.following = ""
+
     def _follow(self) -> None:
         *_, child = self._read
         ended = False
@@ -125,7 +134,9 @@ class _Following:
                 ended = True
                 self.final = found_of(*self._read, self._view.latest().snapshot, child.exit_code)
                 self._lines = (*self._before, *self.final.lines)
+                self._note_lacks(self.final)
             elif self._asked.is_set():
                 self._asked.clear()
                 found = self.final or found_so_far(*self._read, with_stacks(self._view))
                 self._lines = (*self._before, *found.lines)
+                self._note_lacks(found)

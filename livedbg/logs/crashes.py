@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
 from livedbg.logs.native_frames import native_frames
+from livedbg.logs.other_languages import WORDS as OTHER_WORDS
+from livedbg.logs.other_languages import ended
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
@@ -46,7 +48,7 @@ _FAULT = re.compile(r"Fatal Python error: ([^\n]*)")
 _SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
 _SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
     rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
-    r"|\b(segfault) at [0-9a-f]{1,16} ip |^(Aborted)(?: \(core dumped\)| *$)",
+    r"|\b(segfault) at [0-9a-f]{1,16} ip |(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
     re.MULTILINE,
 )
 _GLIBC = re.compile(
@@ -94,7 +96,7 @@ class CrashDecoder(LogDecoder):
         *_TEST_WORDS,
         b"FAILED ",
         *(word.encode() for word in _SANITIZER_WORDS),
-        *(word.encode() for word in FATAL_WORDS),
+        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS)),
     )
 
     def __init__(self) -> None:
@@ -208,6 +210,10 @@ def _crashes(text: str) -> Iterator[_Crash]:
     end = fatal(lines) if _holds(text, FATAL_WORDS) else None
     if end is not None:
         yield _Crash(*end)
+        return
+    other = ended(text) if _holds(text, OTHER_WORDS) else None
+    if other is not None:
+        yield _Crash(*other)
         return
     if not _holds(text, _WORDS):
         return

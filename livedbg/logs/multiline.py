@@ -116,7 +116,8 @@ class Continuation:
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
         self._details = details
-        self._announced = False  # what goes on with the error says that more comes in the next line
+        # what goes on with the error, or a panic of Rust, says that more comes in the next line
+        self._announced = "' panicked at " in message and message.endswith(":")
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with

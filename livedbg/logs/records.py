@@ -17,7 +17,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity
+from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
@@ -55,7 +55,8 @@ class _Pending:
             if header is None:
                 self._continuation = Continuation(text, PLAIN, False, self._details)
             else:
-                severe, message = header.severity.rank >= Severity.WARNING.rank, text[header.end :]
+                message = text[header.end :]
+                severe = header.severity.rank >= Severity.WARNING.rank and may_hold_traceback(header, text)
                 self._continuation = Continuation(message, header.shape, severe, self._details, header.quoted)
         return self._continuation
 

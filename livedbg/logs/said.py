@@ -214,6 +214,14 @@ class SaidDecoder(LogDecoder):
                 known.count += 1
                 attributes = {**known.diagnostic.attributes, "count": str(known.count)}
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
+                if said.severity.rank > known.diagnostic.severity.rank:  # what was a warning has ended the program
+                    known.diagnostic = replace(
+                        known.diagnostic,
+                        severity=said.severity,
+                        attributes={key: value for key, value in attributes.items() if key != "warned"},
+                        evidence=(proof, first),
+                        at_wall_ns=record.wall_ns,
+                    )
             return known, False
         process = log.source.process
         until = str(record.last_line or 0)

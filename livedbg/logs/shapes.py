@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -17,9 +17,16 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
 
-__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity"]
+__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "may_hold_traceback"]
 
 _FIRSTS = 256  # first characters that are remembered
+
+_OF_ERROR: Final = re.compile(
+    r"error|exception|fail|traceback|caught|retr(?:y|ie)|could|can(?:'t|not)|unable|problem|ignor|skip|crash|abort"
+    r"|timed? ?out|trying|attempt|fall(?:ing)? ?back",
+    re.IGNORECASE,
+)
+_NO_PYTHON: Final = re.compile(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\btorch/[\w/]{1,200}\.py:\d{1,9}\]")
 
 PLAIN = "plain"
 """Name of the shape of lines without a header."""
@@ -173,3 +180,14 @@ def guess_severity(line: str) -> Severity:
                 return Severity(match.lastgroup)
             return Severity.ERROR if EXPLICIT.search(line, 0, _GUESS_CHARACTERS) is not None else Severity.INFO
     return Severity.INFO
+
+
+def may_hold_traceback(header: Header, text: str) -> bool:
+    """Whether a traceback below a record is of what it logs: else the program ended, and Python printed it.
+
+    C++ logs no traceback, nor does torch without a header on each line; a warning that doesn't speak of an error has
+    none.
+    """
+    if header.severity is not Severity.WARNING:
+        return True
+    return _OF_ERROR.search(text, header.end) is not None and _NO_PYTHON.search(text, 0, header.end) is None

@@ -14,9 +14,10 @@ Invariants:
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from livedbg.linux.procfs import process_exists
 from livedbg.model.events import Event, Stamp
@@ -27,7 +28,19 @@ if TYPE_CHECKING:
     from livedbg.model.intents import Intent
     from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "ended_in", "logs_ended", "targets_ended"]
+__all__ = [
+    "Adapter",
+    "Context",
+    "Level",
+    "Request",
+    "TargetProcess",
+    "ended_in",
+    "logs_ended",
+    "processes_seen",
+    "targets_ended",
+]
+
+_FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
 
 
 class Context(Protocol):
@@ -76,6 +89,13 @@ class Context(Protocol):
 def targets_ended(context: Context) -> bool:
     """Whether all processes that were named have ended: nothing new will come of them."""
     return ended_in(context.snapshot(), context.request)
+
+
+async def processes_seen(context: Context) -> None:
+    """Wait until a process is known, as those who look at processes need a while; not if the targets have ended."""
+    end = time.monotonic() + _FIRST_S
+    while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
+        await context.sleep(0.02)
 
 
 def ended_in(snapshot: Snapshot, request: Request) -> bool:

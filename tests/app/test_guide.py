@@ -16,6 +16,7 @@ class Guide:
     def __init__(self, following: str) -> None:
         self.title = "Step 2 of 3: find the kernel"
         self.following = following
+        self.ending = "This is the last step."
         self.lines: Sequence[tuple[str, str]] | None = None
 
     def look(self) -> None:
@@ -39,7 +40,7 @@ async def test_what_a_step_found_is_shown_and_a_key_asks_for_the_next_one() -> N
         await until(pilot, lambda: sheet.panel.paragraphs)
         told = " ".join(line.text for line in sheet.panel.paragraphs)
         assert sheet.panel.heading == "Step 2 of 3: find the kernel"
-        assert "cpp_fused_1" in told and "^n goes on: step 3, look at its values" in told
+        assert "cpp_fused_1" in told and "^n goes on to step 3, look at its values" in told
         await pilot.press("ctrl+n")  # over the sheet
     assert app.return_value == NEXT_STEP
 

@@ -41,6 +41,12 @@ async def test_enter_leads_to_the_threads_of_the_rank_and_a_selected_thread_to_i
         await pilot.press("down", "down", "enter")
         await until(pilot, lambda: app.current.id == "threads")
         assert app.context.selection == main_of(1)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.current.id == "ranks")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current.id == "threads")
+        await pilot.press("slash", "1", "enter", "escape")  # clears the filter first
+        assert app.current.id == "threads"
         await pilot.press("up", "7")
         await until(pilot, lambda: app.current.id == "ranks")
         assert panel.entity(panel.cursor) == app.context.selection

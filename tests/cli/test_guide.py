@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from livedbg.cli.guide import next_line
 from livedbg.cli.guide_steps import Course
 from livedbg.model.errors import UsageError
-from livedbg.session.guide import GuideStep, StepFound
+from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound
 from livedbg.session.systems import Guide, Lazy
 from tests.cli.conftest import livedbg
 
@@ -49,6 +51,23 @@ def test_a_step_takes_what_earlier_ones_found_or_its_other_recipes_or_is_refused
     assert course(with_other).order(1).recipes == ("all",)
     with pytest.raises(UsageError, match="Step 1 needs kernel"):
         course(without).order(1)
+
+
+def test_a_plan_gives_the_command_of_a_step_and_the_next_line_has_the_guides_own_options(tmp_path: Path) -> None:
+    def plan(ask: StepAsk) -> list[str]:
+        return ["step", str(ask.number), *ask.argv, *ask.handed.values(), str(ask.limit_s)]
+
+    made: Lazy[object] = Lazy("nowhere:plan")
+    made.__dict__["value"] = plan
+    own: Lazy[object] = Lazy("nowhere:OPTIONS")
+    own.__dict__["value"] = (GuideOption(name="input", metavar="X", help="", joined=";"),)
+    one = course(GuideStep(title="a"), GuideStep(title="b"), handed={"input": "x y;z", "kernel": "k"})
+    one.guide = structs.replace(one.guide, plan=made, options=own)
+    one.limit_s = 3.0
+    assert one.command(1, tmp_path) == ("step", "1", "true", "x y;z", "k", "3.0")
+    assert next_line(one, 2, {"source": "FILE"}) == (
+        "livedbg toy --step 2 --input 'x y' --input z --set kernel=k --source FILE -- CMD"
+    )
 
 
 def test_the_steps_follow_each_other_and_hand_on_what_they_found(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,16 @@ _TORCHRUN: Final = (
 )  # fmt: skip
 
 
+_NODES: Final = ("--nnodes", "2", "--rdzv-backend", "c10d", "--local-addr", "127.0.0.1", "--rdzv-endpoint")
+_LAUNCHERS: Final = {"torchrun": "gloo", "torchrun-nodes": "gloo", "torchrun-again": "again", "mp.spawn": "spawned"}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number: int = server.getsockname()[1]
+        return number
+
+
 class Jobs:
     """The program that starts jobs, and the launchers beside it."""
 
@@ -43,7 +54,7 @@ class Jobs:
     @contextmanager
     def started(self, case: Case) -> Iterator[int]:
         """A job, by the pid of what launched its ranks; it is ended afterwards."""
-        launcher = {"torchrun": "gloo", "torchrun-again": "again", "mp.spawn": "spawned"}.get(case.name)
+        launcher = _LAUNCHERS.get(case.name)
         if launcher is None:
             pid = self._case(case)
             try:
@@ -52,9 +63,11 @@ class Jobs:
                 os.killpg(pid, signal.SIGKILL)
             return
         program = [str(TARGETS / "torch_launchers.py"), launcher]
-        argv = (
-            [*program, str(self._folder)] if launcher == "spawned" else [*_TORCHRUN, "--max-restarts", "99", *program]
-        )
+        argv = [*_TORCHRUN, "--max-restarts", "99", *program]
+        if launcher == "spawned":
+            argv = [*program, str(self._folder)]
+        elif case.name == "torchrun-nodes":
+            argv = [*_TORCHRUN[:2], *_NODES, f"127.0.0.1:{_free_port()}", *program]
         with subprocess.Popen(
             [sys.executable, *argv], cwd=self._folder, start_new_session=True, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

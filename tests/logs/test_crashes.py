@@ -57,7 +57,7 @@ def test_an_exception_without_message_and_one_in_a_package() -> None:
 
 
 def test_logged_exceptions_count_as_severe_as_they_were_logged() -> None:
-    code = "import logging\ntry:\n  1/0\nexcept Exception as e:\n  logging.{}('x', exc_info=True)"
+    code = "import logging\ntry:\n  1/0\nexcept Exception as e:\n  logging.{}('x failed', exc_info=True)"
     assert [hit.type for hit in hits(stderr_of(code.format("error")))] == ["ZeroDivisionError"]
     assert hits(stderr_of(code.format("warning"))) == []
 

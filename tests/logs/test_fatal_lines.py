@@ -90,3 +90,10 @@ def test_a_log_that_goes_on_is_no_crash(number: int) -> None:
 def test_the_check_comes_before_the_shell_s_word() -> None:
     judged = verdict(SAID[1][0] + "Aborted (core dumped)\n")
     assert judged.sentence.startswith("Crashed: check failed at solver.cc:12")
+
+
+def test_a_shell_s_word_of_a_process_that_aborted() -> None:
+    judged = verdict("step 3\n./run.sh: line 34:  1930 Aborted                 (core dumped) ./solve in.dat\n")
+    assert (judged.state, judged.sentence) == (CRASHED, "Crashed: SIGABRT: Aborted.")
+    assert verdict("Aborted transfers: 3\n").state is UNKNOWN
+    assert verdict("see run.sh: line 34: the 2 Aborted runs\n").state is UNKNOWN

@@ -28,6 +28,7 @@ import torch
 import torch.distributed as dist
 import torch_further_cases
 import torch_library_cases
+import torch_user_cases
 from torch.distributed import rpc
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -442,7 +443,7 @@ CASES: dict[str, Callable[[Rank], None]] = {
         computes, healthy, straggles, between_epochs,
         mutual, wrong_root, root_of_four, third_of_four, monitored, stages, slow_stage, pipeline, feeder, posted, posted_wait, keys, asks, late_group,
         compiles, starts, sharded, pool_task, system_v, forked_lock, relay, throws, *torch_library_cases.CASES,
-        *torch_further_cases.CASES,
+        *torch_further_cases.CASES, *torch_user_cases.CASES,
     )
 }  # fmt: skip
 
@@ -450,7 +451,7 @@ CASES: dict[str, Callable[[Rank], None]] = {
 BARE = ("spawned",)
 """Cases whose ranks are told by arguments only."""
 
-UNCOLLECTED = ("killed",)
+UNCOLLECTED = ("killed", "ended_badly", "ended_well")
 """Cases whose parent waits for its first rank, as `join()` does, and so leaves those that end as zombies."""
 
 

@@ -64,7 +64,7 @@ def loader_hangs(me: Rank) -> None:
 
 def loader_slow(me: Rank) -> None:
     """Each row of the last rank takes a while."""
-    _epoch(me, Rows(at_each=lambda: time.sleep(8) if me.last else None))
+    _epoch(me, Rows(at_each=lambda: time.sleep(25) if me.last else None))
 
 
 def loader_killed(me: Rank) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.session.adapter import Context, targets_ended
+from livedbg.session.adapter import Context, processes_seen, targets_ended
 
 __all__ = ["SEARCH_MOST_S", "SEARCH_S", "WORD", "first_processes", "is_there"]
 
@@ -29,9 +29,7 @@ _PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a bus
 
 async def first_processes(context: Context, model: AscendModel) -> None:
     """Wait for the first processes; in a session that samples once, for the logs too."""
-    end = time.monotonic() + _PATIENCE_S
-    while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-        await context.sleep(0.02)
+    await processes_seen(context)
     if context.request.once:
         end = time.monotonic() + _PATIENCE_S
         while not model.settled and time.monotonic() < end:

@@ -110,6 +110,7 @@ def run_module(
     runs: int,
     limit_s: float,
     still_s: float = math.inf,
+    show: bool = False,
 ) -> Trace:
     """Run a function of a compiled module.
 
@@ -122,17 +123,20 @@ def run_module(
         runs: how often, in one process.
         limit_s: after so many seconds it is killed.
         still_s: also after so many seconds in which no dispatch began or returned, once the function was called.
+        show: it also prints its dispatches on our standard output.
     """
     folder.mkdir(parents=True)
     request: dict[str, Any] = {
         "module": str(module), "device": side.device, "function": function, "inputs": list(inputs),
         "folder": str(folder), "runs": runs, "seed": 0, "flags": list(side.runtime_flags),
+        "print": show,
     }  # fmt: skip
     path = folder / "request.json"
     path.write_bytes(msgspec.json.encode(request))
     command = [side.python, str(RUN_WORKER), "run", str(path)]
     with (folder / _SAID).open("wb") as said:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
+        out = None if show else subprocess.DEVNULL
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=said)
         try:
             failure = _waited(process, folder / _CALLS, limit_s, still_s)
         finally:

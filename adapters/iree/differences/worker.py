@@ -4,11 +4,12 @@
     python worker.py functions MODULE      prints the exported functions of a module, a JSON object a line
     python worker.py run REQUEST.json      runs a function; writes tensors and `calls.jsonl` into a folder
 
-The request: {"module", "device", "function", "inputs": [spec…], "folder", "runs", "seed", "flags"}. A spec is
+The request: {"module", "device", "function", "inputs": [spec…], "folder", "runs", "seed", "flags", "print"}. A spec is
 `4x8xf32`, `4x8xf32=0.5`, or `@FILE.npy`; without any, inputs of the declared types are drawn from a seeded generator.
 Each line of `calls.jsonl` is written as soon as it is known, so that a run that hangs or dies leaves what came before:
 {"call": "EXE::FUNCTION", "io": "inputs"|"outputs", "run": 0, "tensors": [{"file", "shape", "type"}…]}, and at the end
-of a run {"returned": run, "tensors": […]}.
+of a run {"returned": run, "tensors": […]}. With "print", dispatches and the first values of their tensors are also
+printed, as a module with traces does in iree-run-module.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import sys
 from pathlib import Path
 
 _TYPE = re.compile(r"tensor<((?:\d+x)*)([a-z]+\d+(?:E\w+)?)>|%input\d+: ([a-z]+\d+)")
+_KINDS = {"b": "i", "u": "ui"}
+_PRINTED = 1024  # values of a tensor
 _NUMPY = {
     "f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
     "i1": "bool", "si32": "int32", "ui8": "uint8", "ui32": "uint32",
@@ -97,6 +100,16 @@ class _Files:
         return {"file": name, "shape": list(array.shape), "type": kind}
 
 
+def _print(call, io, arrays):
+    print(f"=== {call} {io} ===")
+    for array in arrays:
+        kind = f"{_KINDS.get(array.dtype.kind, array.dtype.kind)}{array.dtype.itemsize * 8}"
+        shape = "".join(f"{size}x" for size in array.shape)
+        values = " ".join(f"{value:g}" for value in array.ravel()[:_PRINTED].tolist())
+        print(f"{shape}{kind}={values}{' ...' if array.size > _PRINTED else ''}")
+    print("", flush=True)
+
+
 def _staged(device, view):
     """The values of a buffer that the host can't map, copied by way of one that it can."""
     import iree.runtime as rt
@@ -137,15 +150,22 @@ def _run(path):
     device = rt.get_device(request["device"])
     instance = rt.VmInstance()
 
+    read = []
+
     def tensor(view):
         try:
-            return files.save(_values(device, view))
+            array = _values(device, view)
+            read.append(array)
+            return files.save(array)
         except Exception as error:
             return {"file": "", "shape": list(view.shape), "type": "", "problem": f"{type(error).__name__}: {error}"}
 
     def traced(key, views):
         call, _, io = key.rpartition(" ")
         files.line(call=call, io=io, run=at["run"], tensors=[tensor(view) for view in views])
+        if request.get("print"):
+            _print(call, io, [array for array in read if array.dtype.kind in "fiub"])
+        read.clear()
 
     def result(one):
         return tensor(one._buffer_view) if isinstance(one, rt.DeviceArray) else {"problem": f"the number {one!r}"}

@@ -53,7 +53,11 @@ def run_as_given(ground: Ground) -> AsGiven:
     """Run CMD; its output is that of the step."""
     streams = [ground.folder / name for name in ("stdout.log", "stderr.log")]
     sizes = [_size(path) for path in streams]
-    saved = {} if _SAVED in os.environ else {_SAVED: str(ground.folder / "saved" / "{id}")}
+    saved = (
+        {}
+        if _SAVED in os.environ or ground.program.kind != "python"
+        else {_SAVED: str(ground.folder / "saved" / "{id}")}
+    )
     try:
         process = subprocess.Popen(ground.ask.argv, stdin=subprocess.DEVNULL, env={**os.environ, **saved})
     except OSError as error:

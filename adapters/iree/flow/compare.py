@@ -14,7 +14,7 @@ from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.whole import Request, Whole, compare_sides
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
-from livedbg.adapters.iree.flow.values import told
+from livedbg.adapters.iree.flow.values import first_bad, told
 from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
 from livedbg.values.sentences import difference_text
@@ -88,6 +88,8 @@ def _judged(ground: Ground, whole: Whole) -> None:
     book.say(
         "found", headline(whole) if compared.differs or whole.failed else "Nothing: no dispatch and no result differs."
     )
+    if ground.handed.get("fault") == "nan" and all(first_bad(trace, "nan") for trace in whole.traces):
+        book.say("NaN", "It is on both sides: it comes of the program or its inputs, not of one device.")
     if whole.failed:
         hung = any("no end" in trace.failure for _, trace in whole.failed)
         book.note.hung, book.note.failed = hung, not hung

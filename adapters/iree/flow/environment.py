@@ -27,12 +27,13 @@ print(json.dumps(found))
 """
 
 
-def environment_lines(python: str, device: str) -> Iterator[tuple[str, str]]:
+def environment_lines(python: str, device: str, *, known: bool) -> Iterator[tuple[str, str]]:
     """Versions, what the device needs, and what makes times unreliable.
 
     Args:
         python: of the program.
         device: that it uses.
+        known: it is the program's, not ours.
     """
     facts = [wheels(_versions(python), True), load(os.getloadavg()[0], cores())]
     facts += [vulkan(os.environ, True)] if device.startswith("vulkan") else []
@@ -40,7 +41,8 @@ def environment_lines(python: str, device: str) -> Iterator[tuple[str, str]]:
     for fact in facts:
         fix = f". To fix it: {fact.remedy}" if fact.remedy else ""
         if fact.name != "load" or not fact.ok:
-            yield "environment", f"{fact.name}: {fact.value}{fix}"
+            where = " (of the wheels beside livedbg: CMD is no program of a wheel)" if fact.name == "IREE" else ""
+            yield "environment", f"{fact.name}: {fact.value}{'' if known else where}{fix}"
 
 
 def _versions(python: str) -> dict[str, str]:

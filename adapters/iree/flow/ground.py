@@ -135,7 +135,7 @@ class Ground:
             SourceError: it does not compile.
         """
         folder = out.with_suffix(".files")
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         known, _ = recipes() if recipe else ({}, [])
         picked = [(known[recipe], option)] if recipe else []
         made = plan(picked, folder, os.environ, (side.compiler,), find_tool)
@@ -167,11 +167,37 @@ class Ground:
             f"The module has {len(there)} functions: {', '.join(there)}.", "--function NAME", "which-function"
         )
 
-    def run(self, side: Side, module: Path, name: str, function: str, inputs: Sequence[str] | None = None) -> Trace:
-        """Run a module, with the program's inputs or others; its tensors go into a folder below the step's."""
+    def run(
+        self,
+        side: Side,
+        module: Path,
+        name: str,
+        function: str,
+        inputs: Sequence[str] | None = None,
+        *,
+        show: bool = False,
+    ) -> Trace:
+        """Run a module, with the program's inputs or others; its tensors go into a folder below the step's.
+
+        Args:
+            side: how.
+            module: compiled.
+            name: of the folder.
+            function: of the module.
+            inputs: instead of the program's.
+            show: print the dispatches: they become tasks on the screen.
+        """
         given = self.inputs if inputs is None else tuple(inputs)
         return run_module(
-            side, module, self.folder / name, function, given, runs=1, limit_s=COMPILE_S, still_s=self.limit_s
+            side,
+            module,
+            self.folder / name,
+            function,
+            given,
+            runs=1,
+            limit_s=COMPILE_S,
+            still_s=self.limit_s,
+            show=show,
         )
 
 

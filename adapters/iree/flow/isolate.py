@@ -44,7 +44,7 @@ def isolate(ground: Ground) -> None:
     book.note.places = {one.name: dispatches.shown(one.name) for one in dispatches.calls}
     book.note.trace = str(ground.folder / "trace")
     book.write()
-    trace = ground.run(side, module, "trace", function)
+    trace = ground.run(side, module, "trace", function, show=True)
     book.note.trace = ""
     found = _of_trace(ground, trace, dispatches)
     if ground.source is None or not dispatches.calls:
@@ -85,7 +85,8 @@ def _not_ended(ground: Ground, trace: Trace, dispatches: Dispatches) -> str:
     book.note.hung, book.note.failed = hang, not hang
     book.note.hands["fault"] = "hang" if hang else "fails"
     if call is None:
-        book.say("found", f"It did not end well ({trace.failure}), and no dispatch was open.")
+        when = "after its dispatches" if trace.calls else "before any dispatch began"
+        book.say("found", f"It {'did not end' if hang else 'failed'} {when}: {trace.failure}.")
         return ""
     how = f"did not return: {trace.failure}" if hang else f"did not return, and the run failed: {trace.failure}"
     book.say("found", f"{dispatches.shown(call.name)} began and {how}.")

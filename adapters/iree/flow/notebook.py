@@ -32,6 +32,7 @@ class Note(Struct):
     hung: bool = False
     failed: bool = False
     undone: bool = False
+    lacks: dict[str, str] = field(default_factory=dict)
     doing: str = ""
     trace: str = ""
     places: dict[str, str] = field(default_factory=dict)

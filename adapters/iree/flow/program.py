@@ -43,6 +43,7 @@ class Program(Struct, frozen=True, kw_only=True):
     Attributes:
         kind: which program it is.
         python: that has the `iree.runtime` of the program.
+        known: it is the program's own Python.
         modules: compiled.
         source: that it compiles.
         flags: of the compiler, without those that say what is written where.
@@ -54,6 +55,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     kind: Kind = "other"
     python: str = sys.executable
+    known: bool = True
     modules: tuple[str, ...] = ()
     source: str = ""
     flags: tuple[str, ...] = ()
@@ -69,18 +71,20 @@ def program_of(argv: Sequence[str]) -> Program:
     kind = _KINDS.get(name, "other")
     if re.fullmatch(r"python[\d.]*", name):
         return Program(kind="python", python=argv[0])
-    python = _interpreter(argv[0]) or sys.executable
+    own = _interpreter(argv[0])
+    python, known = own or sys.executable, bool(own)
     if kind == "compile":
         source, flags = of_compiler(argv[1:])
-        return Program(kind=kind, python=python, source=source, flags=flags, device=device_of(flags))
+        return Program(kind=kind, python=python, known=known, source=source, flags=flags, device=device_of(flags))
     if kind == "other":
-        return Program(kind="python" if argv[0].endswith(".py") else "other", python=python)
+        return Program(kind="python" if argv[0].endswith(".py") else "other", python=python, known=known)
     words = list(_words(argv[1:]))
     given = [(name, value) for word in words for name, _, value in [word.partition("=")]]
     last = dict(given)
     return Program(
         kind=kind,
         python=python,
+        known=known,
         modules=tuple(value for name, value in given if name == "--module"),
         runtime_flags=tuple(word for word in words if _RUNTIME.match(word) and not _NOT_CARRIED.match(word)),
         device=last.get("--device", "local-task"),

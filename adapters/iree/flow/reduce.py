@@ -43,11 +43,13 @@ def reduce(ground: Ground) -> None:
     name, _, number = wanted.partition("#")
     function = ground.function()
     dispatches = make_flow(ground, ground.side(), function)
-    if all(one.name != name for one in dispatches.calls):
-        known = ", ".join(dict.fromkeys(one.name for one in dispatches.calls))
+    found = [one.name for one in dispatches.calls if name in (one.name, *one.name.split("::"))]
+    if not found:
+        known = ", ".join(dict.fromkeys(one.name.split("::")[0] for one in dispatches.calls))
         book.note.undone = True
         book.say("missing", f"{function} has no dispatch {name}, but: {known}.")
         return
+    name = found[0]
     if ground.handed.get("fault") == "differs" and ground.handed.get("compared"):
         _both(ground, function, dispatches)
         return
@@ -67,7 +69,7 @@ def _nothing(ground: Ground) -> None:
         book.say("found", "No step found the dispatch at fault: nothing to extract (--dispatch NAME extracts one).")
         book.say("", _NOT_EXCLUDED)
     else:
-        book.say("found", "Nothing: no step found a fault, so that there is no dispatch to extract.")
+        book.say("found", "Nothing: no step that was done found a fault, so that there is no dispatch to extract.")
         book.say("", _NOT_EXCLUDED)
 
 

@@ -29,21 +29,32 @@ def sanity(ground: Ground) -> None:
     """Do the step."""
     book = ground.book
     book.doing("checking versions and drivers")
-    book.note.lines += environment_lines(ground.program.python, ground.device)
+    book.note.lines += environment_lines(ground.program.python, ground.device, known=ground.program.known)
+    if ground.program.kind == "other":
+        book.say("program", "CMD is none of IREE's programs and no Python: only its end is looked at.")
+    if ground.program.kind != "python":  # it may compile the source as it runs
+        book.note.lacks = _lacks(ground)
     module, function = _module(ground)
     wrong = _inputs(ground, module, function) if module is not None and function else []
     book.doing(f"running {Path(ground.ask.argv[0]).name} as it was given")
     given = run_as_given(ground)
     _as_given(ground, given, wrong)
+    _unreadable(ground, given)
     if ground.source is None and ground.program.kind == "python":
         _of_python(ground)
         module, function = _module(ground)
     if module is not None and function and not book.note.cause:
         _simplest(ground, module, function)
     if not any(label == "found" for label, _ in book.note.lines):
-        book.say("found", "Nothing: versions, inputs and results look sound.")
-    if ground.source is None and ground.traced is None and not book.note.cause:
-        book.say("next needs", "The other steps need the module's source, which is not known: --source FILE.mlir")
+        book.say("found", "Nothing wrong in what was checked here.")
+    if ground.program.kind == "python" or book.note.cause:
+        book.note.lacks = {} if book.note.cause else _lacks(ground)
+    book.write()
+
+
+def _lacks(ground: Ground) -> dict[str, str]:
+    """What the other steps need: they compile the module again, unless it has traces."""
+    return {"source": "FILE.mlir"} if ground.source is None and ground.traced is None else {}
 
 
 def _module(ground: Ground) -> tuple[Path | None, str]:
@@ -62,9 +73,22 @@ def _module(ground: Ground) -> tuple[Path | None, str]:
             return None, ""
         return module, ground.function(module)
     except LivedbgError as error:
-        book.note.failed = True
-        book.say("found", " ".join(str(error).split("\n")))
+        book.say("module", _short(error))
         return None, ""
+
+
+def _unreadable(ground: Ground, given: AsGiven) -> None:
+    """A module that does not compile, or can't be loaded, is the cause if CMD fails too."""
+    book = ground.book
+    if any(label == "module" for label, _ in book.note.lines) and ground.program.kind != "python":
+        book.note.cause = bool(given.code) and len(ground.program.modules) < 2
+        book.note.failed = True
+
+
+def _short(error: LivedbgError) -> str:
+    """The first lines of it."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    return " ".join(lines[:2])
 
 
 def _inputs(ground: Ground, module: Path, function: str) -> list[str]:
@@ -73,7 +97,7 @@ def _inputs(ground: Ground, module: Path, function: str) -> list[str]:
     try:
         declared = declared_inputs(functions_of(ground.python, module).get(function, ""))
     except LivedbgError as error:
-        book.say("module", " ".join(str(error).split("\n")))
+        book.say("module", _short(error))
         return []
     if declared is None:
         book.say("inputs", f"{function} does not declare its inputs: they could not be checked.")
@@ -92,7 +116,7 @@ def _as_given(ground: Ground, given: AsGiven, wrong: list[str]) -> None:
     if given.code is None:
         book.note.hung = True
         book.note.hands["fault"] = "hang"
-        book.say("found", f"It did not end within {limit_s:g} s.")
+        book.say("found", f"It did not end within {limit_s:g} s (--timeout).")
         if given.state:
             book.say("it was", given.state)
     elif given.code:
@@ -140,7 +164,7 @@ def _simplest(ground: Ground, module: Path, function: str) -> None:
             side = ground.side(device=_SIMPLEST)
         trace = ground.run(side, module, "simplest", function)
     except LivedbgError as error:
-        book.say(_SIMPLEST, f"It could not be run there: {' '.join(str(error).split(chr(10)))}")
+        book.say(_SIMPLEST, f"It could not be run there: {_short(error)}")
         return
     _judged(ground, trace)
 
@@ -160,7 +184,9 @@ def _judged(ground: Ground, trace: Trace) -> None:
     book.say(_SIMPLEST, f"It ends with {many(len(trace.results[-1]), 'result')}{_random(ground)}.")
     for label, sentence in tensors_told(trace, "result", trace.results[-1]):
         book.say(label, sentence)
-        if "NaN" in sentence and not ground.random:
+        if "NaN" in sentence and ground.random:
+            book.say("found", f"With random inputs, {label} has NaN: the program may never have such inputs (--input).")
+        elif "NaN" in sentence:
             book.note.wrong_value = True
             if "fault" not in book.note.hands:
                 book.note.hands["fault"] = "nan"

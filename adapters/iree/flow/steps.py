@@ -88,6 +88,7 @@ def read(run: StepRun) -> StepFound:
         hung=note.hung,
         failed=note.failed,
         undone=note.undone,
+        lacks=note.lacks,
     )
 
 
@@ -111,7 +112,7 @@ def _running(run: StepRun) -> str:
     found = [
         f"{task.name} (for {(now_ns - task.since_mono_ns) / 1e9:.0f} s)" if task.since_mono_ns else task.name
         for task in run.snapshot.tasks.values()
-        if task.system == "iree" and task.kernel and task.state is TaskState.RUNNING
+        if task.system == "iree" and task.kernel and task.state is TaskState.RUNNING and "traced" not in task.attributes
     ]
     return f" Dispatches that run: {', '.join(found[:_SHOWN])}." if found else ""
 

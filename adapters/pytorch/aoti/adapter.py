@@ -24,7 +24,7 @@ from livedbg.linux.maps import parse_maps
 from livedbg.model import Edge, Frame, Process, Stack, Task, TaskState
 from livedbg.model.events import EdgesReplaced, Event, TasksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
 
 __all__ = ["ModelsAdapter"]
 
@@ -83,9 +83,7 @@ class ModelsAdapter(Adapter):
             await self._look(context)
 
     async def _has_model(self, context: Context) -> bool:
-        end = time.monotonic() + _PATIENCE_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
+        await processes_seen(context)
         living = [process for process in context.snapshot().processes.values() if process.target and not process.exited]
         return await asyncio.to_thread(lambda: any(_libraries(process) for process in living))
 

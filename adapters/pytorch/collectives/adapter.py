@@ -16,15 +16,15 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
-from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
-from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
+from livedbg.adapters.pytorch.collectives.exchanges import exchanges
+from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
-from livedbg.adapters.pytorch.collectives.jobs import jobs_of, meeting_of, of_jobs, rpc_workers
+from livedbg.adapters.pytorch.collectives.jobs import jobs_of, known_ended, meeting_of, of_jobs, rpc_workers, said_calls
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
 from livedbg.adapters.pytorch.collectives.messages import Messages
 from livedbg.adapters.pytorch.collectives.newest import reached
-from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK, PythonCall
+from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
     collective_edges,
@@ -51,12 +51,11 @@ from livedbg.model import (
 )
 from livedbg.model.events import CounterSeen, DiagnosticSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 
 __all__ = ["CollectivesAdapter"]
 
-_FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _APART_S: Final = 0.5  # two looks of a session that samples once
@@ -93,7 +92,7 @@ class CollectivesAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Look until the targets have ended; a session that samples once looks twice."""
-        await self._first_processes(context)
+        await processes_seen(context)
         ranks, cost = await self._look(context)
         if context.request.once:
             if ranks:
@@ -109,11 +108,6 @@ class CollectivesAdapter(Adapter):
             known = len(ranks)
             await context.sleep(_LIMIT.least_s if fresh else _LIMIT.rest_s(cost))
             ranks, cost = await self._look(context)
-
-    async def _first_processes(self, context: Context) -> None:
-        end = time.monotonic() + _FIRST_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
         """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
@@ -161,10 +155,13 @@ class CollectivesAdapter(Adapter):
 
     def _number(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """Say the ranks that the environment does not tell."""
-        looks = [rank.look for rank in seen]
-        ranks = {one.process: one.rank for one in looks if snapshot.processes[one.process].rank != one.rank}
-        if ranks:
-            context.emit(RanksSeen(ranks=ranks, by=_RANK_BY, **context.stamp()))
+        self._name({rank.look.process: rank.look.rank for rank in seen}, snapshot, context)
+
+    @staticmethod
+    def _name(ranks: Mapping[str, int], snapshot: Snapshot, context: Context) -> None:
+        fresh = {process: rank for process, rank in ranks.items() if snapshot.processes[process].rank != rank}
+        if fresh:
+            context.emit(RanksSeen(ranks=fresh, by=_RANK_BY, **context.stamp()))
 
     def _count(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """How many collectives each rank has enqueued so far, which is its newest in each group, and its messages."""
@@ -193,14 +190,15 @@ class CollectivesAdapter(Adapter):
             stands = {look.rank: standing(self._before.get(look.process), look) for look in looks}
             moved = {look.rank: _moved_by(self._before.get(look.process), look) for look in looks}
             ended = self._ended.of(job, meeting_of(job[0], snapshot), snapshot)
+            self._name({process: rank for rank, process in ended.items() if process}, snapshot, context)
             for one in join(looks, stands):
                 task = collective_task(one, prefix, by_rank, moved, ended, receiving=receiving(one, job, snapshot))
                 task = structs.replace(task, attributes=task.attributes | entrants(one, job, context.request.host))
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
-            called, calls = _said(job, self._before, snapshot, context.request.host)
+            called, calls = said_calls(job, self._before, snapshot, context.request.host)
             for exchange in exchanges(called, calls, _crosses):
-                task = exchange_task(exchange, prefix, by_rank, moved, _known_ended(exchange, ended, job, snapshot))
+                task = exchange_task(exchange, prefix, by_rank, moved, known_ended(exchange, ended, job, snapshot))
                 if exchange.name == INIT:
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
                 tasks[task.id] = task
@@ -250,32 +248,6 @@ class CollectivesAdapter(Adapter):
         if status != known:
             self._said[reader.process.id] = status
             context.emit(StatusSeen(status=status, **context.stamp()))
-
-
-def _said(
-    job: Sequence[RankSeen], before: Mapping[str, Look], snapshot: Snapshot, host: str
-) -> tuple[list[Look], dict[int, list[PythonCall]]]:
-    """The looks, and the calls that stand, with what the native stacks say of them."""
-    looks: list[Look] = []
-    stands: dict[int, list[PythonCall]] = {}
-    for rank in job:
-        said = {
-            call: found
-            for call in rank.look.calls
-            if (found := said_by(snapshot.stacks.get(thread_of(rank, call.ident, host)), call)) is not None
-        }
-        looks.append(structs.replace(rank.look, calls=tuple(said.values())))
-        standing = standing_calls(before.get(rank.look.process), rank.look)
-        stands[rank.look.rank] = [said[call] for call in standing if call in said]
-    return looks, stands
-
-
-def _known_ended(
-    one: Exchange, ended: Mapping[int, str], job: Sequence[RankSeen], snapshot: Snapshot
-) -> Mapping[int, str]:
-    """A rank that is not there before a job has begun may not have been started yet: a launcher that waits for the end
-    of its children starts no more."""
-    return ended if one.name != INIT or launcher_waits(job, snapshot) else {}
 
 
 def _crosses(one: Look, other: Look) -> bool:

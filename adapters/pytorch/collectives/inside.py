@@ -7,7 +7,7 @@ from typing import Final
 
 from livedbg.model import Stack
 
-__all__ = ["in_backward", "in_step", "waits_in_collective"]
+__all__ = ["in_backward", "in_reduce_scatter", "in_step", "waits_in_collective"]
 
 _INNERMOST: Final = 40
 _NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
@@ -38,6 +38,17 @@ def in_backward(stack: Stack | None) -> bool:
     frames = stack.frames if stack is not None else ()
     innermost = next((frame for frame in frames if frame.language == "python"), None)
     return innermost is not None and _BACKWARD.search(innermost.file or "") is not None
+
+
+def in_reduce_scatter(stack: Stack | None) -> bool:
+    """Whether a stack is in torch.distributed's reduce_scatter: gloo does it by an all_reduce, as its recorder says."""
+    frames = stack.frames if stack is not None else ()
+    innermost = next((frame for frame in frames if frame.language == "python"), None)
+    return innermost is not None and innermost.function.startswith("reduce_scatter") and _is_c10d(innermost.file)
+
+
+def _is_c10d(file: str | None) -> bool:
+    return (file or "").endswith("/torch/distributed/distributed_c10d.py")
 
 
 def in_step(stack: Stack | None) -> bool:

@@ -1,17 +1,22 @@
-"""Which processes are ranks, and of which job."""
+"""Which processes are ranks, and of which job; what the ranks of one call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE
+from msgspec import structs
+
+from livedbg.adapters.pytorch.collectives.exchanges import Exchange, said_by, standing_calls
+from livedbg.adapters.pytorch.collectives.families import launcher_waits
+from livedbg.adapters.pytorch.collectives.joined import Look
+from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import thread_of
 from livedbg.adapters.pytorch.rpc.tasks import RpcRank
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["jobs_of", "meeting_of", "of_jobs", "rpc_workers"]
+__all__ = ["jobs_of", "known_ended", "meeting_of", "of_jobs", "rpc_workers", "said_calls"]
 
 _FIRST: Final = (INIT, STORE)
 """What ranks call that have no process group yet."""
@@ -66,3 +71,29 @@ def rpc_workers(job: Sequence[RankSeen], host: str) -> list[RpcRank]:
         for rank in job
         if rank.worker
     ]
+
+
+def said_calls(
+    job: Sequence[RankSeen], before: Mapping[str, Look], snapshot: Snapshot, host: str
+) -> tuple[list[Look], dict[int, list[PythonCall]]]:
+    """The looks, and the calls that stand, with what the native stacks say of them."""
+    looks: list[Look] = []
+    stands: dict[int, list[PythonCall]] = {}
+    for rank in job:
+        said = {
+            call: found
+            for call in rank.look.calls
+            if (found := said_by(snapshot.stacks.get(thread_of(rank, call.ident, host)), call)) is not None
+        }
+        looks.append(structs.replace(rank.look, calls=tuple(said.values())))
+        standing = standing_calls(before.get(rank.look.process), rank.look)
+        stands[rank.look.rank] = [said[call] for call in standing if call in said]
+    return looks, stands
+
+
+def known_ended(
+    one: Exchange, ended: Mapping[int, str], job: Sequence[RankSeen], snapshot: Snapshot
+) -> Mapping[int, str]:
+    """A rank that is not there before a job has begun may not have been started yet: a launcher that waits for the end
+    of its children starts no more."""
+    return ended if one.name != INIT or launcher_waits(job, snapshot) else {}

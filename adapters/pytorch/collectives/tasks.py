@@ -94,7 +94,7 @@ def _roots(
     """The roots that the frames of ranks have, and those that follow for ranks that have left the collective."""
     found = {rank: root_of(looks[rank], entry.thread, entry.name) for rank, entry in one.entries.items()}
     roots = {rank: root for rank, root in found.items() if root is not None}
-    if one.first.backend != "gloo" or one.differs:
+    if one.first.backend != "gloo" or len({entry.name for entry in one.entries.values()}) > 1:
         return roots, {}
     completed = [rank for rank in one.passed if looks[rank].completed(one.group, one.sequence, one.first.name)]
     return roots, roots_of_completed(one.first.name, one.members, roots, completed, receiving)

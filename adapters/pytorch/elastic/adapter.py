@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from livedbg.adapters.pytorch.elastic.error_files import Failure, Run, first_failures, run_of
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.model.events import DiagnosticSeen
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
 from livedbg.session.pacing import Limit, timed
 from livedbg.text.sanitize import clean_line
 
@@ -19,7 +18,6 @@ __all__ = ["ElasticErrorsAdapter"]
 
 _VARIABLE: Final = "TORCHELASTIC_ERROR_FILE"
 _LIMIT: Final = Limit(cpu=0.005, wall=0.1, least_s=2.0)
-_FIRST_S: Final = 2.0
 
 
 class ElasticErrorsAdapter(Adapter):
@@ -40,9 +38,7 @@ class ElasticErrorsAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Look until the targets have ended."""
-        end = time.monotonic() + _FIRST_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
+        await processes_seen(context)
         while True:
             runs = _runs(context.snapshot().processes.values(), context.request.host)
             found, cost = await asyncio.to_thread(timed, _read, runs)

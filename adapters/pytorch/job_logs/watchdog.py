@@ -37,7 +37,7 @@ _WHO: Final = (
     r"Rank (?P<rank>\d{1,9})\]"
 )
 _CAUGHT = re.compile(
-    _WHO + r"[^\n]{0,200}?Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d{1,18}), )?"
+    _WHO + r"[^\n]{0,200}?Watchdog caught collective operation timeout: Work[A-Z]{2,8}\((?:SeqNum=(?P<seq>\d{1,18}), )?"
     r"OpType=(?P<op>\w{1,60})[^\n]{0,300}?\) ran for (?P<ms>\d{1,12}) milliseconds"
 )
 _HEARD = re.compile(

@@ -21,7 +21,7 @@ from livedbg.adapters.pytorch.ras.version import nccl_version
 from livedbg.model import Diagnostic, Evidence, Intrusion, Process, Severity, SourceHealth, SourceStatus
 from livedbg.model.errors import SourceError, TargetUnsuitable
 from livedbg.model.events import DiagnosticSeen, StatusSeen, Touched
-from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Level, Request, processes_seen, targets_ended
 from livedbg.session.pacing import Cost, Limit
 from livedbg.touch.config import refuse_touch
 
@@ -31,7 +31,6 @@ NAME: Final = "nccl-ras"
 _OLDEST: Final = (2, 27, 3)
 _JSON_SINCE: Final = (2, 28, 7)
 _APART_S: Final = 2.0
-_FIRST_S: Final = 10.0
 _LIMIT: Final = Limit(wall=0.05, least_s=30.0)
 _TEXT: Final = "NCCL's RAS"
 
@@ -81,9 +80,7 @@ class NcclRasAdapter(Adapter):
         Raises:
             TargetUnsuitable: it is too old, or not known.
         """
-        end = time.monotonic() + _FIRST_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
+        await processes_seen(context)
         versions = set(_versions(_living(context)))
         if not versions:
             raise TargetUnsuitable(

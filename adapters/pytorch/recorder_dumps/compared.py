@@ -14,7 +14,8 @@ from livedbg.adapters.pytorch.collectives.joined import Look, Standing, join
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import Dump
-from livedbg.adapters.pytorch.rules.calls import rank_list, ranks_behind
+from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.rules.circles import ranks_behind
 
 __all__ = ["Said", "compare"]
 

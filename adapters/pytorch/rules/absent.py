@@ -124,11 +124,12 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
     waited = waited_ns(thread, state.snapshot)
     where = "it is stopped (SIGCONT lets it go on)"
     where = where if thread.state in _HALTED else waits_words(thread, state)
-    if sleeps_again(thread, state):
-        where += ", again and again"
     if waited is None:
         return Absence(where, VerdictState.UNKNOWN, thread.id)
-    where += f" for {duration(waited)}" if waited >= _SAID_NS else ""
+    if sleeps_again(thread, state) and waited < state.settings.thread_stall_ns:
+        where += ", again and again"
+    elif waited >= _SAID_NS:
+        where += f" for {duration(waited)}"
     where += of_child(thread, state) if not thread.timed else ""
     if waited < state.settings.thread_stall_ns:
         return Absence(where, goes_on, thread.id, busy)
@@ -215,7 +216,7 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
         own = [one for one in others if runs_users_code(one, state)]
         family = family_threads(known, state) if known is not None else []
-        if active := progressing(family, state):
+        if active := [one for one in progressing(family, state) if one.id != waiting]:
             return at(active[0].id, state) or " "
         for one in own:
             if (one.timed and not waits_in_collective(state.snapshot.stacks.get(one.id))) or from_outside(

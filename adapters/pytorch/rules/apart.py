@@ -23,12 +23,13 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import how_ended
 from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
-from livedbg.model import Severity, Task, TaskState, Thread
+from livedbg.model import Evidence, Severity, Task, TaskState, Thread
 
 __all__ = ["rules"]
 
 _PREFIX = "task:collective/"
 _WORDS = 3
+_SAID_NS = 1_000_000_000
 
 
 def _waiting(state: RuleInput) -> Iterator[tuple[Task, Thread, int]]:
@@ -51,8 +52,9 @@ class StoreKeys:
         "(10 s) and longer. It is a stall where ranks that do not wait for keys are in one wait without a time limit "
         "for the threshold, have ended or are stopped, and no other thread of who waits may set the key; a crash where "
         "one of them has ended with a status that is not 0. Where all ranks that are seen wait for keys, or one of the "
-        "others may go on, it is `unknown`: any process that reaches the store may set one. The keys are read from the "
-        "value stack of the Python frame that calls the store, and the thread's native stack is in it."
+        "others may go on, it is `unknown`: any process that reaches the store may set one. It is so, too, while one "
+        "has ended and the others poll, which does not say for how long. The keys are read from the value stack of the "
+        "Python frame that calls the store, and the thread's native stack is in it."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -66,7 +68,7 @@ class StoreKeys:
         for keys, found in alike.items():
             others = {rank: process for rank, process in _ranks(found[0][0]).items() if process not in inside}
             age_ns = max(*(waited for *_, waited in found), late_ns(others.values(), state))  # who waits may poll
-            if age_ns >= state.settings.thread_stall_ns:
+            if age_ns >= state.settings.thread_stall_ns or any(_ended(one, state) for one in others.values()):
                 yield self._finding(keys, found, others, age_ns, state)
 
     def _finding(
@@ -83,8 +85,10 @@ class StoreKeys:
         unseen = found[0][0].attributes.get("not seen", "")
         stuck = bool(absences) and all(one.state is VerdictState.STALLED for one in absences.values()) and not unseen
         may = others_may({thread.process: thread.id for _, thread, _ in found}, state)
-        over = VerdictState.CRASHED if any(ended_badly(one, state) for one in others.values()) else VerdictState.STALLED
-        amounts_to = over if stuck and not may else VerdictState.UNKNOWN
+        lasts = age_ns >= state.settings.thread_stall_ns
+        amounts_to = VerdictState.STALLED if stuck and lasts and not may else VerdictState.UNKNOWN
+        if stuck and any(ended_badly(one, state) for one in others.values()):
+            amounts_to = VerdictState.CRASHED
         threads = [thread for _, thread, _ in found]
         first = threads[0]
         verb = "waits" if len(waiting) == 1 else "wait"
@@ -93,7 +97,7 @@ class StoreKeys:
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        sentence = f"{rank_list(waiting, start=True)} {waits} for {duration(age_ns)}, and nobody sets it{said}."
+        sentence = f"{rank_list(waiting, start=True)} {waits}{_for(age_ns)}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
             sentence = f"{_who_ended(others, len(ranks), state)}; {rank_list(waiting)} {waits}."
         return Finding(
@@ -101,10 +105,13 @@ class StoreKeys:
             severity=Severity.ERROR if amounts_to is not VerdictState.UNKNOWN else Severity.WARNING,
             sentence=sentence,
             entities=tuple(dict.fromkeys((entity, *(task.id for task, *_ in found), *(one.id for one in threads)))),
-            evidence=tuple(
-                thread_evidence(state.snapshot.threads[one], state)
-                for one in dict.fromkeys((*(one.id for one in threads[:4]), entity))
-                if one in state.snapshot.threads
+            evidence=(
+                *_statuses(others.values(), state),
+                *(
+                    thread_evidence(state.snapshot.threads[one], state)
+                    for one in dict.fromkeys((*(one.id for one in threads[:4]), entity))
+                    if one in state.snapshot.threads
+                ),
             ),
             next=(f"livedbg stacks {first.process.rpartition('/')[2]} --native",),
             state=amounts_to,
@@ -243,6 +250,24 @@ def _who_ended(others: Mapping[int, str], total: int, state: RuleInput) -> str:
     rank, process = next((rank, one) for rank, one in others.items() if ended_badly(one, state))
     known = state.snapshot.processes[process]
     return f"Rank {rank} of {total} (process {known.pid}) has ended {how_ended(known.exit_status)}"
+
+
+def _statuses(processes: Iterable[str], state: RuleInput) -> Iterator[Evidence]:
+    """How those of some processes have ended that have."""
+    for process in (state.snapshot.processes.get(one) for one in processes):
+        if process is not None and process.exited and process.exit_status is not None:
+            source = f"wait status of {process.pid}"
+            yield Evidence(kind="proc", source=source, text=how_ended(process.exit_status))
+
+
+def _ended(process: str, state: RuleInput) -> bool:
+    known = state.snapshot.processes.get(process)
+    return known is not None and known.exited
+
+
+def _for(age_ns: int) -> str:
+    """` for 12 s`; "" of threads that poll, which say nothing of it."""
+    return f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
 
 
 def _key(keys: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from livedbg.adapters.pytorch.collectives.inside import in_reduce_scatter
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
@@ -14,14 +15,10 @@ from livedbg.model import Task, TaskState
 __all__ = [
     "Call",
     "calls_of",
-    "circle_of",
-    "held_up_in_another",
     "late_ns",
     "lived_ns",
     "on_its_way",
     "rank_list",
-    "ranks_behind",
-    "waiting_processes",
 ]
 
 _PREFIX = "task:collective/"
@@ -50,6 +47,7 @@ class Call(Struct, frozen=True, kw_only=True):
         tag: of a message.
         roots: from whom, or for whom, ranks that are in it expect it.
         handles: the signals that ranks of `absent` handle.
+        called: what the ranks in it call, where gloo does it by something else, which its recorder has.
         enters: threads of ranks of `absent` that have entered other collectives of its group, as far as they live.
     """
 
@@ -67,6 +65,7 @@ class Call(Struct, frozen=True, kw_only=True):
     waiting: dict[int, str]
     age_ns: int
     exchange: str = ""
+    called: str = ""
     tag: str = ""
     roots: dict[int, int] = {}
     handles: dict[int, str] = {}
@@ -79,9 +78,8 @@ class Call(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """`all_reduce #6 of group dp`; the group of all has no name, and ranks are numbered over all groups."""
-        return (
-            self.task.name if self.group in ("", "0") or self.is_message else f"{self.task.name} of group {self.group}"
-        )
+        name = self.task.name.replace(self.task.kernel or "", self.called, 1) if self.called else self.task.name
+        return name if self.group in ("", "0") or self.is_message else f"{name} of group {self.group}"
 
     @property
     def short(self) -> str:
@@ -170,11 +168,18 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         waiting=waiting,
         age_ns=age_ns,
         exchange=known.get("kind", ""),
+        called=_called(task, waiting.values(), state),
         tag=known.get("tag", ""),
         roots=roots,
         handles=handles,
         enters=enters,
     )
+
+
+def _called(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
+    """What the threads that wait in it call, if it is not what gloo does for it."""
+    stacks = [state.snapshot.stacks.get(one) for one in waiting] if task.kernel == "all_reduce" else []
+    return "reduce_scatter" if stacks and all(map(in_reduce_scatter, stacks)) else ""
 
 
 def _least_ns(task: Task, state: RuleInput) -> int:
@@ -208,54 +213,6 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split() if word.isdecimal())
 
 
-def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
-    """The collectives in which a thread of a process waits, by the process."""
-    found: dict[str, list[Call]] = {}
-    for call in calls:
-        for rank in call.waiting:
-            found.setdefault(call.processes[rank], []).append(call)
-    return found
-
-
-def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
-    """Threads that wait for each other, from one back to itself; [] where it is in no circle.
-
-    Args:
-        start: one that waits.
-        waits: the calls in which threads wait, by the process.
-    """
-    before: dict[str, str] = {}
-    todo = [start]
-    while todo:
-        thread = todo.pop(0)
-        for call in (call for calls in waits.values() for call in calls if thread in call.waiting.values()):
-            for other in _entering(call, waits):
-                if other == start:
-                    path = [thread]
-                    while path[-1] != start:
-                        path.append(before[path[-1]])
-                    return path[::-1]
-                if other not in before:
-                    before[other] = thread
-                    todo.append(other)
-    return []
-
-
-def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
-    """The threads of ranks that have not come to a call which may be to enter it, and wait in others."""
-    for rank in call.absent:
-        process = call.processes.get(rank, "")
-        for other in waits.get(process, ()):
-            for own, thread in other.waiting.items():
-                if other.processes[own] == process and call.may_be_entered(rank, thread):
-                    yield thread
-
-
-def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> bool:
-    """Whether the thread of a rank that may be to enter a call waits in another one."""
-    return any(True for _ in _entering(structs.replace(call, absent=(rank,)), waits))
-
-
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:
     """`rank 2`, `ranks 0, 1, 3`, `ranks 0-6, 9`.
 
@@ -279,21 +236,3 @@ def _runs(numbers: list[int]) -> Iterator[str]:
         else:
             yield from map(str, numbers[at : end + 1])
         at = end + 1
-
-
-def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:
-    """The ranks that wait for one, directly or through others.
-
-    Args:
-        rank: the one.
-        waits: of each call: the ranks that wait in it, and those that it lacks.
-    """
-    known = list(waits)
-    found: set[int] = set()
-    todo = {rank}
-    while todo:
-        one = todo.pop()
-        fresh = {waiter for waiting, absent in known if one in absent for waiter in waiting} - found - {rank}
-        found |= fresh
-        todo |= fresh
-    return sorted(found)

@@ -15,16 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.rules.absent import absence_of, another_may, others_may
-from livedbg.adapters.pytorch.rules.calls import (
-    Call,
-    calls_of,
-    circle_of,
-    held_up_in_another,
-    on_its_way,
-    rank_list,
-    ranks_behind,
-    waiting_processes,
-)
+from livedbg.adapters.pytorch.rules.calls import Call, calls_of, on_its_way, rank_list
+from livedbg.adapters.pytorch.rules.circles import circle_of, held_up_in_another, ranks_behind, waiting_processes
 from livedbg.adapters.pytorch.rules.late import is_usual
 from livedbg.adapters.pytorch.rules.sentences import (
     backward_sentence,

@@ -109,9 +109,8 @@ class Compiling:
         else:
             since = began.held_mono_ns
             lasts = f" for {duration(max(0, state.snapshot.now().mono_ns - since))} or more" if since else ""
-            who = "" if process is None or process.rank is None else f"rank {process.rank}, "
             sentence = (
-                f"Compiling{lasts}: {who}{name_of(thread.id, state.snapshot)} is in torch.compile"
+                f"Compiling{lasts}: {name_of(thread.id, state.snapshot)} is in torch.compile"
                 f"{at(thread.id, state)}, now in {phase}."
             )
         return Finding(

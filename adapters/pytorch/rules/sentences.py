@@ -116,7 +116,7 @@ def roots_sentence(call: Call, state: RuleInput) -> str:
             says = f"{verb}{'from' if gives else 'to'} rank {root}"
         parts.append(f"{who} {says}{line_at(call, ranks, state)}")
     rest = sorted(set(call.entered) - call.roots.keys()) if len(parts) > 1 else []
-    unknown = f"; {'from' if gives else 'to'} whom {rank_list(rest)} is not known" if rest else ""
+    unknown = f"; which root {rank_list(rest)} had is not known" if rest else ""
     return f"{call.title}: {', '.join(parts)}{unknown}."
 
 

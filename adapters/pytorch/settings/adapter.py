@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,10 @@ from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.model.events import DiagnosticSeen
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
 
 __all__ = ["SettingsAdapter", "known_of"]
 
-_FIRST_S: Final = 2.0
 _AGAIN_S: Final = 10.0
 _LIBRARIES: Final = ("libtorch_cpu.so", "libtorch_cuda.so")
 _READERS: Final = ("distributed/**/*.py", "_C/*.pyi")
@@ -48,9 +46,7 @@ class SettingsAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Look at each process once it has loaded torch."""
-        end = time.monotonic() + _FIRST_S
-        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-            await context.sleep(0.02)
+        await processes_seen(context)
         while True:
             processes = [one for one in context.snapshot().processes.values() if self._wanted(one)]
             if processes:

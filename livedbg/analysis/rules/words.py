@@ -36,10 +36,14 @@ def pids_of(entities: tuple[str, ...]) -> list[int]:
 
 
 def name_of(entity: str, snapshot: Snapshot) -> str:
-    """An entity in a user's words: `thread 4712 (worker)`, `mutex 0x7f12…`, `pipe 3 of 4711`."""
+    """An entity in a user's words: `thread 4712 (worker)`, `thread 4712 (worker, rank 3)`, `mutex 0x7f12…`, `pipe 3 of
+    4711`."""
     thread = snapshot.threads.get(entity)
     if thread is not None:
-        return f"thread {thread.tid}{f' ({thread.title})' if thread.title else ''}"
+        owner = snapshot.processes.get(thread.process)
+        rank = f"rank {owner.rank}" if owner is not None and owner.rank is not None else ""
+        words = ", ".join(word for word in (thread.title, rank) if word)
+        return f"thread {thread.tid}{f' ({words})' if words else ''}"
     process = snapshot.processes.get(entity)
     if process is not None:
         command = process.command[0].rpartition("/")[2] if process.command else ""

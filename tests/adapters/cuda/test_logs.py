@@ -322,6 +322,15 @@ CUDA error: an illegal memory access was encountered
     assert "at ggml_backend_cuda_synchronize at ggml-cuda.cu:2461, device 7" in read(windows).chief.sentence
 
 
+def test_bitsandbytes_says_the_line_behind_the_error() -> None:
+    line = b"Error no kernel image is available for execution on the device at line 167 in file /src/csrc/ops.cu\n"
+    chief = read(line).chief
+    assert (
+        chief.state == "crashed" and "no kernel image is available" in chief.sentence and "ops.cu:167" in chief.sentence
+    )
+    assert read(b"Error something else at line 167 in file /src/csrc/ops.cu\n").findings == []
+
+
 def test_xla_says_the_code_behind_its_own_words_and_the_program_where_it_ended() -> None:
     report = b"""\
 E1120 10:59:55.894873   35984 pjrt_stream_executor_client.cc:3067] Execution of replica 0 failed: INTERNAL: Failed to \

@@ -82,6 +82,14 @@ SAID = [
     ("srun: error: n7: task 2: Exited with exit code 134\n", "Task 2 on n7 ended with exit code 134."),
     ("srun: error: Node failure on n9\n", "Node n9 failed."),
     (
+        "srun: error: Task launch for StepId=77.0 failed on node n3: Invalid job credential\n",
+        "Slurm could not launch step 77.0 on n3: Invalid job credential.",
+    ),
+    (
+        "srun: error: Unable to create step for job 812: More processors requested than permitted\n",
+        "Slurm could not create a step of job 812: More processors requested than permitted.",
+    ),
+    (
         "prterun noticed that process rank 0 with PID 511 on node a exited on\nsignal 11 (Segmentation fault).\n",
         "Rank 0 on a ended by signal 11 (SIGSEGV).",
     ),

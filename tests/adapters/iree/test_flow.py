@@ -85,6 +85,24 @@ def test_the_dispatch_that_makes_nan_is_found_cut_and_run_alone(step: Step) -> N
     assert "input 0: float32[32]: minimum -64, maximum -64, mean -64" in said(alone)
 
 
+def test_a_dispatch_that_does_it_only_behind_others_is_said_to_need_them(step: Step) -> None:
+    tool("iree-run-module")
+    handed = {"source": str(THREE), "input": "64xf32=1;64x32xf32=0.5", "fault": "nan", "dispatch": "main_dispatch_2"}
+    alone = step(4, ("iree-compile", str(THREE)), handed)
+    assert "Not alone: it needs what came before, or the timing. main_dispatch_2" in said(alone)
+    assert "it returns, and its outputs have no NaN" in said(alone) and not alone.wrong_value
+
+
+def test_a_source_that_does_not_compile_ends_the_guide(step: Step, tmp_path: Path) -> None:
+    tool("iree-run-module")
+    bad = tmp_path / "bad.mlir"
+    bad.write_text(THREE.read_text().replace("linalg.vecmat", "linalg.vecmut"))
+    compiler = str(Path(sys.executable).with_name("iree-compile"))
+    found = step(1, (compiler, str(bad), "-o", str(tmp_path / "bad.vmfb")), {})
+    assert found.cause and found.failed
+    assert "bad.mlir:15:10: error: custom op 'linalg.vecmut' is unknown" in said(found)
+
+
 def test_the_dispatch_that_loops_is_found_without_and_with_what_came_before(compiled: Compile, step: Step) -> None:
     argv, handed = run_module(compiled("gated"), *LOOPS), {"source": str(GATED)}
     found = step(2, argv, handed, STILL_S)
@@ -122,10 +140,10 @@ def test_a_healthy_program_through_all_steps(compiled: Compile, tmp_path: Path) 
     assert found.code == 0, found.everything
     for sentence in (
         "They fit: main takes 32x32xf32, 32x32xf32.",
-        "Nothing: versions, inputs and results look sound.",
+        "Nothing wrong in what was checked here.",
         "Nothing: every dispatch returned, and none has NaN or infinity in its outputs.",
         "Nothing: no dispatch and no result differs.",
-        "Nothing: no step found a fault, so that there is no dispatch to extract.",
+        "Nothing: no step that was done found a fault, so that there is no dispatch to extract.",
         "Not excluded: other inputs;",
     ):
         assert sentence in found.out, found.out
@@ -136,6 +154,14 @@ def test_without_the_source_the_steps_say_what_they_lack(compiled: Compile, step
     for number in (2, 3, 4):
         found = step(number, argv, {})
         assert found.undone and "--source FILE.mlir" in said(found), number
+
+
+def test_the_command_stops_where_only_the_user_can_go_on(compiled: Compile, tmp_path: Path) -> None:
+    argv = run_module(compiled("stage"), "--input=32x32xf32=1", "--input=32x32xf32=0.1")
+    found = livedbg("iree", "--headless", "--", *argv, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert found.code == 5, found.everything
+    assert "The other steps need what is not known: livedbg iree --source FILE.mlir -- CMD" in found.out
+    assert "Step 2 of 4" not in found.out
 
 
 def test_a_module_with_traces_needs_no_source(compiled: Compile, step: Step) -> None:

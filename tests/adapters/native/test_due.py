@@ -42,7 +42,7 @@ def waiting() -> tuple[World, str, dict[str, object]]:
 @pytest.mark.invariant("native_due.D1")
 def test_D1_a_thread_that_moves_between_looks_that_are_far_apart_has_no_lasting_wait() -> None:
     world, name, taken = waiting()
-    assert asked(world, taken, SECOND) == Due([], lasting=False)
+    assert asked(world, taken, SECOND) == Due([], lasting=False, long=False)
     for _ in range(5):
         seen(world, 8 * SECOND, moves=True)
         found = asked(world, taken, 7 * SECOND)
@@ -58,4 +58,6 @@ def test_D1_one_that_moved_for_a_while_and_then_hangs_has_one_as_soon_as_looks_h
     assert not asked(world, taken, 0).lasting
     seen(world, SECOND, moves=False)
     found = asked(world, taken, 0)
-    assert found.lasting and [thread.id for thread, _ in found.threads] == [name]
+    assert found.lasting and not found.long and [thread.id for thread, _ in found.threads] == [name]
+    seen(world, 7 * SECOND, moves=False)
+    assert asked(world, taken, 0).long

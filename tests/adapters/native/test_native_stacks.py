@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.native import NativeAdapter, adapter
+from livedbg.adapters.native.watched import Watched
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
 from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
@@ -378,3 +379,19 @@ def test_stacks_that_are_asked_for_are_taken_anew(waiting: Target) -> None:
         again = until(view, lambda s: s.stacks[thread].taken_mono_ns > stack.taken_mono_ns)
     assert functions(again.stacks[thread]) == functions(stack)
     assert [t for t in again.stacks if again.stacks[t].taken_mono_ns > first.stacks[t].taken_mono_ns] == [thread]
+
+
+@pytest.mark.parametrize(
+    ("now_s", "lasting", "long", "worth"),
+    [
+        (5.0, True, True, False),  # the last capture was just before
+        (9.0, True, False, False),
+        (9.0, True, True, True),  # it was costly, but this may soon be a stall
+        (30.0, True, False, True),
+        (30.0, False, False, False),
+        (60.0, False, False, True),
+    ],
+)
+def test_what_a_costly_capture_puts_off(now_s: float, lasting: bool, long: bool, worth: bool) -> None:
+    watched = Watched(next_s=30.0, brief_s=60.0, long_s=8.0)
+    assert watched.worth(now_s, lasting=lasting, long=long) is worth

@@ -183,6 +183,22 @@ def test_a_rank_that_ended_badly_is_a_crash_and_one_that_was_asked_to_end_a_stal
         assert status is None or f"ended {how_ended(status)}" in one.sentence
 
 
+@pytest.mark.parametrize(("status", "state"), [(0, "unknown"), (3, "crashed")])
+def test_ranks_that_poll_for_a_key_of_one_that_has_ended_are_not_running(status: int, state: str) -> None:
+    """As those of a store in files do: for how long they do so is not known."""
+    job = Apart("store", keys="'ready'", in_it="0 1", ended="2")
+    for rank in (0, 1):
+        job.main(rank, waits_in="sleep 0.01 s", timed=True)
+        job.waits(f"thread:box/1{rank}/1{rank}", job.task_id)
+    job.rules()
+    job.store.apply(ev.ProcessExited(id="process:box/12", status=status, **job.stamp()))
+    for rank in (0, 1):
+        job.main(rank, waits_in="sleep 0.01 s", timed=True, cpu_ns=SECOND, switches=100)
+    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "store-key"]
+    assert one.state == state and "for key 'ready' of the store" in one.sentence and " for 0" not in one.sentence
+    assert job.diagnosis().verdict.state == state
+
+
 @pytest.mark.parametrize("late_s", [0, 12])
 def test_ranks_that_are_all_in_their_start_have_been_so_for_as_long_as_the_last(late_s: int) -> None:
     job = Apart("init_process_group", in_it="0 1")

@@ -16,7 +16,7 @@ def test_a_worker_of_a_dataloader_that_hangs(job: Job) -> None:
 
 
 def test_a_worker_of_a_dataloader_that_is_slow(job: Job) -> None:
-    line = line_of("time.sleep(8) if me.last", LIBRARIES)
+    line = line_of("time.sleep(25) if me.last", LIBRARIES)
     said = hung(job("loader_slow", 2), "unknown", "its DataLoader waits for a worker: it waits in sleep() in ")
     assert f"torch_library_cases.py:{line})" in sentence(said)
 

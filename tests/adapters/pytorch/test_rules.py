@@ -94,6 +94,19 @@ def test_R1_one_that_will_go_on_or_may_is_no_stall(thread: dict[str, object], st
     assert one.state is state and words in one.sentence
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("/venv/torch/distributed/distributed_c10d.py", "reduce_scatter #6"), ("/job/train.py", "all_reduce #6")],
+)
+def test_what_gloo_does_by_an_all_reduce_has_the_name_that_was_called(file: str, name: str) -> None:
+    job = Job()
+    for pid in (10, 11):
+        frame = Frame(function="reduce_scatter_single", file=file, line=7, language="python")
+        stack = Stack(thread=f"thread:box/{pid}/{pid}", layer="python", frames=(frame,), taken_mono_ns=1, source="x")
+        job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+    assert f"Rank 2 of 3 has not entered {name} of group dp: " in job.missing(waits_in="Queue.get").sentence
+
+
 @pytest.mark.invariant("rules_collectives.R1")
 @pytest.mark.parametrize(
     ("each_ns", "state", "words"),

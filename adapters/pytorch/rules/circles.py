@@ -1,0 +1,77 @@
+"""Who waits for whom in pending collectives: circles of ranks, and all that wait behind one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec import structs
+
+from livedbg.adapters.pytorch.rules.calls import Call
+
+__all__ = ["circle_of", "held_up_in_another", "ranks_behind", "waiting_processes"]
+
+
+def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    """The collectives in which a thread of a process waits, by the process."""
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        for rank in call.waiting:
+            found.setdefault(call.processes[rank], []).append(call)
+    return found
+
+
+def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
+    """Threads that wait for each other, from one back to itself; [] where it is in no circle.
+
+    Args:
+        start: one that waits.
+        waits: the calls in which threads wait, by the process.
+    """
+    before: dict[str, str] = {}
+    todo = [start]
+    while todo:
+        thread = todo.pop(0)
+        for call in (call for calls in waits.values() for call in calls if thread in call.waiting.values()):
+            for other in _entering(call, waits):
+                if other == start:
+                    path = [thread]
+                    while path[-1] != start:
+                        path.append(before[path[-1]])
+                    return path[::-1]
+                if other not in before:
+                    before[other] = thread
+                    todo.append(other)
+    return []
+
+
+def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
+    """The threads of ranks that have not come to a call which may be to enter it, and wait in others."""
+    for rank in call.absent:
+        process = call.processes.get(rank, "")
+        for other in waits.get(process, ()):
+            for own, thread in other.waiting.items():
+                if other.processes[own] == process and call.may_be_entered(rank, thread):
+                    yield thread
+
+
+def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> bool:
+    """Whether the thread of a rank that may be to enter a call waits in another one."""
+    return any(True for _ in _entering(structs.replace(call, absent=(rank,)), waits))
+
+
+def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:
+    """The ranks that wait for one, directly or through others.
+
+    Args:
+        rank: the one.
+        waits: of each call: the ranks that wait in it, and those that it lacks.
+    """
+    known = list(waits)
+    found: set[int] = set()
+    todo = {rank}
+    while todo:
+        one = todo.pop()
+        fresh = {waiter for waiting, absent in known if one in absent for waiter in waiting} - found - {rank}
+        found |= fresh
+        todo |= fresh
+    return sorted(found)

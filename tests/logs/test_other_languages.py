@@ -1,0 +1,80 @@
+"""Ends of programs in other languages, and lines that look like one and are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import verdict
+
+STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+
+SAID = [
+    (
+        "thread 'main' panicked at src/model.rs:88:14:\ncalled `Result::unwrap()` on an `Err` value: NoDevice\n"
+        "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
+        "Crashed in main (model.rs:88): Rust panicked: called `Result::unwrap()` on an `Err` value: NoDevice.",
+    ),
+    (
+        "thread 'main' panicked at 'no device', src/model.rs:88:14\nnote: run with `RUST_BACKTRACE=1`\n",
+        "Crashed in main (model.rs:88): Rust panicked: no device.",
+    ),
+    (
+        "panic: runtime error: index out of range [3] with length 2\n\ngoroutine 1 [running]:\nmain.main()\n"
+        "\t/src/job/main.go:12 +0x1d\nexit status 2\n",
+        "Crashed: Go panicked: runtime error: index out of range [3] with length 2.",
+    ),
+    (
+        "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\n",
+        "Crashed: Go panicked: all goroutines are asleep - deadlock!.",
+    ),
+    (
+        "\nProgram received signal SIGSEGV: Segmentation fault - invalid memory reference.\n\nBacktrace for this "
+        "error:\n#0  0x7f3c in ???\n#1  0x401136 in solve_\n",
+        "Crashed: SIGSEGV: Segmentation fault - invalid memory reference.",
+    ),
+    (
+        "At line 212 of file solver.f90 (unit = 11, file = 'in.dat')\nFortran runtime error: End of file\n",
+        "Crashed: Fortran runtime error: End of file.",
+    ),
+    (
+        "forrtl: severe (174): SIGSEGV, segmentation fault occurred\nImage              PC                Routine\n",
+        "Crashed: forrtl: severe (174): SIGSEGV, segmentation fault occurred.",
+    ),
+    (
+        'Exception in thread "main" java.lang.IllegalStateException: device lost\n\tat org.x.Run.step(Run.java:168)\n',
+        "Crashed in org.x.Run.step (Run.java:168): java.lang.IllegalStateException: device lost.",
+    ),
+    (
+        "==1234== Memcheck, a memory error detector\n==1234== Process terminating with default action of signal 11 "
+        "(SIGSEGV)\n",
+        "Crashed: SIGSEGV: valgrind saw it end the program.",
+    ),
+]
+
+NONE = [
+    "thread 'tokio-runtime-worker' panicked at src/io.rs:8:1:\nconnection reset\n",
+    "http: panic serving 10.0.0.1:4000: runtime error\n",
+    "don't panic: all is well\n",
+    "k.cc:1:10: note: a fatal error: is one that ends the compiler\n",
+    'Exception in thread "pool-1-thread-2" java.io.IOException: reset\n\tat org.x.Pool.run(Pool.java:3)\n',
+    "Program received signal SIGUSR1 and wrote its state\n",
+    "==1234== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)\n",
+]
+
+
+@pytest.mark.parametrize(("text", "said"), SAID)
+def test_each_form(text: str, said: str) -> None:
+    judged = verdict("step 3 loss 0.1\n" + text)
+    assert (judged.state, judged.sentence) == (VerdictState.CRASHED, said)
+
+
+@pytest.mark.invariant("other_languages.L1")
+@pytest.mark.parametrize("text", NONE)
+def test_L1_what_is_no_end(text: str) -> None:
+    assert verdict(text).state is VerdictState.UNKNOWN
+
+
+@pytest.mark.parametrize("number", range(len(SAID)))
+def test_a_log_that_goes_on_is_no_crash(number: int) -> None:
+    assert verdict(SAID[number][0] + STEPS).state is not VerdictState.CRASHED

@@ -1,0 +1,56 @@
+"""A traceback below a warning: of what it logs, or of the end of the program, which Python prints without a header."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import verdict
+
+TRACE = (
+    'Traceback (most recent call last):\n  File "/w/train.py", line 9, in step\n    x = y[3]\n'
+    "IndexError: list index out of range\n"
+)
+STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+
+ENDED = [
+    "2026-01-01 10:00:01,000 - train - WARNING - learning rate is high\n",
+    "WARNING:train:learning rate is high\n",
+    "W0301 10:00:00.000000 12 data.py:160] shuffle is off\n",
+    "W0301 10:00:00.000000 12 torch/multiprocessing/spawn.py:160] Terminating process 13 via signal SIGTERM\n",
+    "[W socket.cpp:464] [c10d] The client socket has failed to connect\n",
+    "W0301 10:00:00.000000 12 retry.cc:160] could not connect, trying again\n",
+]
+LOGGED = [
+    "2026-01-01 10:00:01,000 - train - WARNING - upload failed, it is tried again\n",
+    "WARNING:train:could not read the cache\n",
+    "W0301 10:00:00.000000 12 data.py:160] an exception was ignored\n",
+]
+
+
+@pytest.mark.parametrize("warning", ENDED)
+def test_the_program_ended_after_a_warning_of_something_else(warning: str) -> None:
+    judged = verdict(STEPS + warning + TRACE)
+    assert judged.state is VerdictState.CRASHED
+    assert judged.sentence == "Crashed in step (train.py:9): IndexError: list index out of range."
+
+
+@pytest.mark.parametrize("warning", LOGGED)
+def test_what_a_warning_logs_is_no_crash(warning: str) -> None:
+    assert verdict(STEPS + warning + TRACE).state is VerdictState.UNKNOWN
+
+
+@pytest.mark.parametrize("warning", [*ENDED, *LOGGED])
+def test_a_log_that_goes_on_is_no_crash(warning: str) -> None:
+    assert verdict(warning + TRACE + STEPS).state is not VerdictState.CRASHED
+
+
+def test_what_was_first_a_warning_and_then_ended_the_program() -> None:
+    bound = (
+        "[W socket.cpp:464] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address in use).\n"
+    )
+    bound = bound.replace("Address in use", "Address already in use")
+    thrown = TRACE.replace("IndexError: list index out of range\n", "torch.distributed.DistNetworkError: ") + bound[27:]
+    assert verdict(bound).state is VerdictState.UNKNOWN
+    judged = verdict(bound + thrown)
+    assert judged.state is VerdictState.CRASHED and judged.sentence.startswith("Port 29500 is in use")
