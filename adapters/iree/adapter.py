@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from livedbg.adapters.iree.dispatch_graph import DispatchGraph, graph_beside
 from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Process, SourceStatus
@@ -50,7 +52,7 @@ class IreeAdapter(Adapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """What understands traced tensors."""
-        return (TraceDecoder(),)
+        return (TraceDecoder(_once(request)),)
 
     async def run(self, context: Context) -> None:
         """Look until the targets have ended."""
@@ -64,7 +66,7 @@ class IreeAdapter(Adapter):
             if found and self._live is None:
                 from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
 
-                self._live = LiveWatch(self._say)
+                self._live = LiveWatch(self._say, _once(context.request))
             pause_s = _SEARCH_S
             if self._live is not None:
                 pause_s = await self._live.turn(context, found)
@@ -99,6 +101,11 @@ class IreeAdapter(Adapter):
             if self._said.get((status.target or "", status.code)) != status:
                 self._said[status.target or "", status.code] = status
                 context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _once(request: Request) -> Callable[[], DispatchGraph | None]:
+    """Gives the dispatch graph beside the logs: looked for when it is first needed."""
+    return cache(partial(graph_beside, tuple(map(Path, request.logs))))
 
 
 def _mentions(pid: int) -> bool:

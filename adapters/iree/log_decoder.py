@@ -10,7 +10,8 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.said import Form, SaidDecoder, found_in, words_of
 from livedbg.model import ExceptionHit
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request
+from livedbg.session.adapter import Request
+from livedbg.session.log_adapter import LogsAdapter
 
 __all__ = ["IreeLogDecoder", "IreeLogsAdapter", "explains"]
 
@@ -27,26 +28,16 @@ class IreeLogDecoder(SaidDecoder):
     near: ClassVar[int] = 8
 
 
-class IreeLogsAdapter(Adapter):
+class IreeLogsAdapter(LogsAdapter):
     """Failures of IREE and Vulkan, from logs."""
 
     name = "iree-logs"
     title = "Failures of IREE in logs"
     sees = "failed statuses of IREE with their code, call and place, and errors of Vulkan and its validation, in logs"
-    cost = "reads log lines that are read anyway"
-
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        """Any session that reads logs."""
-        return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """The decoder of the logs."""
         return (IreeLogDecoder(),)
-
-    async def run(self, context: Context) -> None:
-        """Nothing to do: the decoder does it all."""
-        context.settled()
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:

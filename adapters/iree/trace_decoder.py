@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
+from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraph, behind
 from livedbg.adapters.iree.traced import Header, TracedTensor, header, tensor
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
-from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, Stamp, TasksSeen
 from livedbg.text.wording import many
 
 __all__ = ["MADE_NAN", "TraceDecoder"]
@@ -55,6 +56,7 @@ class _Log(Struct):
 
     Attributes:
         counts: executions of each dispatch so far.
+        waiting: tasks of the dispatch graph that wait for the execution `told_of`.
         done: the execution whose outputs are read.
         told: a dispatch that made NaN was reported.
     """
@@ -63,20 +65,27 @@ class _Log(Struct):
     block: _Block | None = None
     open: _Open | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    waiting: tuple[Task, ...] = ()
+    told_of: str = ""
     done: _Open | None = None
     told: bool = False
 
 
 class TraceDecoder(LogDecoder):
-    """Understands what such modules print on standard error."""
+    """Understands what such modules print on standard error.
+
+    Args:
+        graph: gives the dispatch graph of the module, if there is one.
+    """
 
     name: ClassVar[str] = "iree-trace"
     triggers: ClassVar[tuple[bytes, ...]] = (
         b" inputs ===", b" outputs ===", b"f32=", b"f16=", b"f64=", b"i1=", b"i8=", b"i16=", b"i32=", b"i64=",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Callable[[], DispatchGraph | None] = lambda: None) -> None:
         self._logs: dict[str, _Log] = {}
+        self._graph = graph
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""
@@ -106,7 +115,21 @@ class TraceDecoder(LogDecoder):
         for source, log in self._logs.items():
             if log.block is not None and log.block.tensors:
                 events += self._taken(log, log.block, source, stamp)
+            if log.open is None or log.open.name != log.told_of:
+                events += self._behind(log, source, stamp)
         return events
+
+    def _behind(self, log: _Log, source: str, stamp: Stamp) -> Iterator[Event]:
+        """What waits for the execution that is open, by the dispatch graph."""
+        found, one = Behind(), log.open
+        graph = self._graph() if one is not None else None
+        if one is not None and graph is not None:
+            found = behind(graph, _task(one, TaskState.RUNNING), one.dispatch, log.counts[one.dispatch] - 1, {})
+        over = tuple(structs.replace(task, state=TaskState.COMPLETED) for task in log.waiting)
+        if over or found.tasks:
+            yield TasksSeen(tasks=(*over, *found.tasks), **stamp)
+            yield EdgesReplaced(scope=f"iree/graph/{source}", edges=found.edges, **stamp)
+        log.waiting, log.told_of = found.tasks, one.name if one is not None else ""
 
     def _log(self, source: str) -> _Log:
         if source not in self._logs:

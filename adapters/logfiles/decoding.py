@@ -23,6 +23,7 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["Decoding"]
 
 _NO_ERRORS: Final = ErrorLines()
+_SEVERE: Final = frozenset((Severity.ERROR, Severity.CRITICAL))
 
 
 class Decoding:
@@ -43,12 +44,13 @@ class Decoding:
 
     def _use(self, decoders: list[LogDecoder]) -> None:
         self._decoders = decoders
-        self._eager = frozenset(decoder for decoder in decoders if not decoder.triggers)
+        self._order = {decoder: number for number, decoder in enumerate(decoders)}
+        self._eager = tuple(decoder for decoder in decoders if not decoder.triggers)
         words = [(word, decoder) for decoder in decoders for word in decoder.triggers]
         self._first_beat = len(words)
         words += [(word, decoder) for decoder in decoders for word in decoder.beats]
         self._owners = [decoder for _, decoder in words]
-        self._opening = [word in decoder.opens for word, decoder in words]
+        self._opening = frozenset(number for number, (word, decoder) in enumerate(words) if word in decoder.opens)
         self._following: dict[str, dict[LogDecoder, int]] = {}
         self._matcher = AhoCorasick([word.decode("utf-8", "replace") for word, _ in words])
 
@@ -118,30 +120,33 @@ class Decoding:
         if hits and stores_others(record.text):
             return record  # what others logged
         followed = self._followed(record) if record.source in self._following else ()
-        severe = record.severity.rank >= Severity.ERROR.rank
         if not hits and not followed and not self._eager:
-            if severe:
+            if record.severity in _SEVERE:
                 self._not_understood(record)
             return record
         self._understood = False
-        owners, first_beat = self._owners, self._first_beat  # others, when a decoder fails
-        wanted = self._eager.union([owners[word] for word, _, _ in hits if word < first_beat], followed)
+        owners, opening, first_beat = self._owners, self._opening, self._first_beat  # others, when a decoder fails
+        wanted, beating = [*self._eager, *followed], list[LogDecoder]()
         for word, _, _ in hits:
-            if self._opening[word]:
-                self._following.setdefault(record.source, {})[owners[word]] = FOLLOWED
+            owner = owners[word]
+            if word >= first_beat:
+                beating.append(owner)
+            elif owner not in wanted:
+                wanted.append(owner)
+            if word in opening:
+                self._following.setdefault(record.source, {})[owner] = FOLLOWED
+        if len(wanted) > 1:
+            wanted.sort(key=self._order.__getitem__)
         links: tuple[str, ...] = ()
-        if wanted:
-            for decoder in self._decoders:
-                if decoder not in wanted:
-                    continue
-                earlier = beats.pop(decoder, None)
-                if earlier is not None:
-                    self._hand(decoder, earlier, stamp)
-                links += self._hand(decoder, record, stamp)
-        for word, _, _ in hits:
-            if word >= first_beat and owners[word] not in wanted:
-                beats[owners[word]] = record
-        if severe and not (self._understood or links):
+        for decoder in wanted:
+            earlier = beats.pop(decoder, None) if beats else None
+            if earlier is not None:
+                self._hand(decoder, earlier, stamp)
+            links += self._hand(decoder, record, stamp)
+        for decoder in beating:
+            if decoder not in wanted:
+                beats[decoder] = record
+        if record.severity in _SEVERE and not (self._understood or links):
             self._not_understood(record)
         return msgspec.structs.replace(record, links=links) if links else record
 
@@ -169,7 +174,7 @@ class Decoding:
         return any(decoder.knows(record) for decoder in self._decoders)
 
     def _hand(self, decoder: LogDecoder, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
-        if decoder not in self._decoders:
+        if decoder not in self._order:
             return ()  # it has failed
         try:
             events, links = decoder.feed(record, stamp)
@@ -177,8 +182,9 @@ class Decoding:
             self._failed(decoder, error, stamp)
             return ()
         self.fed = True
-        self._understood = self._understood or bool(events)
-        self._events.extend(_with_writer(event, record) for event in events)
+        if events:
+            self._understood = True
+            self._events.extend(_with_writer(event, record) for event in events)
         return links
 
     def _failed(self, decoder: LogDecoder, error: Exception, stamp: Stamp) -> None:

@@ -33,7 +33,7 @@ from livedbg.adapters.proc.wakers import driven, wakers
 from livedbg.linux.kcmp import same_memory
 from livedbg.linux.maps import Mapping as MemoryMapping
 from livedbg.linux.maps import find_mapping, parse_maps
-from livedbg.linux.procfs import BlockedSyscall, living_task, process_ids, status_fields
+from livedbg.linux.procfs import BlockedSyscall, child_pids, living_task, process_ids, status_fields
 from livedbg.model import ThreadState, ids
 
 __all__ = ["AWAKE", "LONG_NS", "Asleep", "AsleepReader"]
@@ -87,6 +87,7 @@ class AsleepReader:
         self._of: tuple[dict[int, Wait], int] | None = None
         self._turn = 0
         self._since_ns: int | None = None
+        self._untraced_ns: int | None = None
 
     def sample(
         self, samples: Collection[ThreadSample], changed: Collection[ThreadSample], waits: Mapping[int, Wait]
@@ -171,13 +172,19 @@ class AsleepReader:
         return f"is traced by {tracer}" if tracer else ""
 
     def _traces(self) -> str:
-        """What it traces: wait4(2) waits for that too."""
-        for pid in process_ids():
+        """What it traces: wait4(2) waits for that too.
+
+        While it sleeps it can't begin to trace another process; a child may ask to be traced by it (PTRACE_TRACEME).
+        """
+        slept = self._untraced_ns is not None and self._untraced_ns == self._since_ns
+        for pid in child_pids(self._pid) if slept else process_ids():
             try:
                 if status_fields(pid).get("TracerPid") == str(self._pid):
+                    self._untraced_ns = None
                     return f"traces process {pid}"
             except OSError:
                 continue
+        self._untraced_ns = self._since_ns
         return ""
 
     def _shares_memory(self) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Final
 
+from livedbg.adapters.python.movement import UNKNOWN, movements
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy
 from livedbg.adapters.python.status import Statuses
@@ -110,13 +110,13 @@ class PythonAdapter(Adapter):
     async def _turn(self, context: Context, snapshot: Snapshot, pids: set[int], statuses: Statuses) -> None:
         for pid in [pid for pid in self._watches if pid not in pids]:
             self._forget(pid)
-        moved = _signatures(snapshot)
+        moved = movements(snapshot)
         for pid in sorted(pids):
             watch = await self._watch_of(pid, context, statuses)
             if watch is None:
                 continue
             try:
-                await watch.turn(moved.get(watch.id))
+                await watch.turn(moved.get(watch.id, UNKNOWN))
             except PermissionError:
                 self._denied(pid, statuses)
             except ProcessLookupError:
@@ -201,13 +201,3 @@ def _descendants(request: Request) -> set[int]:
             found.add(pid)
             todo += procfs.child_pids(pid)
     return found
-
-
-def _signatures(snapshot: Snapshot) -> Mapping[str, object]:
-    """Process id -> when each of its threads last moved."""
-    moved: dict[str, list[tuple[str, int]]] = {}
-    for thread in snapshot.threads.values():
-        if not thread.exited:
-            activity = snapshot.activity.get(thread.id)
-            moved.setdefault(thread.process, []).append((thread.id, activity.changed_mono_ns if activity else 0))
-    return {process: tuple(threads) for process, threads in moved.items()}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from msgspec import Struct, structs
 
 from livedbg.adapters.python.loop_watch import LoopWatch
+from livedbg.adapters.python.movement import UNKNOWN, Movement
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of, given_name
 from livedbg.adapters.python.samples import Sample
@@ -21,6 +23,8 @@ from livedbg.session.sources import StackSources
 
 __all__ = ["Watch"]
 
+_MOVING_S: Final = 5.0  # longest pause while all that moved goes on moving
+_MOVING_STACKS_S: Final = 20.0  # the same of stacks: py-spy takes some ten milliseconds
 _CUT = "taken while the thread ran: it may be truncated or inconsistent"
 
 
@@ -47,9 +51,9 @@ class Watch:
         self._spy = spy
         self._context = context
         self._statuses = statuses
-        self._memory_pace = ChangePace(share=0.001, burst_s=0.1)
-        self._stack_pace = ChangePace(share=0.001, burst_s=0.1)
-        self._loop_pace = ChangePace(share=0.001, burst_s=0.1)
+        self._memory_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_S)
+        self._stack_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_STACKS_S)
+        self._loop_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_S)
         self._loops = LoopWatch(process, context, statuses)
         self._spy_owner: int | None = None
         self._since: dict[EdgeKey, int] = {}
@@ -58,20 +62,20 @@ class Watch:
         self._sources = StackSources()
         self._lock = asyncio.Lock()
 
-    async def turn(self, signature: object) -> None:
+    async def turn(self, moved: Movement) -> None:
         """Sample whatever changed and may be sampled again.
 
         Args:
-            signature: when each of its threads last moved; None when that is not known.
+            moved: when its threads last moved.
         """
         async with self._lock:
-            if self._memory_pace.due(signature):
-                await self._sample(signature)
-            if self.process.readable and self._loop_pace.due(signature):
-                await self._sample_loops(signature)
-            if self._context.request.stacks != "none" and self._stack_pace.due(signature):
+            if self._memory_pace.due(*moved):
+                await self._sample(moved)
+            if self.process.readable and self._loop_pace.due(*moved):
+                await self._sample_loops(moved)
+            if self._context.request.stacks != "none" and self._stack_pace.due(*moved):
                 try:
-                    await self._take_stacks(signature, local_variables=self._context.request.local_variables)
+                    await self._take_stacks(moved, local_variables=self._context.request.local_variables)
                 except LivedbgError as error:
                     self._statuses.failed(self.process.pid, error)
                 else:
@@ -84,10 +88,10 @@ class Watch:
             LivedbgError: it can't be done.
         """
         async with self._lock:
-            await self._sample(None)
+            await self._sample(UNKNOWN)
             if self.process.readable:
-                await self._sample_loops(None)
-            await self._take_stacks(None, local_variables=local_variables, everything=True)
+                await self._sample_loops(UNKNOWN)
+            await self._take_stacks(UNKNOWN, local_variables=local_variables, everything=True)
 
     def forget(self) -> None:
         """The process has ended: take its edges off the graph."""
@@ -100,15 +104,15 @@ class Watch:
     def _scope(self) -> str:
         return f"python/{self.id}"
 
-    async def _sample(self, signature: object) -> None:
+    async def _sample(self, moved: Movement) -> None:
         if not self.process.readable:
             return
         began_ns = self._context.stamp()["mono_ns"]
         sample, cost = await asyncio.to_thread(timed, self.process.sample)
         _, ours = timed(self._emit_state, sample, began_ns)
-        self._memory_pace.sampled(signature, cost.cpu_s + ours.cpu_s)
+        self._memory_pace.sampled(moved.signature, cost.cpu_s + ours.cpu_s, moved.still)
 
-    async def _sample_loops(self, signature: object) -> None:
+    async def _sample_loops(self, moved: Movement) -> None:
         try:
             reading, cost = await asyncio.to_thread(timed, self._loops.sample)
         except (PermissionError, ProcessLookupError):
@@ -117,13 +121,13 @@ class Watch:
             self._loops.unreadable()
             raise
         _, ours = timed(self._loops.emit, reading)
-        self._loop_pace.sampled(signature, cost.cpu_s + ours.cpu_s)
+        self._loop_pace.sampled(moved.signature, cost.cpu_s + ours.cpu_s, moved.still)
 
-    async def _take_stacks(self, signature: object, *, local_variables: bool, everything: bool = False) -> None:
+    async def _take_stacks(self, moved: Movement, *, local_variables: bool, everything: bool = False) -> None:
         try:
             threads = await self._spy.dump(self.process.pid, local_variables=local_variables)
         finally:
-            self._stack_pace.sampled(signature, self._spy.cost_s)
+            self._stack_pace.sampled(moved.signature, self._spy.cost_s, moved.still)
         await self._emit_stacks(threads, everything)
         if not self.process.readable:
             owner = next((thread for thread in threads if thread.owns_gil), None)

@@ -12,7 +12,8 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.said import Form, SaidDecoder, found_in
 from livedbg.model import ExceptionHit
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request
+from livedbg.session.adapter import Request
+from livedbg.session.log_adapter import LogsAdapter
 
 __all__ = ["RocmDecoder", "RocmLogsAdapter", "explains"]
 
@@ -30,26 +31,16 @@ class RocmDecoder(SaidDecoder):
     together: ClassVar[int] = 1
 
 
-class RocmLogsAdapter(Adapter):
+class RocmLogsAdapter(LogsAdapter):
     """Failures of AMD's runtime and driver, from logs."""
 
     name = "rocm-logs"
     title = "Failures of ROCm in logs"
     sees = "faults of AMD GPUs, errors of HIP and of the amdgpu driver, in logs"
-    cost = "reads log lines that are read anyway"
-
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        """Any session that reads logs."""
-        return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """Of messages, and of what rocgdb and the debug agent print."""
         return (RocmDecoder(), DebuggerDecoder(), AgentDecoder())
-
-    async def run(self, context: Context) -> None:
-        """Nothing to do: the decoder does it all."""
-        context.settled()
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:

@@ -26,7 +26,7 @@ from livedbg.unwind.unwound import Unwound
 
 __all__ = ["Shown"]
 
-_UNWINDING: Final = 0.004  # share of a core that unwinding may take when nobody asks
+_UNWINDING: Final = 0.002  # share of a core that unwinding may take when nobody asks
 _BURST_S: Final = 1.0  # CPU time of unwinding that may come at once: symbols are read then
 _UNWIND_S: Final = 30.0
 _LOST: Final = "outer frames may be missing: code without unwind tables, or more stack than was copied"

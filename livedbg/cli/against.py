@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from livedbg.cli.tensor_difference import DIFFERS, show_difference
 from livedbg.commands.messages import warn
 from livedbg.model.dump_places import places
 from livedbg.model.errors import SourceError, UsageError
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from livedbg.values.readers import GoldenFile
 
 __all__ = ["against"]
-
-_DIFFERS = 12
 
 
 def against(
@@ -63,7 +62,7 @@ def against(
         differs |= _compare(path, other, tolerance, limit, documents if as_json else None)
     if as_json:
         click.echo(json_line({"schema": "livedbg.values/1", "comparisons": documents}))
-    return _DIFFERS if differs else 0
+    return DIFFERS if differs else 0
 
 
 def _same(some: Sequence[Path], others: Sequence[Path]) -> bool:
@@ -161,14 +160,13 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
                 "dump with level 2, and save golden data of the same program",
                 "nothing-in-common",
             )
-    return _DIFFERS if found.differs else 0
+    return DIFFERS if found.differs else 0
 
 
 def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
     """One tensor of a dump against one file."""
     from livedbg.values.compare import compare
     from livedbg.values.listing import title
-    from livedbg.values.sentences import difference_json, difference_text
     from livedbg.values.tensor_files import load
 
     readers = dump_readers()
@@ -184,14 +182,4 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
                 "several",
             )
         found = compare(there[0][1], expected, tolerance)
-        what = title(dump, there[0][0])
-        if as_json:
-            head: dict[str, object] = {
-                "tensor": what,
-                "golden": clean_line(str(golden)),
-                "difference": difference_json(found),
-            }
-            click.echo(json_line({"schema": "livedbg.values/1", "tensor": head}))
-        else:
-            click.echo(f"{what}: {difference_text(found)}")
-    return _DIFFERS if found.differs else 0
+        return show_difference(title(dump, there[0][0]), golden, found, as_json=as_json)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from livedbg.cli.tensor_difference import show_difference
 from livedbg.cli.tensor_output import WantedTensors, show_raw
 from livedbg.model.errors import UsageError
-from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:  # numpy is imported when values are read
@@ -17,8 +15,6 @@ if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values.readers import Readers
 
 __all__ = ["compare_file", "show_file"]
-
-_DIFFERS = 12
 
 
 def show_file(readers: Readers, path: Path, want: WantedTensors) -> int:
@@ -35,7 +31,6 @@ def compare_file(readers: Readers, path: Path, other: Path, tolerance: Tolerance
         UsageError: the other is no such file.
     """
     from livedbg.values.compare import compare
-    from livedbg.values.sentences import difference_json, difference_text
     from livedbg.values.tensor_files import load
 
     if not readers.holds_one_tensor(other):
@@ -45,14 +40,4 @@ def compare_file(readers: Readers, path: Path, other: Path, tolerance: Tolerance
             "several",
         )
     found = compare(load(path, readers.formats), load(other, readers.formats), tolerance)
-    name = clean_line(str(path))
-    if as_json:
-        head: dict[str, object] = {
-            "tensor": name,
-            "golden": clean_line(str(other)),
-            "difference": difference_json(found),
-        }
-        click.echo(json_line({"schema": "livedbg.values/1", "tensor": head}))
-    else:
-        click.echo(f"{name}: {difference_text(found)}")
-    return _DIFFERS if found.differs else 0
+    return show_difference(clean_line(str(path)), other, found, as_json=as_json)

@@ -17,6 +17,7 @@ _NS = 1_000_000_000
 _CACHE_SIZE = 4096
 _SLACK_NS = 5 * _NS  # how far a record may be ahead of its file's modification time
 _DAY_S = 86_400
+_POWERS = tuple(10**power for power in range(10))
 
 
 class SourceClock:
@@ -53,7 +54,11 @@ class SourceClock:
             zone: `Z`, `+HH:MM` or `+HHMM`.
         """
         key = second if zone is None else second + zone
-        return _with_fraction(self._second(key, second, zone), fraction)
+        try:
+            found = self._seconds[key]
+        except KeyError:
+            found = self._second(key, second, zone)
+        return _with_fraction(found, fraction)
 
     def month_day(self, month: int, day: int, clock: str, fraction: str | None) -> int | None:
         """A stamp without a year: the newest such day that is not after the reference."""
@@ -88,7 +93,10 @@ class SourceClock:
 def _with_fraction(seconds: int | None, fraction: str | None) -> int | None:
     if seconds is None:
         return None
-    return seconds * _NS + (int(fraction[:9].ljust(9, "0")) if fraction else 0)
+    if not fraction:
+        return seconds * _NS
+    digits = len(fraction)
+    return seconds * _NS + (int(fraction) * _POWERS[9 - digits] if digits <= 9 else int(fraction[:9]))
 
 
 def _epoch(second: str, zone: str | None) -> int | None:

@@ -48,7 +48,9 @@ def severity_of_word(word: str) -> Severity:
 _GLOG = re.compile(
     r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
 )
-_IN_BRACKETS = re.compile(r"\[([VIWEF])(?:(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?")
+_IN_BRACKETS = re.compile(
+    r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?"
+)
 
 
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:
@@ -71,8 +73,9 @@ _DATED = re.compile(
     r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?(?!\d) ?(Z|[+-]\d\d:?\d\d)?[\])]?[\s|:,-]*"
 )
 _LEVEL_WORD = re.compile(
-    r"\b(DEBUG|TRACE|VERBOSE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC|EXCEPTION)\b"
-    r"|(?:level=|[\[|<(] ?)(trace|debug|info|notice|warn|warning|error|fatal|critical|panic)\b",
+    r"(?=[DTVINWECFPl\[|<(])"  # most places are none: so they cost least
+    r"(?:\b(DEBUG|TRACE|VERBOSE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC|EXCEPTION)\b"
+    r"|(?:level=|[\[|<(] ?)(trace|debug|info|notice|warn|warning|error|fatal|critical|panic)\b)",
 )
 _LEVEL_CHARACTERS = 120
 

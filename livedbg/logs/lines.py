@@ -44,6 +44,8 @@ def line_text(data: bytes, dropped: int = 0) -> str:
         dropped += len(data) - LINE_LIMIT
         data = data[:LINE_LIMIT]
     text = data.decode("utf-8", "replace")
+    if text.isprintable() and not dropped:  # the usual case
+        return text
     if "\r" in text:
         text = redrawn(text)
     text = clean(text)

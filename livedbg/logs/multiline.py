@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from livedbg.logs.shapes import IGNORED
 from livedbg.logs.traceback_forms import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
 
 __all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
@@ -121,7 +122,7 @@ class Continuation:
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with
-        self._traceback_follows = severe and shape in _PYTHON_SHAPES
+        self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
         self._indented = shape == "plain" and message[:1].isspace()
         self.lines = 1

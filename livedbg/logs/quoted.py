@@ -16,7 +16,8 @@ _LOGFMT: Final = re.compile(
     r"level=\"?(?:trace|debug|info|notice)\b",
     re.IGNORECASE,
 )
-_PAIR: Final = re.compile(r"[\w.]{1,30}=\S")
+_KEY: Final = 30
+_PAIR: Final = re.compile(rf"[\w.]{{1,{_KEY}}}=\S")
 _JSON: Final = re.compile(r"\{.{0,2000}?\"(?:level|lvl|severity)\" ?: ?\"(?:trace|debug|info|notice)\"", re.IGNORECASE)
 _FLUENTD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [\w.*-]{1,200}: \{\"")
 
@@ -25,6 +26,6 @@ def stores_others(line: str) -> bool:
     """Whether a line is a collector's, which says that nothing is wrong with it."""
     if line.startswith("{"):
         return _JSON.match(line) is not None
-    if _PAIR.match(line) is not None:
+    if line.find("=", 1, _KEY + 1) > 0 and _PAIR.match(line) is not None:
         return _LOGFMT.match(line) is not None
     return line[:2] == "20" and _FLUENTD.match(line) is not None

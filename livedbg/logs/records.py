@@ -17,7 +17,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
+from livedbg.logs.shapes import IGNORED, PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
@@ -126,7 +126,8 @@ class RecordAssembler:
 
     def recognises(self, text: str) -> bool:
         """Whether a line begins with a header of a known shape."""
-        return any(self._recogniser.header(said) is not None for said in self.door.peek(text))
+        texts = (text,) if self.door.bare(text) else self.door.peek(text)
+        return any(self._recogniser.header(said) is not None for said in texts)
 
     def feed(self, lines: Iterable[Line]) -> list[LogRecord]:
         """Take lines in order.
@@ -167,6 +168,8 @@ class RecordAssembler:
         Returns:
             Whether it begins a record (of its writer).
         """
+        if self.door.bare(line.text):
+            return self._add(line, line.text, NO_TAG, None)
         began = False
         for plain in self.door.open(line):
             began = self._add(plain.line, plain.text, plain.tag, plain.wall_ns) or began
@@ -240,7 +243,8 @@ class RecordAssembler:
         else:
             severity = header.severity
             if held_traceback and severity is Severity.INFO:
-                severity = Severity.ERROR
+                ignored = text.startswith(IGNORED, header.end)
+                severity = Severity.WARNING if ignored else Severity.ERROR
             record = LogRecord(
                 source=self._source,
                 text=text,

@@ -17,10 +17,13 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
 
-__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "may_hold_traceback"]
+__all__ = ["IGNORED", "PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "may_hold_traceback"]
 
 _FIRSTS = 256  # first characters that are remembered
 
+IGNORED: Final = "Exception ignored "
+"""What CPython writes before a traceback that ends nothing (PyErr_WriteUnraisable): of a finaliser, a callback."""
+_IGNORED_LOWER: Final = IGNORED.lower()
 _OF_ERROR: Final = re.compile(
     r"error|exception|fail|traceback|caught|retr(?:y|ie)|could|can(?:'t|not)|unable|problem|ignor|skip|crash|abort"
     r"|timed? ?out|trying|attempt|fall(?:ing)? ?back",
@@ -175,6 +178,8 @@ def guess_severity(line: str) -> Severity:
         return Severity.ERROR
     for hint in _HINTS:
         if hint in start:
+            if start.startswith(_IGNORED_LOWER):
+                return Severity.WARNING
             match = _GUESS.search(line, 0, _GUESS_CHARACTERS)
             if match is not None and match.lastgroup is not None:
                 return Severity(match.lastgroup)

@@ -137,10 +137,11 @@ class Skimmer:
         following = self._following
         self._next_hit(body, position)  # what was found before opens nothing again
         self._following = following
-        while position < len(body):
-            hit = self._next_hit(body, position)
+        size = len(body)
+        while position < size:
+            hit = self._hit if self._hit >= position else self._next_hit(body, position)
             if not self._reading:
-                if hit == len(body):
+                if hit == size:
                     break
                 position, until = self._begin(body, used, hit), hit
                 self._reading = True
@@ -152,7 +153,7 @@ class Skimmer:
                 number += body.count(b"\n", counted, position)
                 counted = position
             end = body.find(b"\n", position)
-            end = len(body) if end < 0 else end
+            end = size if end < 0 else end
             begins = self._assembler.add(Line(line_text(body[position:end]), self._offset + position, number))
             self._since_hit = 0 if hit < end else self._since_hit + 1
             self._following -= 1
@@ -160,10 +161,10 @@ class Skimmer:
                 self._reading = False
                 self._assembler.drop_newest()  # its own trigger may be in a later line
                 self._assembler.close()
-                used, position = position, min(end + 1, len(body))
+                used, position = position, min(end + 1, size)
             else:
-                position = used = min(end + 1, len(body))
-        self._next_hit(body, len(body))
+                position = used = min(end + 1, size)
+        self._next_hit(body, size)
         return used
 
     def _hits_in(self, body: bytes) -> Iterator[tuple[int, int, int]]:

@@ -33,7 +33,7 @@ _LONGEST_PAUSE_S: Final = 8.0
 stuck."""
 
 _QUIET_SAMPLES: Final = 6
-_SHARE: Final = 0.006
+_SHARE: Final = 0.004
 _SECOND_S: Final = 0.15
 """Pause after the first sample: only two samples show what makes progress."""
 
@@ -194,44 +194,51 @@ class ChangePace:
     Args:
         share: largest share of one core that the samples may take in the long run.
         burst_s: CPU time that may be spent at once after a quiet time.
+        moving_most_s: longest pause while it changes again and again and nothing in it comes to rest.
     """
 
-    def __init__(self, share: float, burst_s: float) -> None:
+    def __init__(self, share: float, burst_s: float, moving_most_s: float = _LEAST_S) -> None:
         self._credit = CpuCredit(share, burst_s)
         self._pauses = Backoff(_LEAST_S, _LONGEST_S, 2)
+        self._moving = Backoff(_LEAST_S, moving_most_s, 1.5)
         self._sampled: object = None
         self._sampled_s: float | None = None
+        self._still: frozenset[str] = frozenset()
         self._pause_s = 0.0
 
-    def due(self, signature: object) -> bool:
+    def due(self, signature: object, still: frozenset[str] = frozenset()) -> bool:
         """Whether to sample now.
 
         Args:
             signature: what the sample depends on, e.g. when each thread last moved; None when that isn't known: then
                 samples become rarer and rarer.
+            still: what of it has come to rest: where that is something new, the pause is the shortest.
         """
         if self._sampled_s is None:
             return True
         if signature is not None and signature == self._sampled:
             return False
-        return time.monotonic() - self._sampled_s >= max(self._pause_s, self._credit.wait_s())
+        pause_s = _LEAST_S if still - self._still else self._pause_s
+        return time.monotonic() - self._sampled_s >= max(pause_s, self._credit.wait_s())
 
-    def sampled(self, signature: object, cost_s: float) -> None:
+    def sampled(self, signature: object, cost_s: float, still: frozenset[str] = frozenset()) -> None:
         """A sample was taken.
 
         Args:
             signature: as it was when the sample began.
             cost_s: CPU time that it took.
+            still: as it was then.
         """
         now_s = time.monotonic()
         if self._sampled_s is not None:
             self._credit.passed(now_s - self._sampled_s)
         self._credit.spend(cost_s)
-        self._sampled, self._sampled_s = signature, now_s
         if signature is not None:
-            self._pause_s = _LEAST_S
+            rests = self._sampled is None or still - self._still
+            self._pause_s = self._moving.reset() if rests else self._moving.grow()
             self._pauses.reset()
         elif self._pause_s:
             self._pause_s = self._pauses.grow()
         else:
             self._pause_s = self._pauses.reset()
+        self._sampled, self._sampled_s, self._still = signature, now_s, still

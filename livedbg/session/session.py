@@ -46,7 +46,7 @@ _HIGH_WATER: Final = 50_000  # events waiting to be folded above which `drain` m
 _BATCH: Final = 5_000  # events folded between two turns of the loop
 _PUBLISH_S: Final = 0.1  # shortest time between two updates
 _PUBLISH_MOST_S: Final = 1.0  # longest time between two, where their cost asks for it
-_SHARE: Final = 0.004  # of a core that updates may take then, once the adapters have settled
+_SHARE: Final = 0.0025  # of a core that updates may take then, once the adapters have settled
 _BURST_S: Final = 0.05  # CPU time of updates that may come at once: of a change after a quiet time
 _TICK_S: Final = 1.0
 _CLOSE_S: Final = 10.0  # how long adapters may take to detach
@@ -131,7 +131,7 @@ class Session:
         """Watch until `stop` is called or every adapter has ended."""
         self.loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._refresh = asyncio.Event()  # set at the next refresh; each has its own
+        self._sleepers: set[asyncio.Future[None]] = set()
         self._refreshes = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -172,8 +172,8 @@ class Session:
 
     def _wake_sleepers(self) -> None:
         self._refreshes += 1
-        self._refresh.set()
-        self._refresh = asyncio.Event()
+        for sleeper in self._sleepers:
+            _woken(sleeper)
 
     def keyframe(self) -> list[Event]:
         """The events that stand for all that was folded. On the loop's thread, so that a sink can call it."""
@@ -208,10 +208,15 @@ class Session:
         """
         if seen != self._refreshes:
             await asyncio.sleep(0)
-        else:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._refresh.wait()
+            return self._refreshes
+        sleeper = self.loop.create_future()  # adapters wake a dozen times a second: a timeout takes twice the time
+        timer = self.loop.call_later(seconds, _woken, sleeper)
+        self._sleepers.add(sleeper)
+        try:
+            await sleeper
+        finally:
+            timer.cancel()
+            self._sleepers.discard(sleeper)
         return self._refreshes
 
     def adapter_settled(self, adapter: Adapter) -> None:
@@ -349,6 +354,11 @@ class Session:
         self._marks.append((now, self._taken))
         (then, before), (latest, taken) = self._marks[0], self._marks[-1]
         return (taken - before) / (latest - then) if latest > then else 0.0
+
+
+def _woken(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, launches, logs, ranks, ring, scale, screen, touch
+from tests.bench import attach, catch, graph, launches, logs, ordinary, ranks, ring, scale, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
@@ -21,6 +21,7 @@ GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "launches": ("Tracing launches", launches.rows),
     "touch": ("Attaching gdb, and glances", touch.rows),
     "logs": ("A log of 1 GiB", logs.rows),
+    "ordinary": ("Logs of jobs in good health, 20 MB each, by CPU time", ordinary.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
     "ranks": ("A training loop of two ranks", ranks.rows),

@@ -25,12 +25,12 @@ _LINE = (
 _EVERY = "2026-01-02 03:04:05.%03d worker[%d] INFO pool: closing connection %d of arena malloc(): %d blocks\n"
 """A line that a decoder wants to see, and of which it can make nothing."""
 
-_WORDS = "Dispatched|STALL|FATAL|Traceback|terminate|CUDA error"
+WORDS = "Dispatched|STALL|FATAL|Traceback|terminate|CUDA error"
 
 
 def rows(size: int = 1 << 30, repeats: int = 3) -> Iterator[Row]:
     """Measure on a log of `size` bytes."""
-    with tempfile.TemporaryDirectory(dir=_roomy()) as folder:
+    with tempfile.TemporaryDirectory(dir=roomy()) as folder:
         log = Path(folder) / "scheduler.log"
         _write(log, size)
         mb = log.stat().st_size / 1e6
@@ -48,9 +48,9 @@ def rows(size: int = 1 << 30, repeats: int = 3) -> Iterator[Row]:
         yield Row("open the log and jump to its end", shown, "tail -n 100", tail, "s", "< 2 s")
         whole = repeated(lambda: mb / _whole(folder), repeats)
         what = "`report --logs` including start-up: all relevant records found and decoded"
-        yield Row(what, whole, f"grep -c -E of {_WORDS.count('|') + 1} words", grep("-E", _WORDS), "MB/s")
+        yield Row(what, whole, f"grep -c -E of {WORDS.count('|') + 1} words", grep("-E", WORDS), "MB/s")
         yield Row("peak memory of the indexing process", _memory(log), "size of the log", mb, "MB")
-    with tempfile.TemporaryDirectory(dir=_roomy()) as folder:
+    with tempfile.TemporaryDirectory(dir=roomy()) as folder:
         log = Path(folder) / "pool.log"
         count = max(size // 4000, 1000)
         log.write_text("".join(_EVERY % (n % 1000, n % 8, n, n * 7) for n in range(count)))
@@ -75,7 +75,7 @@ def _whole(folder: str | None) -> float:
     return took_s
 
 
-def _roomy() -> str | None:
+def roomy() -> str | None:
     """A folder in memory, where there is room, so that the disk is not what is measured."""
     memory = Path("/dev/shm")
     free = os.statvfs(memory) if memory.is_dir() else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import graph, logs, scale
+from tests.bench import graph, logs, ordinary, scale
 from tests.bench.harness import cost_of, cpu_of, switches
 from tests.bench.table import Figure, Row, repeated
 
@@ -70,6 +70,11 @@ def test_the_graph_bench_runs() -> None:
 def test_the_log_bench_runs() -> None:
     found = list(logs.rows(size=1 << 20, repeats=1))
     assert len(found) == 6 and all(0 < row.ratio < float("inf") for row in found)
+
+
+def test_the_bench_of_ordinary_logs_runs() -> None:
+    (row,) = ordinary.rows(["Megatron"], 1 << 20, 1)
+    assert 0 < row.ratio < float("inf")
 
 
 def test_the_bench_of_ranks_and_of_a_large_process_runs() -> None:

@@ -19,6 +19,7 @@ ENDED = [
     "W0301 10:00:00.000000 12 data.py:160] shuffle is off\n",
     "W0301 10:00:00.000000 12 torch/multiprocessing/spawn.py:160] Terminating process 13 via signal SIGTERM\n",
     "[W socket.cpp:464] [c10d] The client socket has failed to connect\n",
+    "[W207 10:00:00.123456789 socket.cpp:464] [c10d] The client socket has failed to connect\n",
     "W0301 10:00:00.000000 12 retry.cc:160] could not connect, trying again\n",
 ]
 LOGGED = [
@@ -54,3 +55,26 @@ def test_what_was_first_a_warning_and_then_ended_the_program() -> None:
     assert verdict(bound).state is VerdictState.UNKNOWN
     judged = verdict(bound + thrown)
     assert judged.state is VerdictState.CRASHED and judged.sentence.startswith("Port 29500 is in use")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "in: <function Pool.__del__ at 0x7f0d1f9a3c4d>",
+        "in sys.unraisablehook: <built-in function unraisablehook>",
+        "in atexit callback: <function f at 0x7f0d1f9a3c4d>",
+        "on calling ctypes callback function: <function f at 0x7f0d1f9a3c4d>",
+    ],
+)
+def test_an_exception_that_python_ignored_ended_nothing(where: str) -> None:
+    ignored = f"Exception ignored {where}\n{TRACE}"
+    assert verdict(STEPS + ignored).state is VerdictState.UNKNOWN
+    assert verdict(STEPS + "training finished\n" + ignored).state is VerdictState.UNKNOWN
+    judged = verdict(STEPS + TRACE.replace("IndexError: list", "KeyError: no") + ignored)
+    assert judged.state is VerdictState.CRASHED and "KeyError: no index out of range" in judged.sentence
+
+
+def test_an_error_after_one_that_was_ignored_counts() -> None:
+    ignored = f"Exception ignored in: <function Pool.__del__ at 0x7f0d1f9a3c4d>\n{TRACE}"
+    judged = verdict(STEPS + ignored + "step 91\n" + TRACE.replace("IndexError: list", "KeyError: no"))
+    assert judged.state is VerdictState.CRASHED and "KeyError" in judged.sentence

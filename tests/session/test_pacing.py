@@ -62,7 +62,7 @@ def test_R1_one_costly_sample_is_allowed_and_many_are_taken_seldom() -> None:
     assert pace.after(changed=True, cost_s=0.004) == 0.5
     samples = [(cost_s, pace.after(changed=True, cost_s=cost_s)) for cost_s in (0.04, 0.02) * 20]
     share = sum(cost_s for cost_s, _ in samples) / sum(pause_s for _, pause_s in samples)
-    assert share == pytest.approx(0.006, rel=0.1)
+    assert share == pytest.approx(0.004, rel=0.1)
     assert pace.after(changed=True, cost_s=1.0) == 8.0  # a wait counts as long after 10 s
 
 
@@ -119,3 +119,20 @@ def test_without_a_signature_samples_become_rarer(clock: Clock) -> None:
     taken = sampled_at(clock, ChangePace(share=1.0, burst_s=1.0), None, 0.0)
     gaps = [later - earlier for earlier, later in itertools.pairwise(taken)]
     assert gaps == sorted(gaps) and gaps[-1] > 10 * gaps[0]
+
+
+def test_what_goes_on_moving_is_sampled_rarely_and_what_comes_to_rest_at_once(clock: Clock) -> None:
+    pace = ChangePace(share=1.0, burst_s=1.0, moving_most_s=20.0)
+    moving = sampled_at(clock, pace, itertools.count(), 0.0)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(moving)]
+    assert gaps[0] < 1 and gaps[-1] > 15  # as long as all of it moves
+    clock.now_s += 1
+    assert not pace.due("moved", frozenset())
+    assert pace.due("moved", frozenset({"a thread"}))
+    pace.sampled("moved", 0.0, frozenset({"a thread"}))
+    clock.now_s += 1
+    assert not pace.due("moved", frozenset({"a thread"}))  # as it was
+    assert pace.due("moved again", frozenset({"a thread"}))  # the pauses begin anew
+    pace.sampled("moved again", 0.0, frozenset({"a thread"}))
+    clock.now_s += 0.5
+    assert pace.due("and another", frozenset({"a thread", "another"}))

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,7 @@ def find_compiler(named: str | None) -> str:
     return found
 
 
+@cache
 def find_python(named: str | None) -> str:
     """A Python that has `iree.runtime`: the one that is named, or this one.
 
@@ -60,6 +62,7 @@ def find_python(named: str | None) -> str:
     return python
 
 
+@cache
 def hardware_of(python: str, device: str) -> str:
     """The name that a driver has for its devices; "" where it has none.
 
@@ -77,6 +80,7 @@ def hardware_of(python: str, device: str) -> str:
     return clean_line(" ".join(names))
 
 
+@cache
 def functions_of(python: str, module: Path) -> dict[str, str]:
     """What each exported function of a compiled module declares, by name.
 

@@ -59,7 +59,11 @@ def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches,
     book = ground.book
     book.say("traces", "With traces it does not happen. They wait for each dispatch: it may be a race, or the timing.")
     low, high = 0, len(dispatches.calls) - 1
-    if _cut(ground, side, function, high).fault != fault:
+    whole = _cut(ground, side, function, high)
+    if not whole.tried:
+        book.say("cut", f"The function could not be cut behind {dispatches.calls[high].name}: {whole.said}")
+        return
+    if whole.fault != fault:
         book.say("cut", "Cut behind its last dispatch, without traces, it does not happen either.")
         return
     while low < high:

@@ -6,6 +6,7 @@ Invariants:
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -113,18 +114,22 @@ def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, 
         book.note.failed = True
         book.say("found", f"{shown} does not compile alone: {' '.join(error.message.split(chr(10)))}")
         return
-    inputs = [f"@{trace.folder / saved.file}" for saved in call.inputs]
+    names = [f"input{number}.npy" for number in range(len(call.inputs))]
+    for name, saved in zip(names, call.inputs, strict=True):
+        shutil.copyfile(trace.folder / saved.file, ground.folder / name)
+    inputs = [f"@{ground.folder / name}" for name in names]
     book.doing("running it alone with its saved inputs")
     alone = ground.run(side, module, "alone", "main", inputs)
     _judged(ground, shown, fault, alone)
     book.note.lines += tensors_told(alone, "input", call.inputs if not alone.inputs else alone.inputs)
     if alone.results:
         book.note.lines += tensors_told(alone, "output", alone.results[-1])
-    book.say("module", str(source))
-    book.say("compile", " ".join(shell_word(word) for word in command))
-    given = [f"--input={one}" for one in inputs]
-    run = ["iree-run-module", f"--module={module}", f"--device={side.device}", "--function=main", *given]
-    book.say("run", " ".join(shell_word(word) for word in run))
+    book.say("by hand", f"cd {shell_word(ground.folder)}")
+    compiling = ["iree-compile", "--compile-from=flow", source.name, "-o", module.name, *side.flags]
+    book.say("", " ".join(shell_word(word) for word in compiling))
+    given = [f"--input=@{name}" for name in names]
+    run = ["iree-run-module", f"--module={module.name}", f"--device={side.device}", "--function=main", *given]
+    book.say("", " ".join(shell_word(word) for word in run))
 
 
 def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:

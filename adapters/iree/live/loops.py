@@ -5,6 +5,7 @@ Samples are taken for a moment only when a dispatch stands, and again as long as
 Invariants:
     iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: where an outer loop, which counts
         in a floating-point register, runs that loop for a few steps again and again, some are outside of it.
+    iree_loops.Q2. A thread that sleeps repeats nothing: it is not waited for.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.iree.live.libraries import Libraries
+from livedbg.linux.procfs import read_stat
 from livedbg.linux.registers import PC
-from livedbg.model import Intrusion
+from livedbg.model import Intrusion, ThreadState
 from livedbg.model.events import Touched
 from livedbg.model.intents import SAMPLES
 from livedbg.probes.clock_samples import ClockSamples
@@ -27,7 +29,7 @@ from livedbg.probes.perf_event import NoPerf, supported
 from livedbg.probes.repeats import Repeats
 from livedbg.session.adapter import Context
 
-__all__ = ["Loop", "Loops"]
+__all__ = ["Loop", "Loops", "sleeps"]
 
 _PERIOD_NS: Final = 500_000  # CPU time between two samples
 _FOR_S: Final = 5.0  # at most, on a busy machine
@@ -87,6 +89,7 @@ class Loops:
                 clocks.follow(dict.fromkeys(threads, _PERIOD_NS))
                 while time.monotonic() < end and any(tid not in found and against[tid] < _COMPUTES for tid in threads):
                     await asyncio.sleep(_POLL_S)
+                    against.update({tid: _COMPUTES for tid in threads if tid not in found and sleeps(self._pid, tid)})
                     for sample in clocks.read():
                         taken += 1
                         repeated = self._repeats.seen(self._pid, sample)
@@ -114,3 +117,11 @@ class Loops:
             at_wall_ns=time.time_ns(),
         )
         context.emit(Touched(intrusion=touch, **context.stamp()))
+
+
+def sleeps(pid: int, tid: int) -> bool:
+    """Whether a thread waits, or has ended, right now."""
+    try:
+        return read_stat(pid, tid).state is ThreadState.WAITING
+    except OSError:
+        return True

@@ -101,6 +101,10 @@ class Reader:
         self._state = self._read_state(self._last)
         return self._last
 
+    def moved(self) -> bool:
+        """Whether a semaphore or a queued operation has changed since the last look."""
+        return self._last is not None and bool(self._state) and self._read_state(self._last) != self._state
+
     def _whole(self, runtime: Runtime, libraries: tuple[Library, ...], mappings: list[Mapping]) -> Shot:
         image = Image(self._pid, mappings)
         self.copied += image.size

@@ -10,13 +10,14 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.live.loops import Loop, Loops
+from livedbg.adapters.iree.dispatch_graph import DispatchGraph
+from livedbg.adapters.iree.live.graph_tasks import with_graph
+from livedbg.adapters.iree.live.loops import Loop, Loops, sleeps
 from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
-from livedbg.linux.procfs import read_stat
-from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, Thread, ThreadState, ids
+from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, timed
@@ -52,10 +53,12 @@ class LiveWatch:
 
     Args:
         say: puts the state of this source on the stream.
+        graph: gives the dispatch graph of the module, if there is one.
     """
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, graph: Callable[[], DispatchGraph | None] = lambda: None) -> None:
         self._say = say
+        self._graph = graph
         self._watched: dict[str, _Watched] = {}
 
     async def turn(self, context: Context, processes: Sequence[Process]) -> float:
@@ -70,18 +73,23 @@ class LiveWatch:
     async def _stacks(self, context: Context) -> None:
         """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal.
 
-        A worker that sleeps meanwhile has ended its dispatch, and may never get one.
+        A worker that sleeps meanwhile has ended its dispatch, and may never get one. Where a semaphore or an operation
+        has changed, no stack is waited for: a thread without one may do anything.
         """
-        end, idle = time.monotonic() + _STACKS_S, set[str]()
+        end, idle, moving = time.monotonic() + _STACKS_S, set[str](), set[str]()
         while context.request.stacks != "none" and time.monotonic() < end and not targets_ended(context):
             snapshot = context.snapshot()
+            moving.update(name for name, one in self._watched.items() if name not in moving and one.reader.moved())
             missing = [
                 thread
                 for thread in snapshot.threads.values()
-                if thread.process in self._watched and not thread.exited and thread.id not in snapshot.stacks
+                if thread.process in self._watched and thread.process not in moving
+                if not thread.exited and thread.id not in snapshot.stacks
                 if not is_own(thread) or (thread.state is ThreadState.RUNNING and thread.id not in idle)
             ]
-            idle.update(thread.id for thread in missing if is_own(thread) and _sleeps(thread))
+            idle.update(
+                thread.id for thread in missing if is_own(thread) and sleeps(_number(thread.process), thread.tid)
+            )
             if all(thread.id in idle for thread in missing):
                 return
             await context.sleep(0.05)
@@ -121,7 +129,9 @@ class LiveWatch:
         }
         running = [_sampled(one, watched.loops.sampled) for one in running]
         outsiders = outsiders_of(process.id, waiting, snapshot)
-        self._put(watched, watched.view.shown(running, outsiders, looping), context)
+        shown = watched.view.shown(running, outsiders, looping)
+        graph = self._graph() if running else None
+        self._put(watched, with_graph(graph, shown) if graph is not None else shown, context)
         self._say(context, _statuses(process, shot))
 
     def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
@@ -154,14 +164,6 @@ def _sampled(one: OnStack, samples: Mapping[int, tuple[str, int]]) -> OnStack:
     """A thread that samples found in the same dispatch later was in it until then."""
     dispatch, mono_ns = samples.get(_number(one.thread), ("", 0))
     return structs.replace(one, seen_mono_ns=mono_ns) if dispatch == one.dispatch.name else one
-
-
-def _sleeps(thread: Thread) -> bool:
-    """Whether a thread waits, or has ended, right now."""
-    try:
-        return read_stat(_number(thread.process), thread.tid).state is ThreadState.WAITING
-    except OSError:
-        return True
 
 
 def _number(name: str) -> int:

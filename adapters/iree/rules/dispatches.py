@@ -74,7 +74,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     lasted_ns = max(still_ns, longest[1] if longest is not None else 0)
     loops = task.attributes.get("loops", "")
     long = lasted_ns >= state.settings.task_stall_ns
-    if not long and not loops and still_ns < _NOTED_NS:
+    if not long and not loops and still_ns < _NOTED_NS and task.attributes.get("by") != "stacks":
         return None
     for_ns = f"for {duration(still_ns)}"
     if long and still_ns < state.settings.task_stall_ns and longest is not None:

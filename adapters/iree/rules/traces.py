@@ -7,6 +7,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import many
 from livedbg.model import Evidence, Severity, Task, TaskState
 
 __all__ = ["MadeNaN", "TracedDispatch", "rules"]
@@ -65,13 +66,15 @@ class TracedDispatch:
 
     def _finding(self, task: Task, state: RuleInput) -> Finding:
         inputs = task.attributes.get("inputs", "")
+        behind = state.graph.behind(task.id)
+        waits = f" {many(behind, 'dispatch waits', 'dispatches wait')} for its results." if behind else ""
         alone = not any(process.target and not process.exited for process in state.snapshot.processes.values())
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if alone else Severity.INFO,
             sentence=(
                 f"The trace has the inputs of dispatch {task.attributes['traced']} and not its outputs: it runs, or "
-                f"hung or died there.{f' Inputs: {inputs}.' if inputs else ''}"
+                f"hung or died there.{waits}{f' Inputs: {inputs}.' if inputs else ''}"
             ),
             entities=(task.id,),
             evidence=(Evidence(kind="log", source=f"trace of {task.name}", text=inputs or "inputs"),),

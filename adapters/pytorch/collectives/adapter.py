@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -24,6 +25,7 @@ from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
 from livedbg.adapters.pytorch.collectives.messages import Messages
 from livedbg.adapters.pytorch.collectives.newest import reached
+from livedbg.adapters.pytorch.collectives.peeks import Peeks, counts_of, rest
 from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
@@ -71,7 +73,7 @@ class CollectivesAdapter(Adapter):
 
     name = "collectives"
     sees = "collectives of torch.distributed that stand, which ranks are in them, and which are not"
-    cost = "no stop; reads the Flight Recorder of each rank from memory once a second at most, less than 1 ms a rank"
+    cost = "no stop; reads the Flight Recorder of each rank from memory, every 15 s while all go on, else each second"
 
     def __init__(self) -> None:
         self._readers: dict[tuple[str, int | None], RankReader] = {}
@@ -79,6 +81,7 @@ class CollectivesAdapter(Adapter):
         self._rpc: dict[str, tuple[RpcThread, ...]] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._messages = Messages()
+        self._peeks = Peeks()
         self._ended = Ended()
         self._tasks: dict[str, Task] = {}
         self._edges: tuple[Edge, ...] = ()
@@ -102,12 +105,20 @@ class CollectivesAdapter(Adapter):
             context.settled()
             return
         context.settled()
-        known = 0
+        known, stopped = 0, False
         while not targets_ended(context):
             fresh = len(ranks) > known  # what found them has a cost that comes once
             known = len(ranks)
-            await context.sleep(_LIMIT.least_s if fresh else _LIMIT.rest_s(cost))
+            pause_s = _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(cost)
+            stopped = await rest(context, partial(self._peek, context), pause_s)
             ranks, cost = await self._look(context)
+
+    async def _peek(self, context: Context) -> bool:
+        """Whether every rank has enqueued something since the last peek."""
+        counts = await asyncio.to_thread(counts_of, list(self._readers.values()))
+        known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._counts}
+        self._say({(process, ENQUEUED): count for process, count in known.items()}, context)
+        return self._peeks.take(known)
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
         """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
@@ -173,10 +184,15 @@ class CollectivesAdapter(Adapter):
             counts[process, MESSAGES] = self._messages.of(rank, snapshot.threads_of(process))
         for (process, group), number in reached(looks).items():
             counts[process, REACHED + group] = number
+        self._counts = {key: count for key, count in self._counts.items() if key in counts}
+        self._say(counts, context)
+
+    def _say(self, counts: Mapping[tuple[str, str], int], context: Context) -> None:
+        """Put counts on the stream that have changed."""
         for (process, name), count in counts.items():
             if self._counts.get((process, name)) != count:
                 context.emit(CounterSeen(entity=process, name=name, value=float(count), **context.stamp()))
-        self._counts = counts
+        self._counts |= counts
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """What has changed in what stands."""

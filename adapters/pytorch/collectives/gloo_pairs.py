@@ -20,9 +20,9 @@ from itertools import pairwise
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
-from livedbg.linux.mapped_files import mapped_file
+from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import parse_maps
 
 __all__ = ["GlooPairs", "rank_of_all"]
@@ -45,7 +45,7 @@ _MOST_WAITING: Final = 512  # bytes of a deque's first block
 _FULL: Final = struct.pack("<f", 1.0)  # a std::unordered_map's load factor, 32 bytes behind its start
 _MOST: Final = 1 << 47
 _LOAD_AT: Final = 32
-_symbols: dict[tuple[int, int, int], dict[str, int]] = {}
+_symbols: ReadOnce[dict[str, int]] = ReadOnce()
 """Addresses in libraries by device, inode and time of change."""
 
 _NAMES: Final = (*_WORKS, _BUFFER, _CONTEXT, _PAIR)
@@ -166,14 +166,12 @@ def _tables(pid: int) -> dict[str, int]:
     mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
     if not mappings:
         return {}
-    file = mapped_file(pid, mappings[0])
-    stat = file.stat()
-    key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
-    try:
-        with ElfFile(file) as elf:
-            if key not in _symbols:
-                _symbols[key] = {name: symbol.address for name, symbol in defined_symbols(elf, _NAMES).items()}
-            bias = elf.load_bias(mappings)
-    except ElfError:
+    placed = _symbols.of(pid, mappings, _addresses)
+    if placed is None:
         return {}
-    return {name: bias + at + _TO_FUNCTIONS for name, at in _symbols[key].items()} if bias is not None else {}
+    bias, found = placed
+    return {name: bias + at + _TO_FUNCTIONS for name, at in found.items()}
+
+
+def _addresses(elf: ElfFile) -> dict[str, int]:
+    return {name: symbol.address for name, symbol in defined_symbols(elf, _NAMES).items()}

@@ -125,6 +125,15 @@ class RankReader:
         groups = {WORLD: tuple(range(world))}
         return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
+    def count(self) -> int | None:
+        """How many operations its recorders have had so far; None where they had none, or none was found yet.
+
+        Raises:
+            OSError: gone, or not allowed.
+        """
+        counts = [recorder.count() for recorder in self._recorders]
+        return sum(count for count in counts if count is not None) if any(counts) else None
+
     def _refresh(self) -> None:
         if time.monotonic() < self._python_until_s:
             return

@@ -18,9 +18,9 @@ from livedbg.adapters.pytorch.collectives.layouts import RECORDERS, RecorderLayo
 from livedbg.adapters.pytorch.collectives.recorder_code import recorder_in_code
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry, EntryReader
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
-from livedbg.linux.mapped_files import mapped_file
+from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import Mapping, parse_maps
 
 __all__ = ["LayoutUnknown", "Recorder", "Ring", "find_recorders"]
@@ -72,6 +72,15 @@ class Recorder:
         at = self._word(self._pointer)
         return self._word(at + self._layout.most) if at else None
 
+    def count(self) -> int | None:
+        """How many operations there were so far, unchecked; None where nothing was ever recorded.
+
+        Raises:
+            OSError: gone, or not allowed.
+        """
+        at = self._word(self._pointer)
+        return self._word(at + self._layout.count) if at else None
+
     def read(self) -> Ring | None:
         """The ring now; None where nothing was ever recorded.
 
@@ -109,7 +118,7 @@ class Recorder:
             entry = self._done.get(record)
             if entry is None:
                 tried += 1
-                entry = self._reader.read(data[at : at + size], record, address + at)
+                entry = self._reader.read(data, at, record, address + at)
             if entry is not None and record not in found:
                 found[record] = entry
             elif not found and tried >= _SURE:
@@ -150,23 +159,16 @@ def find_recorders(pid: int) -> list[Recorder]:
     return found
 
 
-_symbols: dict[tuple[int, int, int], int | None] = {}
-"""Addresses in libraries by device, inode and time of change: the ranks of a job have the same, and it is large."""
+_symbols: ReadOnce[int | None] = ReadOnce()
 
 
 def _address(pid: int, symbols: tuple[str, ...], mappings: list[Mapping]) -> int | None:
-    file = mapped_file(pid, mappings[0])
-    stat = file.stat()
-    key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
-    try:
-        with ElfFile(file) as elf:
-            if key not in _symbols:
-                one = next(iter(defined_symbols(elf, symbols).values()), None)
-                _symbols[key] = one.address if one is not None else recorder_in_code(elf)
-            bias, value = elf.load_bias(mappings), _symbols[key]
-    except ElfError:
-        return None
-    return bias + value if bias is not None and value is not None else None
+    def read(elf: ElfFile) -> int | None:
+        one = next(iter(defined_symbols(elf, symbols).values()), None)
+        return one.address if one is not None else recorder_in_code(elf)
+
+    bias, value = _symbols.of(pid, mappings, read) or (0, None)
+    return None if value is None else bias + value
 
 
 def _version(pid: int, library: str) -> tuple[int, int] | None:

@@ -22,8 +22,7 @@ _INLINE: Final = 16  # bytes of a std::string that need no memory of their own, 
 _EARLIEST_NS: Final = 1_500_000_000 * 10**9  # 2017: no entry is older than this class
 _NAME: Final = re.compile(r"[\w:.<> -]{1,128}")
 _TEXT: Final = re.compile(r"[\x20-\x7e]*")
-_U64: Final = struct.Struct("<Q")
-_I64: Final = struct.Struct("<q")
+_POINTER: Final = 8
 _TEXT_SIZE: Final = 32  # a std::string
 _DIMS_SIZE: Final = 48  # c10::SmallVector<int64_t, 4>
 _SIZES_SIZE: Final = 80  # c10::SmallVector<int64_t, 8>
@@ -36,6 +35,7 @@ class _Called(NamedTuple):
     group: str
     description: str
     name: str
+    backend: str
     shapes: tuple[tuple[int, ...], ...]
 
 
@@ -83,63 +83,54 @@ class EntryReader:
         self._pid = pid
         self._layout = layout
         self._calls: Newest[tuple[object, ...], _Called] = Newest(_MOST_CALLS)
-        fields = {
-            layout.group: _TEXT_SIZE,
-            layout.description: _TEXT_SIZE,
-            layout.name: _TEXT_SIZE,
-            layout.inputs: _DIMS_SIZE,
-            layout.outputs: _DIMS_SIZE,
-            layout.sizes: _SIZES_SIZE,
-        }
-        self._pointers = tuple(fields)
-        self._inside = [(at + _U64.size, at + size) for at, size in fields.items()]
+        self._fields = _fields(layout)
 
-    def read(self, data: bytes, record: int, address: int) -> Entry | None:
+    def read(self, data: bytes, at: int, record: int, address: int) -> Entry | None:
         """The entry; None where it makes no sense (flight_recorder.C1).
 
+        A loop calls the same again and again, so what is called is remembered by the bytes of the entry, where these
+        point to nothing outside of it.
+
         Args:
-            data: its bytes.
+            data: the bytes of a ring.
+            at: where the entry begins in them.
             record: its number.
-            address: where they lie in the process.
+            address: where it lies in the process.
         """
-        layout = self._layout
-        created, timeout = _I64.unpack_from(data, layout.created)[0], _U64.unpack_from(data, layout.timeout)[0]
-        if created < _EARLIEST_NS or data[layout.is_p2p] > 1 or data[layout.retired] > 1:
+        raw = self._fields.unpack_from(data, at)  # at once: thousands of entries are new in a loop that runs
+        described, described_in, group, group_in, sequence, p2p_sequence, name, name_in, created, timeout = raw[:10]
+        is_p2p, inputs, inputs_in, outputs, outputs_in, sizes, sizes_in, thread, retired = raw[10:]
+        if created < _EARLIEST_NS or is_p2p > 1 or retired > 1:
             return None
-        called = self._called(data, address)
+        pointers = (
+            *(described - address, group - address, name - address),
+            *(inputs - address, outputs - address, sizes - address),
+        )
+        key = None
+        called = None
+        if min(pointers) >= 0 and max(pointers) < self._layout.size:
+            key = (pointers, described_in, group_in, name_in, inputs_in, outputs_in, sizes_in)
+            called = self._calls.get(key)
         if called is None:
-            return None
-        group, described, name, shapes = called
-        backend, colon, operation = name.partition(":")
-        is_p2p = bool(data[layout.is_p2p])
+            called = self._read_call(data[at : at + self._layout.size], address)
+            if called is None:
+                return None
+            if key is not None:
+                self._calls[key] = called
         return Entry(
             record=record,
-            group=group,
-            description=described,
-            sequence=_U64.unpack_from(data, layout.p2p_sequence if is_p2p else layout.sequence)[0],
-            name=operation if colon else name,
-            backend=backend if colon else "",
+            group=called.group,
+            description=called.description,
+            sequence=p2p_sequence if is_p2p else sequence,
+            name=called.name,
+            backend=called.backend,
             created_wall_ns=created,
             timeout_ms=timeout if timeout < 1 << 50 else 0,
-            is_p2p=is_p2p,
-            shapes=shapes,
-            thread=_U64.unpack_from(data, layout.thread)[0],
-            done=bool(data[layout.retired]),
+            is_p2p=is_p2p == 1,
+            shapes=called.shapes,
+            thread=thread,
+            done=retired == 1,
         )
-
-    def _called(self, data: bytes, address: int) -> _Called | None:
-        """What was called. A loop calls the same again and again, so it is remembered by the bytes of the entry, where
-        these point to nothing outside of it."""
-        pointers = [_U64.unpack_from(data, at)[0] - address for at in self._pointers]
-        if not all(0 <= pointer < len(data) for pointer in pointers):
-            return self._read_call(data, address)
-        key = (*pointers, *(data[start:end] for start, end in self._inside))
-        known = self._calls.get(key)
-        if known is None:
-            known = self._read_call(data, address)
-            if known is not None:
-                self._calls[key] = known
-        return known
 
     def _read_call(self, data: bytes, address: int) -> _Called | None:
         layout = self._layout
@@ -148,7 +139,9 @@ class EntryReader:
         )
         if group is None or described is None or name is None or _NAME.fullmatch(name) is None:
             return None
-        return _Called(clean_line(group), clean_line(described), clean_line(name), self._shapes(data, address))
+        backend, colon, operation = clean_line(name).partition(":")
+        words = (operation, backend) if colon else (backend, "")
+        return _Called(clean_line(group), clean_line(described), *words, self._shapes(data, address))
 
     def _shapes(self, data: bytes, address: int) -> tuple[tuple[int, ...], ...]:
         """The sizes of its tensors; () where they can't be read."""
@@ -190,3 +183,31 @@ class EntryReader:
         except (OSError, OverflowError, UnicodeDecodeError):
             return None
         return text if _TEXT.fullmatch(text) else None
+
+
+def _fields(layout: EntryLayout) -> struct.Struct:
+    """All that is read of an entry, in rising order; of what has a pointer, that and what is behind it."""
+
+    def inside(size: int) -> str:
+        return f"Q{size - _POINTER}s"
+
+    kinds = (
+        (layout.description, inside(_TEXT_SIZE)),
+        (layout.group, inside(_TEXT_SIZE)),
+        (layout.sequence, "Q"),
+        (layout.p2p_sequence, "Q"),
+        (layout.name, inside(_TEXT_SIZE)),
+        (layout.created, "q"),
+        (layout.timeout, "Q"),
+        (layout.is_p2p, "B"),
+        (layout.inputs, inside(_DIMS_SIZE)),
+        (layout.outputs, inside(_DIMS_SIZE)),
+        (layout.sizes, inside(_SIZES_SIZE)),
+        (layout.thread, "Q"),
+        (layout.retired, "B"),
+    )
+    shape, end = "<", 0
+    for at, kind in kinds:
+        shape += f"{at - end}x{kind}"
+        end = at + struct.calcsize(f"<{kind}")
+    return struct.Struct(shape)

@@ -14,9 +14,9 @@ import struct
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
-from livedbg.linux.mapped_files import mapped_file
+from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import parse_maps
 
 __all__ = ["agent_pointer", "agent_worker"]
@@ -27,8 +27,7 @@ _NAME_AT: Final = 8 + 16
 _NUMBER_AT: Final = _NAME_AT + 32
 _MOST: Final = 128  # WorkerInfo::MAX_NAME_LEN
 
-_symbols: dict[tuple[int, int, int], int | None] = {}
-"""Addresses in libraries by device, inode and time of change."""
+_symbols: ReadOnce[int | None] = ReadOnce()
 
 
 def agent_pointer(pid: int) -> int | None:
@@ -40,18 +39,13 @@ def agent_pointer(pid: int) -> int | None:
     mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
     if not mappings:
         return None
-    file = mapped_file(pid, mappings[0])
-    stat = file.stat()
-    key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
-    try:
-        with ElfFile(file) as elf:
-            if key not in _symbols:
-                one = defined_symbols(elf, [_AGENT]).get(_AGENT)
-                _symbols[key] = one.address if one is not None else None
-            bias, value = elf.load_bias(mappings), _symbols[key]
-    except ElfError:
-        return None
-    return bias + value if bias is not None and value is not None else None
+    bias, value = _symbols.of(pid, mappings, _agent_at) or (0, None)
+    return None if value is None else bias + value
+
+
+def _agent_at(elf: ElfFile) -> int | None:
+    one = defined_symbols(elf, [_AGENT]).get(_AGENT)
+    return one.address if one is not None else None
 
 
 def agent_worker(pid: int, pointer: int, rank: int | None) -> tuple[str, int] | None:

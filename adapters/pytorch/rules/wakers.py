@@ -89,7 +89,7 @@ def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -
         if resource.kind == "socket" and not ends:
             return "the other end of the socket"
         if OUTSIDE in resource.attributes and resource.kind not in ("pylock", "file"):
-            return resource.attributes[OUTSIDE]
+            return resource.attributes[OUTSIDE].partition(" handles ")[0]  # `process 7 handles SIGCHLD`
         if resource.kind in _OTHER_END:
             others = [end for end in ends if end.startswith("process:") and end not in members]
             others = [end for end in others if not _only_waits_for_children(end, state)]

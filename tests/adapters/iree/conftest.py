@@ -22,7 +22,7 @@ LAVAPIPE: Final = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 Compile = Callable[..., Path]
 RunModule = Callable[..., Target]
 
-_FOR: Final = {
+FOR: Final = {
     "cpu": (
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",
@@ -58,7 +58,7 @@ def compiled() -> Compile:
                 command = [
                     Path(sys.executable).with_name("iree-compile"),
                     source.name,
-                    *_FOR[device],
+                    *FOR[device],
                     *flags,
                     "-o",
                     fresh,

@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 
 from livedbg.adapters.iree.flow.compare import compare
+from livedbg.adapters.iree.flow.cuts import first_cut
+from livedbg.adapters.iree.flow.dispatches import make_flow
 from livedbg.adapters.iree.flow.ground import Ground
 from livedbg.adapters.iree.flow.isolate import isolate
 from livedbg.adapters.iree.flow.notebook import Note, Notebook
@@ -35,7 +37,7 @@ def step(tmp_path: Path) -> Step:
     """Do one step in this process; gives what it wrote down."""
 
     def do(number: int, argv: tuple[str, ...], handed: Mapping[str, str], limit_s: float = 300.0) -> Note:
-        folder = tmp_path / f"step-{number}"
+        folder = tmp_path / f"step-{number}-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         for name in ("stdout.log", "stderr.log"):
             (folder / name).touch()
@@ -82,15 +84,23 @@ def test_the_dispatch_that_makes_nan_is_found_cut_and_run_alone(step: Step) -> N
     assert found.wrong_value and found.hands["dispatch"].startswith("main_dispatch_2::")
     alone = step(4, argv, {**handed, **found.hands})
     assert "It fails alone too: main_dispatch_2" in said(alone) and alone.wrong_value
+    assert "iree-run-module --module=alone.vmfb --device=local-task --function=main --input=@input0.npy" in said(alone)
     assert "input 0: float32[32]: minimum -64, maximum -64, mean -64" in said(alone)
+    healthy = step(4, argv, {**handed, **found.hands, "dispatch": "main_dispatch_1"})
+    assert "Not alone: it needs what came before, or the timing. main_dispatch_1" in said(healthy)
+    assert "it returns, and its outputs have no NaN" in said(healthy) and not healthy.wrong_value
 
 
-def test_a_dispatch_that_does_it_only_behind_others_is_said_to_need_them(step: Step) -> None:
+def test_the_first_cut_that_shows_a_fault_is_searched(tmp_path: Path) -> None:
     tool("iree-run-module")
-    handed = {"source": str(THREE), "input": "64xf32=1;64x32xf32=0.5", "fault": "nan", "dispatch": "main_dispatch_2"}
-    alone = step(4, ("iree-compile", str(THREE)), handed)
-    assert "Not alone: it needs what came before, or the timing. main_dispatch_2" in said(alone)
-    assert "it returns, and its outputs have no NaN" in said(alone) and not alone.wrong_value
+    handed = {"source": str(THREE), "input": "64xf32=1;64x32xf32=-0.5", "function": "main"}
+    ask = StepAsk(number=2, argv=("iree-compile", str(THREE)), handed=handed, folder=tmp_path, limit_s=300.0)
+    ground = Ground(ask, Notebook(tmp_path))
+    side = ground.side()
+    first_cut(ground, side, "main", make_flow(ground, side, "main"), "nan")
+    text = said(ground.book.note)
+    assert "main_dispatch_2 (linalg.generic at three_dispatches.mlir:17) is the first dispatch behind which" in text
+    assert sorted(path.name for path in tmp_path.glob("cut-*.vmfb")) == ["cut-1.vmfb", "cut-2.vmfb"]
 
 
 def test_a_source_that_does_not_compile_ends_the_guide(step: Step, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.iree.dispatch_graph import Behind, behind, graph_beside
 from livedbg.adapters.iree.graph_files import DispatchGraphReader
+from livedbg.model import Task, TaskState
 from livedbg.model.errors import SourceError
 from tests.adapters.iree.conftest import SOURCES, Compile
 
@@ -40,6 +42,33 @@ def test_what_stands_between_two_dispatches_is_passed_through(tmp_path: Path) ->
         6: "main_dispatch_0_exp",
     }
     assert graph.predecessors == {5: [3], 6: [3]}
+
+
+def test_what_waits_for_a_result_is_known_through_others(tmp_path: Path) -> None:
+    (tmp_path / "dispatches.dot").write_text(TEXT + "}\n")
+    graph = graph_beside([tmp_path / "run.err", tmp_path])
+    assert graph is not None and graph.after(3) == [5, 6] and graph.after(5) == []
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "dispatches.dot").write_text(TEXT)
+    assert graph_beside([tmp_path]) is None  # two modules: which one?
+
+
+@pytest.mark.invariant("iree_dispatch_graph.N1")
+def test_N1_a_call_of_a_name_that_several_have_is_joined_by_its_number_only(tmp_path: Path) -> None:
+    (tmp_path / "dispatches.dot").write_text(TEXT)
+    graph = graph_beside([tmp_path])
+    assert graph is not None
+    assert graph.node("main_dispatch_1_sum", None) == 5 and graph.node("main_dispatch_0_exp", None) is None
+    assert [graph.node("main_dispatch_0_exp", number) for number in range(3)] == [3, 6, 3]
+    assert graph.node("another", 0) is None
+    running = Task(id="task:iree/a#0", system="iree", name="a#0", kernel="main_dispatch_0_exp", state=TaskState.RUNNING)
+    assert behind(graph, running, "main_dispatch_0_exp", None, {}) == Behind()
+    found = behind(graph, running, "main_dispatch_0_exp", 0, {"main_dispatch_1_sum": "task:iree/sum#0"})
+    assert [task.kernel for task in found.tasks] == ["main_dispatch_0_exp"]
+    assert {(edge.source, edge.target) for edge in found.edges} == {
+        ("task:iree/sum#0", running.id),
+        (found.tasks[0].id, running.id),
+    }
 
 
 @pytest.mark.parametrize("text", ["", "digraph G {\n}\n", '  v1 [label = "arg0"];\n'])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.adapters.iree.conftest import Compile, RunModule, needs_lavapipe
+from tests.adapters.iree.conftest import FOR, SOURCES, Compile, RunModule, needs_lavapipe
 from tests.cli.zygote import run_livedbg, stalls_after
 from tests.conftest import Target, gives_way
 
@@ -116,8 +118,33 @@ def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compile
 def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = gives_way(run_module(compiled("gated"), *words, device="local-sync"))
-    said = report_when(target.pid, "main_dispatch_1", "unknown")
-    assert "(gated.mlir:" in said["verdict"]["sentence"] and "loops on iree-run-module" in said["verdict"]["sentence"]
+    said = report_when(target.pid, "loops on iree-run-module", "unknown")
+    sentence = said["verdict"]["sentence"]
+    assert sentence.startswith("Dispatch main_dispatch_1") and "(gated.mlir:" in sentence
+    frames = [frame for one in said["entities"].values() for frame in one.get("stack", ())]
+    [named] = [frame for frame in frames if frame["function"].startswith("main_dispatch_1_reduction")]
+    assert named["file"] == "gated.mlir" and named["line"]
+
+
+def test_what_waits_for_a_dispatch_is_told_by_the_dispatch_graph(
+    run_module: RunModule, compiled: Compile, tmp_path: Path
+) -> None:
+    """In the calling thread: no queue has what comes next."""
+    dump = ("--iree-flow-dump-dispatch-graph", f"--iree-flow-dump-dispatch-graph-output-file={tmp_path}/dispatches.dot")
+    command = [Path(sys.executable).with_name("iree-compile"), "gated.mlir", *FOR["cpu"], *dump]
+    subprocess.run([*command, "-o", tmp_path / "gated.vmfb"], check=True, cwd=SOURCES, timeout=250)
+    words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
+    target = gives_way(run_module(tmp_path / "gated.vmfb", *words, device="local-sync"))
+    end = time.monotonic() + 200
+    while True:
+        done = run_livedbg(["report", target.pid, "--logs", tmp_path, "--json", "--timeout", "120"], 200)
+        said = json.loads(done.stdout)
+        if "main_dispatch_1" in said["verdict"]["sentence"] or time.monotonic() > end:
+            break
+    assert "1 task or thread waits behind it" in said["verdict"]["sentence"], said["verdict"]
+    [behind] = [one for one in tasks(said) if "main_dispatch_2" in one]
+    [edge] = [edge for edge in said["edges"] if edge["from"] == behind]
+    assert edge["to"].startswith("task:iree/main_dispatch_1_reduction") and "dispatches.dot" in edge["evidence"]
 
 
 def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModule, compiled: Compile) -> None:
@@ -142,7 +169,7 @@ def test_Q1_a_long_loop_that_counts_in_floating_point_registers_only_is_no_stall
     module: str, inputs: tuple[str, str], run_module: RunModule, compiled: Compile
 ) -> None:
     made = compiled(module, "--iree-input-demote-f64-to-f32=false")
-    target = run_module(made, *(f"--input={one}" for one in inputs), device="local-sync")
+    target = gives_way(run_module(made, *(f"--input={one}" for one in inputs), device="local-sync"))
     said = report_when(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
     assert not [one for one in said["findings"] if "the same registers" in one["sentence"]]
 

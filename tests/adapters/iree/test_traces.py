@@ -85,6 +85,20 @@ def test_each_execution_is_a_task_with_its_inputs_and_outputs() -> None:
     assert last.attributes["inputs"] == last.attributes["outputs"] == "2x2xf32: least 1, most 4, mean 2.5"
 
 
+def test_what_waits_for_the_last_dispatch_is_told_by_the_graph_beside_the_log(tmp_path: Path) -> None:
+    (tmp_path / "dispatches.dot").write_text(
+        'v1 [shape = box, label = "%0 = flow.dispatch\\n@main_dispatch_0::@main_dispatch_0_matmul(%a)"];\n'
+        'v2 [shape = box, label = "%1 = flow.dispatch\\n@main_dispatch_1::@main_dispatch_1_softmax(%0)"];\n'
+        'v3 [shape = box, label = "%2 = flow.dispatch\\n@main_dispatch_2::@main_dispatch_2_sum(%1)"];\n'
+        "v1 -> v2 [style = solid];\nv2 -> v3 [style = solid];\n"
+    )
+    said = report(FIRST + SAID.format(io="inputs", values="1 2"), tmp_path)
+    assert "1 dispatch waits for its results" in said["verdict"]["sentence"]
+    assert ("task:iree/graph/main_dispatch_2_sum@v3", "task:iree/traced/main_dispatch_1_softmax#0") in {
+        (edge["from"], edge["to"]) for edge in said["edges"]
+    }
+
+
 @pytest.mark.invariant("trace_decoder.D2")
 def test_D2_only_who_got_sound_inputs_made_the_nan(tmp_path: Path) -> None:
     made = SAID.format(io="inputs", values="1 2") + SAID.format(io="outputs", values="nan 2")

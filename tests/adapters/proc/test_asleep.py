@@ -6,10 +6,11 @@ import ctypes
 import mmap
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
@@ -20,7 +21,7 @@ from livedbg.adapters.proc.threads import ThreadNumbers, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.analysis.closed import Closed, closed_sets
-from livedbg.linux import maps
+from livedbg.linux import maps, procfs
 from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
@@ -224,3 +225,37 @@ def test_without_kcmp_the_same_mappings_may_be_the_same_memory(
     pid = programs[0]["clone-vm"]
     assert "may share its memory with process" in (reader(pid).sample([LONG_AGO], [], waits).outside or "")
     assert "may share" not in (reader(os.getpid()).sample([LONG_AGO], [], waits).outside or "")
+
+
+_TRACED: Final = """
+import ctypes, os
+child = os.fork()
+if not child:
+    os.read(0, 1)
+    ctypes.CDLL(None).ptrace(0, 0, 0, 0)  # PTRACE_TRACEME
+    print("TRACED", flush=True)
+    os.read(0, 1)
+    os._exit(0)
+print("READY", child, flush=True)
+os.waitpid(child, 0)
+"""
+
+
+def test_of_a_process_that_sleeps_on_only_children_are_asked_who_traces_them(
+    spawn: Callable[..., Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = spawn([sys.executable, "-c", _TRACED])
+    reader = AsleepReader(cast(ProcessView, SimpleNamespace(pid=target.pid)))
+    reader._since_ns = 1
+    asked: list[int] = []
+    monkeypatch.setattr(asleep, "process_ids", lambda: asked.append(1) or procfs.process_ids())
+    assert reader._traces() == "" and len(asked) == 1
+    assert reader._traces() == "" and len(asked) == 1
+    assert target.process.stdin is not None
+    os.write(target.process.stdin.fileno(), b"x")
+    assert "TRACED" in target.line()
+    assert reader._traces().startswith("traces process") and len(asked) == 1
+    assert reader._traces().startswith("traces process") and len(asked) == 2
+    reader._untraced_ns, reader._since_ns = 1, 2  # it has run meanwhile
+    assert reader._traces().startswith("traces process") and len(asked) == 3
+    os.write(target.process.stdin.fileno(), b"x")
