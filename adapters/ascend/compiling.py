@@ -28,6 +28,7 @@ from livedbg.text.wording import many
 __all__ = ["CompileDecoder"]
 
 _TEXT_LIMIT: Final = 2_000
+_NEAR: Final = 12  # lines of a report before and after the one that names the error
 _REPORT: Final = "codegen_errors.txt"
 
 
@@ -73,6 +74,15 @@ class CompileDecoder(LogDecoder):
                 where = record.place(name, number)
                 self.news = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or self.news
             return (), ()
+
+    def knows(self, record: LogRecord) -> bool:
+        """A line close to an error that was read: the reports of the compilers have many."""
+        with self._lock:
+            reader = self._readers.get(record.source)
+            if reader is None or record.line is None:
+                return False
+            places = (error.source.rpartition(":")[2] for error in reader.errors.values())
+            return any(abs(int(place) - record.line) <= _NEAR for place in places if place.isdecimal())
 
     def over(self) -> None:
         """The last record has been taken."""

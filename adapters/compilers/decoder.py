@@ -40,6 +40,9 @@ class CompilersDecoder(SaidDecoder):
     }
     together: ClassVar[int] = 2
     near: ClassVar[int] = 4
+    asides: ClassVar[re.Pattern[str] | None] = re.compile(
+        r"\bCompilerToolError: Error invoking |Failures have been detected while processing an MLIR pass pipeline"
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
@@ -22,6 +23,10 @@ _TOGETHER: Final = 4  # records that can be one message: a heading, an empty rul
 _NEAR: Final = 6  # lines between the first and the last of them
 _MOST: Final = 200  # endings of one log that are told: a launcher lists thousands of ranks
 _TEXT: Final = 300
+_ASIDE: Final = re.compile(  # what launchers print of each task once a job ends
+    r"^(?:srun|slurmstepd|mpirun|mpiexec|prterun)(?:-[\w.-]+)?: error: \S+: tasks? [\d,-]+: "
+    r"(?:Terminated|Killed|Exited with exit code \d+|Aborted|Segmentation fault|Bus error)\b"
+)
 
 
 class _Log(Struct):
@@ -56,6 +61,13 @@ class HostsDecoder(LogDecoder):
         if parts:
             found += endings("\n".join(one.text for one in (*parts, record)))
         return [DiagnosticSeen(diagnostic=said, **stamp) for said in self._new(found, record, log)], ()
+
+    def knows(self, record: LogRecord) -> bool:
+        """An ending that was told before, or a task's share in one."""
+        log = self._logs.get(record.source)
+        if log is None or not log.told:
+            return False
+        return bool(endings(record.text)) or _ASIDE.search(record.text) is not None
 
     def _new(self, found: Sequence[Ending], record: LogRecord, log: _Log) -> Iterator[Diagnostic]:
         for ending in found:

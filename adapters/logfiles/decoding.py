@@ -14,7 +14,7 @@ import msgspec
 from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.decoder import FOLLOWED, LogDecoder
-from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines
+from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, UnreadErrors
 from livedbg.logs.quoted import stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
@@ -22,9 +22,8 @@ from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
 
+_NO_ERRORS: Final = ErrorLines()
 _SEVERE: Final = frozenset((Severity.ERROR, Severity.CRITICAL))
-_ERROR_SHOWN: Final = 200
-"""Characters of an error line that nobody understands."""
 
 
 class Decoding:
@@ -34,16 +33,13 @@ class Decoding:
 
     Args:
         decoders: the session's decoders.
-
-    Attributes:
-        errors: by source, the records of severity ERROR or worse that no decoder understands.
     """
 
     def __init__(self, decoders: Iterable[LogDecoder]) -> None:
         self._events: list[Event] = []
         self.fed = False
         self._understood = False  # some decoder has made an event of the record
-        self.errors: dict[str, ErrorLines] = {}
+        self._unread: dict[str, UnreadErrors] = {}
         self._use(list(decoders))
 
     def _use(self, decoders: list[LogDecoder]) -> None:
@@ -83,6 +79,11 @@ class Decoding:
     def beats(self) -> tuple[bytes, ...]:
         """What lines contain of which the last in a row is enough."""
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.beats))
+
+    def errors(self, source: str) -> ErrorLines:
+        """The records of a source of severity ERROR or worse that no decoder understands."""
+        unread = self._unread.get(source)
+        return unread.lines() if unread is not None else _NO_ERRORS
 
     def opened(self, source: LogSource, stamp: Stamp) -> None:
         """A source begins."""
@@ -165,12 +166,12 @@ class Decoding:
     def _not_understood(self, record: LogRecord) -> None:
         if EXPLICIT.search(record.text, 0, ERROR_CHARACTERS) is None:
             return
-        if any(decoder.knows(record) for decoder in self._decoders):
-            return
-        found = self.errors.setdefault(record.source, ErrorLines(first=record.line))
-        found.count += 1
-        found.last = clean_line(record.text.partition("\n")[0])[:_ERROR_SHOWN]
-        found.first_text = found.first_text or found.last
+        if record.source not in self._unread:
+            self._unread[record.source] = UnreadErrors(self._knows)
+        self._unread[record.source].add(record)
+
+    def _knows(self, record: LogRecord) -> bool:
+        return any(decoder.knows(record) for decoder in self._decoders)
 
     def _hand(self, decoder: LogDecoder, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
         if decoder not in self._order:

@@ -21,7 +21,7 @@ import msgspec
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.logs.bytesource import FileBytes
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.error_lines import ALARMS, EXACT, ErrorLines
+from livedbg.logs.error_lines import ALARMS, EXACT
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.naming import tag_of
@@ -48,7 +48,6 @@ _QUIET_LINE_S: Final = 2.0  # after which a line without an end is shown
 _REST_S: Final = 30.0  # after which a quiet file is closed
 _PLACES: Final = 8  # of a big log in which is seen how its lines are wrapped
 _LEARNED: Final = 64 * 1024  # bytes of each of them
-_NO_ERRORS: Final = ErrorLines()
 _DESCRIBE_S: Final = 2.0  # between two descriptions of a log that grows
 
 
@@ -178,7 +177,7 @@ class SourceFeed:
         """The description of the log, when it has changed and it is time to say so."""
         number = None if self._skimmer is not None else self._cutter.number
         lines = None if number is None else number - 1 + self._cutter.open
-        errors = self._decoding.errors.get(self.source.id, _NO_ERRORS)
+        errors = self._decoding.errors(self.source.id)
         now = msgspec.structs.replace(
             self.source,
             size=self.tail.size,

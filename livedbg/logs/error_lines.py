@@ -8,13 +8,18 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-__all__ = ["ALARMS", "ALARMS_READ", "ERROR_CHARACTERS", "EXACT", "EXPLICIT", "ErrorLines"]
+from livedbg.model import LogRecord
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["ALARMS", "ALARMS_READ", "ERROR_CHARACTERS", "EXACT", "EXPLICIT", "ErrorLines", "UnreadErrors"]
 
 _NO_ERROR: Final = r"None|True|False|null|nil|no\b|ok\b|OK\b|[-+.]?\d"
 _VALUE: Final = rf"(?! {{0,4}}(?:{_NO_ERROR}|$))"
@@ -27,7 +32,7 @@ _STATUSES: Final = (
 _STATUS: Final = rf"(?:{'|'.join(_STATUSES)})"
 _LEVEL: Final = "(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)"
 EXPLICIT: Final = re.compile(
-    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])"
+    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])(?! SUMMARY: 0 )"
     r"|(?<![\w<-])(?:[Ee]rror|[Ff]atal|panic)(?:\[\w{1,12}\])? {0,4}:(?= )" + _VALUE + r"|^[EF][01]\d{3} "
     r"|^\S+(?:Error|Exception): |\bException in thread "
     r"|\b[Uu]n(?:handled|caught) exception\b|\bpanicked at |^(?:\[ERR\]|<ERR>|ERR!)|^[Ee]rror(?: -|,) \w"
@@ -96,6 +101,11 @@ ALARMS_READ: Final = 20_000
 """After so many of these, a big log is not searched for them any more: each costs reading a record."""
 
 
+_SHOWN: Final = 200  # characters of an error line that nobody understands
+_KEPT: Final = 4_096  # characters of one that may be understood later
+_WAITING: Final = 256
+
+
 class ErrorLines(Struct):
     """The error lines of one log that no decoder understands.
 
@@ -110,3 +120,39 @@ class ErrorLines(Struct):
     first: int | None = None
     first_text: str = ""
     last: str = ""
+
+
+class UnreadErrors:
+    """Error records of one log that led to no event: some are understood only by what comes later.
+
+    Args:
+        knows: whether some decoder understands a record by now (`LogDecoder.knows`).
+    """
+
+    def __init__(self, knows: Callable[[LogRecord], bool]) -> None:
+        self._knows = knows
+        self._counted = ErrorLines()
+        self._waiting: deque[LogRecord] = deque()
+
+    def add(self, record: LogRecord) -> None:
+        """One more; the oldest are decided on where there are many."""
+        self._waiting.append(record if len(record.text) <= _KEPT else replace(record, text=record.text[:_KEPT]))
+        if len(self._waiting) > _WAITING:
+            oldest = self._waiting.popleft()
+            if not self._knows(oldest):
+                _count(self._counted, oldest)
+
+    def lines(self) -> ErrorLines:
+        """Those that nobody understands, as far as is known now."""
+        found = replace(self._counted)
+        for record in self._waiting:
+            if not self._knows(record):
+                _count(found, record)
+        return found
+
+
+def _count(lines: ErrorLines, record: LogRecord) -> None:
+    lines.first = lines.first if lines.count else record.line
+    lines.count += 1
+    lines.last = clean_line(record.text.partition("\n")[0])[:_SHOWN]
+    lines.first_text = lines.first_text or lines.last

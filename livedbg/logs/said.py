@@ -4,6 +4,7 @@ Invariants:
     said.S1. A message is reported once for each log and key, however often it comes; its first and its last line are
         the evidence.
     said.S2. A form that spans several records is found where they come near each other, from one writer.
+    said.S3. An error line that is part of a message, or that says nothing more beside one (`asides`), is known.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _MOST: Final = 200  # messages of one log that are told
 _LONGEST: Final = 20_000  # characters that are searched
 _TEXT: Final = 600
 _WRITERS: Final = 256
+_USED: Final = 10_000
+_SHARED: Final = 16
+_ASIDE: Final = 400  # characters of a line that are searched for what is printed beside errors
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -79,6 +83,7 @@ class _Log(Struct):
     source: LogSource
     before: dict[str, deque[LogRecord]] = field(default_factory=dict)
     told: dict[str, _Entry] = field(default_factory=dict)
+    used: dict[int, None] = field(default_factory=dict)  # where records begin that are part of messages
 
 
 def words_of(forms: Sequence[Form]) -> tuple[bytes, ...]:
@@ -111,11 +116,13 @@ class SaidDecoder(LogDecoder):
         forms: the table.
         together: so many records can be one message.
         near: so many lines are between the first and the last of them, at most.
+        asides: lines that programs print beside such errors and that say nothing more.
     """
 
     forms: ClassVar[Sequence[Form]]
     together: ClassVar[int] = 4
     near: ClassVar[int] = 6
+    asides: ClassVar[re.Pattern[str] | None] = None
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
@@ -137,10 +144,11 @@ class SaidDecoder(LogDecoder):
         links: dict[str, None] = {}
         joined = "\n".join(texts)[: begin + _LONGEST]
         for said, position, end in found_in(joined, self.forms, begin):
+            part, offset = _part(texts, position)
+            _use(log, parts[part : _part(texts, end)[0] + 1])
             judged = self.judge(said, record)
             if judged is None:
                 continue
-            part, offset = _part(texts, position)
             number = texts[part].count("\n", 0, offset)
             entry, new = self._keep(judged, parts[part], number, _lines(joined, position, end), log)
             if entry is None:
@@ -151,6 +159,17 @@ class SaidDecoder(LogDecoder):
             else:
                 self._changed[entry.diagnostic.id] = entry
         return events, tuple(links)
+
+    def knows(self, record: LogRecord) -> bool:
+        """A part of a message, or what is printed beside an error (S3)."""
+        log = self._logs.get(record.source)
+        if log is None:
+            return False
+        if record.offset is not None and record.offset in log.used:
+            return True
+        if self.asides is None or self.asides.search(record.text, 0, _ASIDE) is None:
+            return False
+        return any(entry.diagnostic.severity.rank >= Severity.ERROR.rank for entry in log.told.values())
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Those that came again since the last time."""
@@ -229,6 +248,12 @@ class SaidDecoder(LogDecoder):
         return entry, True
 
 
+def _use(log: _Log, parts: Sequence[LogRecord]) -> None:
+    for part in parts:
+        if part.offset is not None and len(log.used) < _USED:
+            log.used[part.offset] = None
+
+
 def _lines(text: str, begin: int, end: int) -> str:
     """The whole lines of a part of a text, cut."""
     begin = text.rfind("\n", 0, begin) + 1
@@ -237,7 +262,10 @@ def _lines(text: str, begin: int, end: int) -> str:
 
 
 def _close(one: LogRecord, other: LogRecord, near: int) -> bool:
-    return one.line is not None and other.line is not None and 0 < other.line - one.line <= near + one.text.count("\n")
+    if one.last_line is None or other.line is None:
+        return False
+    far = near * _SHARED if other.writer else near  # lines of others that share the log stand between them
+    return one.last_line < other.line <= one.last_line + far
 
 
 def _part(texts: Sequence[str], position: int) -> tuple[int, int]:

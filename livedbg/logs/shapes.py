@@ -29,7 +29,8 @@ _OF_ERROR: Final = re.compile(
     r"|timed? ?out|trying|attempt|fall(?:ing)? ?back",
     re.IGNORECASE,
 )
-_NO_PYTHON: Final = re.compile(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\btorch/[\w/]{1,200}\.py:\d{1,9}\]")
+_NO_PYTHON: Final = re.compile(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\w/\w{1,200}\.py:\d{1,9}\]")
+"""Places in headers of C++ loggers, and of Python's that write glog's form on each line (their paths have a `/`)."""
 
 PLAIN = "plain"
 """Name of the shape of lines without a header."""
@@ -190,8 +191,7 @@ def guess_severity(line: str) -> Severity:
 def may_hold_traceback(header: Header, text: str) -> bool:
     """Whether a traceback below a record is of what it logs: else the program ended, and Python printed it.
 
-    C++ logs no traceback, nor does torch without a header on each line; a warning that doesn't speak of an error has
-    none.
+    C++ logs no traceback, nor do loggers with a header on each line; a warning that doesn't speak of an error has none.
     """
     if header.severity is not Severity.WARNING:
         return True

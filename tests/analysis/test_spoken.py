@@ -16,10 +16,10 @@ STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
 @pytest.mark.parametrize(
     "line",
     [
-        "forrtl: severe (174): SIGSEGV, segmentation fault occurred",
         "[compute] Vulkan failure stage=queue-submit result=-4",
         "the solver could not reach its tolerance",
         "link to node 4 lost",
+        "caught signal 11, aborting",
         "worker 3 exit code 7",
         "collect: rc=-5",
         "      Exit Code:    137",
@@ -56,6 +56,9 @@ def test_how_many_there_are_and_the_first_three(tmp_path: Path) -> None:
         "exit code 0\n",
         "--on-failure=retry\n",
         "a fail-safe default\n",
+        "caught: the last check has failed\n",
+        '21^done,value="the last check failed"\n',
+        '~"Could not find the frame\\n"\n',
     ],
 )
 def test_P2_where_something_else_is_known_or_nothing_failed(log: str, tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def read(*logs: str, world: World | None = None) -> World:
         fed = decoding.feed(records, world.stamp())
         world.store.apply(LogsSeen(records=tuple(fed), **world.stamp()))
         lines = text.count("\n")
-        errors = decoding.errors.get(source.id)
-        if errors is not None:
+        errors = decoding.errors(source.id)
+        if errors.count:
             source = replace(source, errors=errors.count, first_error_line=errors.first, last_error=errors.last)
         world.store.apply(LogSourceSeen(source=replace(source, lines=lines), **world.stamp()))
     decoding.flush(world.stamp())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.logs.error_lines import EXPLICIT
+from livedbg.logs.error_lines import EXPLICIT, ErrorLines, UnreadErrors
 from livedbg.logs.shapes import guess_severity
-from livedbg.model import Severity
+from livedbg.model import LogRecord, Severity
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,22 @@ def test_a_line_that_calls_itself_an_error(line: str) -> None:
 )
 def test_a_line_that_only_has_the_word(line: str) -> None:
     assert EXPLICIT.search(line) is None or guess_severity(line).rank < Severity.ERROR.rank
+
+
+def test_error_lines_that_are_understood_later_are_not_counted() -> None:
+    understood: set[int | None] = set()
+    unread = UnreadErrors(lambda record: record.line in understood)
+    for line in range(1, 4):
+        unread.add(LogRecord(source="log:box/x", text=f"ERROR: {line}", line=line))
+    assert unread.lines() == ErrorLines(3, 1, "ERROR: 1", "ERROR: 3")
+    understood |= {1, 3}
+    assert unread.lines() == ErrorLines(1, 2, "ERROR: 2", "ERROR: 2")
+    understood.add(2)
+    assert unread.lines() == ErrorLines()
+
+
+def test_of_many_error_lines_all_are_counted() -> None:
+    unread = UnreadErrors(lambda record: record.line == 1)
+    for line in range(1, 2001):
+        unread.add(LogRecord(source="log:box/x", text=f"ERROR: {line}", line=line))
+    assert unread.lines() == ErrorLines(1999, 2, "ERROR: 2", "ERROR: 2000")

@@ -12,7 +12,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.said import Form, Said, SaidDecoder, words_of
-from livedbg.model import Diagnostic, LogSource
+from livedbg.model import Diagnostic, LogRecord, LogSource
 from livedbg.model.events import DiagnosticSeen, Stamp
 
 STAMP: Stamp = {"wall_ns": 1, "mono_ns": 1, "host": "box"}
@@ -72,3 +72,34 @@ def test_a_part_that_was_read_is_not_read_again() -> None:
 
 def test_a_log_of_many_messages_is_bounded() -> None:
     assert len(told("".join(f"it broke: p{number}\n" for number in range(500)))) == 200
+
+
+class _Beside(Decoder):
+    asides = re.compile(r"^launcher: error: task \d+ ended")
+
+
+def _records(text: str) -> list[LogRecord]:
+    assembler, cutter = RecordAssembler("log:0", SourceClock()), LineCutter()
+    return [*assembler.feed([*cutter.feed(text.encode()), *cutter.flush()]), *assembler.flush()]
+
+
+@pytest.mark.invariant("said.S3")
+def test_S3_parts_of_a_message_and_what_is_printed_beside_it_are_known_and_nothing_else() -> None:
+    text = "ERROR: A machine stopped\nERROR: at noon\n  part: pump\nlauncher: error: task 3 ended\nERROR: x\n"
+    records = _records(text.replace("ERROR: A", "A"))
+    decoder = _Beside()
+    decoder.opened(LogSource(id="log:0", name="0.log"))
+    assert not any(decoder.knows(record) for record in records)
+    for record in records:
+        decoder.feed(record, STAMP)
+    known = [record.text.partition("\n")[0] for record in records if decoder.knows(record)]
+    assert known == ["A machine stopped", "ERROR: at noon", "launcher: error: task 3 ended"]
+
+
+@pytest.mark.invariant("said.S3")
+def test_S3_without_an_error_beside_it_an_error_line_is_not_known() -> None:
+    decoder = _Beside()
+    decoder.opened(LogSource(id="log:0", name="0.log"))
+    (record,) = _records("launcher: error: task 3 ended\n")
+    decoder.feed(record, STAMP)
+    assert not decoder.knows(record)

@@ -42,8 +42,22 @@ _LINE: Final[dict[str, Wrap]] = {
     "syslog": lambda n, line: f"<14>Mar  4 {_clock(n)} node07 train: {line}",
     "iso": lambda n, line: f"2026-03-04T{_clock(n)}.{_part(n)}000Z {line}",
     "logging": lambda n, line: f"2026-03-04 {_clock(n)},{_part(n)} - train - INFO - {line}",
+    "loki": lambda n, line: json.dumps(
+        {"labels": {"pod": "train-0"}, "line": line, "timestamp": f"2026-03-04T{_clock(n)}.{_part(n)}Z"}
+    ),
+    "cloud": lambda n, line: json.dumps(
+        {"insertId": f"x{n}", "textPayload": line, "timestamp": f"2026-03-04T{_clock(n)}.{_part(n)}Z"}
+    ),
+    "fluentbit": lambda n, line: json.dumps({"date": 1772618400.0 + n / 50, "log": line + "\n", "stream": "stderr"}),
+    "gitlab": lambda n, line: f"2026-03-04T{_clock(n)}.{_part(n)}000Z 01E {line}",
+    "jenkins": lambda n, line: f"[2026-03-04T{_clock(n)}.{_part(n)}Z] {line}",
+    "compose-t": lambda n, line: f"train-1  | 2026-03-04T{_clock(n)}.{_part(n)}000000Z {line}",
+    "stern": lambda _, line: f"train-7f9c4-x2x4z worker {line}",
+    "ts": lambda n, line: f"Mar 04 {_clock(n)} {line}",
     "rank": lambda _, line: f"[rank3]: {line}",
     "default": lambda _, line: f"[default3]:{line}",
+    "lightning": lambda _, line: f"[rank: 3] {line}",
+    "nested": lambda n, line: _docker(n, f"[default3]:2026-03-04 {_clock(n)},{_part(n)} - train - INFO - {line}"),
     "srun": lambda _, line: f"3: {line}",
     "mpirun": lambda _, line: f"[1,3]<stderr>:{line}",
     "pdsh": lambda _, line: f"node07: {line}",
@@ -56,7 +70,7 @@ _LINE: Final[dict[str, Wrap]] = {
 }
 WRAPPINGS: Final = (*_LINE, "interleaved", "tqdm")
 """Their names."""
-RANKED: Final = {"rank", "default", "srun", "mpirun", "ray", "vllm", "interleaved"}
+RANKED: Final = {"rank", "default", "lightning", "nested", "srun", "mpirun", "ray", "vllm", "interleaved"}
 """Those that name a rank or a process: not put around texts that do."""
 
 

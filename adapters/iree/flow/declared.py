@@ -92,17 +92,19 @@ def _given(spec: str) -> Declared | None:
 
 
 def _of_file(path: Path) -> Declared | None:
-    import numpy as np
+    from numpy.lib import format as npy
 
     if path.suffix != ".npy":
         return None
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        with path.open("rb") as file:
+            read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = read(file)
     except (OSError, ValueError):
         return None
-    kind = _WORDS.get(array.dtype.kind, "")
-    bits = "" if kind == "i1" else str(array.dtype.itemsize * 8)
-    return Declared(tuple(int(size) for size in array.shape), f"{kind}{bits}" if kind else "")
+    kind = _WORDS.get(dtype.kind, "")
+    bits = "" if kind == "i1" else str(dtype.itemsize * 8)
+    return Declared(tuple(int(size) for size in shape), f"{kind}{bits}" if kind else "")
 
 
 def _plain(element: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -39,6 +40,10 @@ class JobLogsDecoder(SaidDecoder):
     triggers: ClassVar[tuple[bytes, ...]] = (*words_of(_FORMS), *elastic.BLOCK, *recorder_text.BLOCK)
     together: ClassVar[int] = 12
     near: ClassVar[int] = 16
+    asides: ClassVar[re.Pattern[str] | None] = re.compile(
+        r"\bnccl(?:Remote|System|Internal|UnhandledCuda|InvalidUsage)Error: |\] Worker group failed\b"
+        r"|^torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError: *$"
+    )
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:
         """A warning decides nothing, and a monitor's note of a closed store says nothing (J1)."""

@@ -32,9 +32,12 @@ _SPEAKS: Final = re.compile(
 )
 _NOT: Final = re.compile(
     r"\b0 (?:fail|crash|abort|lost)"
-    r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)",
+    r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
+    r"|\bcaught\b(?! signal)|\bhandled\b",
     re.IGNORECASE,
 )
+_DEBUGGER: Final = re.compile(r'\d*(?:\^(?:done|error|running)\b|[*=+][a-z-]{1,40},|[~@&]")')
+"""Records of gdb/MI: what a debugger read in a program that may go on."""
 
 
 class SpokenFailures:
@@ -82,7 +85,7 @@ def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
     for record in snapshot.recent_logs:
         for number, line in enumerate(record.text.split("\n")):
             text = line[:_LONGEST]
-            if _SPEAKS.search(text) is not None and _NOT.search(text) is None:
+            if _DEBUGGER.match(text) is None and _SPEAKS.search(text) is not None and _NOT.search(text) is None:
                 yield record, number
                 break
 

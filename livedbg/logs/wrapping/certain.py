@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.collected import LIKELY, collected_json
 from livedbg.logs.wrapping.tags import Opened, Tag
 
 __all__ = ["CERTAIN", "Certain"]
@@ -109,6 +110,27 @@ def _of_program(program: str, pid: int | None, host: str, container: str) -> Tag
     return Tag(writer, pid=pid, host=host, container=container)
 
 
+_GITLAB: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})(Z) [0-9a-f]{2}([OE])(?:[ +]|$)")
+
+
+def _gitlab(line: str, clock: SourceClock) -> Opened | None:
+    """GitLab's runner with time stamps: stream number, stream, `+` for a line that was cut."""
+    match = _GITLAB.match(line) if line[26:28] == "Z " else None
+    if match is None:
+        return None
+    stream = "stderr" if match[4] == "E" else "stdout"
+    return Opened(line[match.end() :], _of_stream(stream), clock.date_time(match[1], match[2], match[3]))
+
+
+_MARK: Final = re.compile(r"##\[(?:error|warning|notice|debug|group|endgroup|command|section)\]")
+
+
+def _github_mark(line: str, clock: SourceClock) -> Opened | None:
+    """What the runner of GitHub's Actions puts before lines that it prints in colour, or folds."""
+    match = _MARK.match(line)
+    return None if match is None else Opened(line[match.end() :])
+
+
 _CRI: Final = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) (stdout|stderr) ([FP])(?:| (.*))$", re.DOTALL
 )
@@ -125,7 +147,8 @@ def _cri(line: str, clock: SourceClock) -> Opened | None:
 
 
 _LAUNCHER: Final = re.compile(
-    r"\[(?:(?P<word>rank|default|trainer|worker)(?P<rank>\d{1,6})\]:?|(?P<role>\w{1,30})/(?P<replica>\d{1,6})\]:?"
+    r"\[(?:(?P<word>rank(?:: )?|default|trainer|worker)(?P<rank>\d{1,6})\]:?"
+    r"|(?P<role>\w{1,30})/(?P<replica>\d{1,6})\]:?"
     r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
     r"|(?:[\w.-]{1,100}@)?\d{1,9},(?P<mpi>\d{1,6})\](?:\[[\w.,:-]{1,100}\])?<(?P<stream>stdout|stderr|stddiag)>:?)"
     r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
@@ -221,8 +244,11 @@ def _mpi_time(line: str, clock: SourceClock) -> Opened | None:
 CERTAIN: Final = (
     Certain("docker-json", "{", r'.*?"log":', _docker_json, escaped=True),
     Certain("journal-json", "{", r'.*?"MESSAGE":', _journal_json, escaped=True),
+    Certain("collected-json", "{", LIKELY, collected_json, escaped=True),
+    Certain("gitlab", "0123456789", r"\d{4}-\d\d-\d\dT", _gitlab),
+    Certain("github-mark", "#", r"##\[", _github_mark),
     Certain("cri", "0123456789", r"\d{4}-\d\d-\d\dT", _cri),
-    Certain("launcher", "[", r"\[(?:[a-z]+\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},\d{1,6}\])", _launcher),
+    Certain("launcher", "[", r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},\d{1,6}\])", _launcher),
     Certain("worker", "(", r".{0,200}?pid=", _worker),
     Certain("syslog", "<", r"<\d", _syslog),
     Certain("mpi-time", "MTWFS", r"[A-Z][a-z]{2} [A-Z][a-z]{2} ", _mpi_time),

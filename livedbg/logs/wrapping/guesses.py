@@ -17,7 +17,8 @@ from typing import Final
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.heads import Head
 from livedbg.logs.wrapping.rows import Guess, Layer, Row
-from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
+from livedbg.logs.wrapping.stamps import Journal, Stamp
+from livedbg.logs.wrapping.tags import Opened, Tag
 
 __all__ = ["GUESSES"]
 
@@ -120,6 +121,32 @@ class _Service:
         return self.open if repeated and row.long and (numbered or len(set(names)) <= 3) else None
 
 
+_MADE: Final = re.compile(r"-[a-z0-9]{5,10}-[a-z0-9]{5}$")
+
+
+class _Pod:
+    """`train-7f9c4 worker ` of stern: the pod and the container before each line."""
+
+    once = True
+    first = "abcdefghijklmnopqrstuvwxyz"
+    likely = r"[a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100} [a-z0-9]"
+    _pattern: Final = re.compile(r"([a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100}) ([a-z0-9][a-z0-9-]{0,62})(?: |$)")
+
+    def open(self, text: str, clock: SourceClock) -> Opened | None:
+        match = self._pattern.match(text)
+        if match is None or not any(map(str.isdecimal, match[1])):
+            return None
+        tag = Tag(f"pod {match[1]}/{match[2]}", host=match[1], container=match[2])
+        return Opened(text[match.end() :], tag)
+
+    def proved(self, row: Row) -> Layer | None:
+        pairs = {one.tag.writer for one in row.inner}
+        if len(row.inner) < 2 or len(pairs) * 2 > len(row.inner):
+            return None
+        made = all(_MADE.search(one.tag.host) is not None for one in row.inner)  # by Kubernetes, of a deployment
+        return self.open if row.sure or (made and row.long) else None
+
+
 class _Quote:
     """`> ` of a text that was quoted."""
 
@@ -176,101 +203,14 @@ class _Indent:
         return dedent
 
 
-_LEVEL: Final = re.compile(
-    r"[\s\[(<|:-]{0,3}(?:[\w.-]{1,60} ?[-:|] ?|[\w.]{1,60}(?:\[\d+\])? )?[\[(<|]?"
-    r"(?:DEBUG|TRACE|VERBOSE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|level=\w+)\b",
-    re.IGNORECASE,
-)
-
-
-class _Stamp:
-    """A date and a time before every line: `kubectl logs --timestamps`, `docker logs -t`, GitHub's Actions, ts."""
-
-    once = True
-    first = "[(0123456789"
-    likely = r"[\[(]?\d{4}[-/]\d\d[-/]\d\d"
-    _pattern: Final = re.compile(
-        r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d:?\d\d))?[\])]?(?: |$)"
-    )
-
-    def open(self, text: str, clock: SourceClock) -> Opened | None:
-        match = self._pattern.match(text)
-        if match is None:
-            return None
-        return Opened(text[match.end() :], wall_ns=clock.date_time(match[1], match[2], match[3]))
-
-    def proved(self, row: Row) -> Layer | None:
-        if len(row.texts) < 2:
-            return None
-        levels = sum(_LEVEL.match(one.text) is not None for one in row.inner)
-        if row.sure and levels * 2 <= len(row.texts):
-            return self.open
-        enough = row.long or (row.first and row.whole)
-        return self.open if enough and levels * 3 <= len(row.texts) else None
-
-
-_PROGRAMS: Final = re.compile(
-    r"kernel|systemd.*|sshd.*|sudo|cron|CRON|dbus.*|NetworkManager|rsyslogd?|dockerd|containerd|kubelet|chronyd?|su"
-    r"|\w+-persistenced|slurm.*|auditd?|audit|polkitd|snapd|udevd|dhclient|ntpd|smartd|irqbalance|gdm.*|nv-.*"
-)
-
-
-class _Journal:
-    """`Nov 21 03:11:22 host program[7]: ` of journalctl (short, short-precise, short-iso) and of syslog's files."""
-
-    once = True
-    first = " JFMASOND0123456789"
-    likely = r"[A-Z][a-z]{2} +\d|\d{4}-\d\d-\d\dT"
-    _pattern: Final = re.compile(
-        r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{3,9}))?"
-        r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?)"
-        r" (?P<host>[\w.:-]{1,255}) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?"
-        r":(?: |$)"
-    )
-    _months: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
-
-    def open(self, text: str, clock: SourceClock) -> Opened | None:
-        match = self._pattern.match(text)
-        if match is None or _PROGRAMS.fullmatch(match["program"]):
-            return None
-        if match["second"]:
-            wall_ns = clock.date_time(match["second"], match["fraction"], match["zone"])
-        else:
-            month = self._months.find(match["month"])
-            if month < 0 or month % 3:
-                return None
-            wall_ns = clock.month_day(month // 3 + 1, int(match["day"]), match["clock"], match["part"])
-        pid = int(match["pid"]) if match["pid"] else None
-        writer = match["program"] if pid is None else f"{match['program']}[{pid}]"
-        return Opened(text[match.end() :], Tag(writer, pid=pid, host=match["host"]), wall_ns)
-
-    def proved(self, row: Row) -> Layer | None:
-        writers = {one.tag.writer for one in row.inner}
-        if len(row.texts) < 2 or len(writers) * 2 > len(row.texts):
-            return self.open if row.alone else None
-        if not (row.sure or row.long or len(row.texts) > 2):
-            return None
-        width, newest = 0, NO_TAG
-
-        def opened(text: str, clock: SourceClock) -> Opened | None:
-            nonlocal width, newest
-            inner = self.open(text, clock)
-            if inner is not None:
-                width, newest = len(text) - len(inner.text), inner.tag
-            elif width and text.startswith(" " * width):  # journalctl indents the further lines of a message so far
-                return Opened(text[width:], newest)
-            return inner
-
-        return opened
-
-
 GUESSES: Final[tuple[Guess, ...]] = (
     Head(),
-    _Stamp(),
-    _Journal(),
+    Stamp(),
+    Journal(),
     _Label(" 0123456789", r" {0,5}(\d{1,5}):(?: |$)"),
     _Label("[", r"\[(\d{1,6})\](?: |$)"),
     _Service(),
+    _Pod(),
     _Host(),
     _Quote(),
     _Indent(),

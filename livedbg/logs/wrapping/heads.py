@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.rows import BEGINS, Layer, Row
+from livedbg.logs.wrapping.rows import SURE, Layer, Row, longer
 from livedbg.logs.wrapping.tags import Opened
 
 __all__ = ["Head", "Watch", "watching"]
@@ -33,11 +33,6 @@ _HEAD: Final = re.compile(
     r"(?:[\])>]? {0,8}[-|:>]{0,2}(?: ?\[(?!rank|default)[\w.:/-]{1,80}\](?= ))?(?: |:|$))"
     r"(?:[\w./<>]{1,80}(?::[\w.<>]{1,80}){0,2}(?: - |: |\] | \| ))?)"
 )
-_SURE: Final = re.compile(
-    rf"(?:{BEGINS.pattern})|[ |]*[\^~]+ *$|={{3,}} .{{1,80}} ={{3,}}$"
-    r"|\S{1,200}:\d{1,9}:(?:\d{1,9}:)? (?:fatal )?(?:error|warning|note): "
-)
-_PARTS: Final = re.compile(r"\t| {4,}\S|[=_*#-]{10,}$|$")
 _FIRSTS: Final = frozenset(" |+[{(0123456789TEFICWDAJMSON=*^~\u256d\u250c")  # of what is sure, mostly
 _FEWEST: Final = 3
 
@@ -62,11 +57,7 @@ class Head:
         if not rest or len(row.texts) < _FEWEST:
             return None
         inner = [_behind(text, rest) for text in row.texts]
-        sure = any(_SURE.match(text) is not None for text in inner)
-        parts = sum(_PARTS.match(text) is not None for text in inner)
-        if not sure and (parts < _FEWEST or not (row.long or row.whole)):
-            return None
-        return _layer(rest)
+        return _layer(rest) if longer(inner, row.long or row.whole) else None
 
 
 def watching(texts: Sequence[str]) -> Watch | None:
@@ -79,7 +70,7 @@ def watching(texts: Sequence[str]) -> Watch | None:
     rest = _common(said)
     if not rest:
         return None
-    match = re.compile(f"{_STAMP}{re.escape(rest)}(?P<behind>{_SURE.pattern})").match
+    match = re.compile(f"{_STAMP}{re.escape(rest)}(?P<behind>{SURE.pattern})").match
     width = len(said[0]) - len(_behind(said[0], rest))  # the same in all lines, but for odd stamps
 
     def watch(text: str) -> re.Match[str] | None:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.tags import Opened
 
-__all__ = ["BEGINS", "LONGEST", "Guess", "Layer", "Row"]
+__all__ = ["BEGINS", "LONGEST", "SURE", "Guess", "Layer", "Row", "longer"]
 
 LONGEST: Final = 12
 """Lines of a row after which a guess is proved or is none."""
@@ -27,6 +27,26 @@ BEGINS: Final = re.compile(
     r"|ts=\d{4}-\d\d-\d\dT|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d "
 )
 """What is surely a line of its own, or a part of a longer text, and no piece of a line."""
+
+
+SURE: Final = re.compile(
+    rf"(?:{BEGINS.pattern})|[ |]*[\^~]+ *$|={{3,}} .{{1,80}} ={{3,}}$"
+    r"|\S{1,200}:\d{1,9}:(?:\d{1,9}:)? (?:fatal )?(?:error|warning|note): "
+)
+_PARTS: Final = re.compile(r"\t| {4,}\S|[=_*#-]{10,}$|$")
+_FEWEST_PARTS: Final = 3
+
+
+def longer(texts: Sequence[str], enough: bool) -> bool:
+    """Whether messages are surely the lines of a longer text, and no logger's own.
+
+    Args:
+        texts: what stands behind the heads.
+        enough: there are so many of them that several lines which only may be parts of a longer text count, too.
+    """
+    if any(SURE.match(text) is not None for text in texts):
+        return True
+    return enough and sum(_PARTS.match(text) is not None for text in texts) >= _FEWEST_PARTS
 
 
 def begins_line(text: str) -> bool:

@@ -19,7 +19,7 @@ from livedbg.session.adapter import Context
 def test_Q2_a_thread_that_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "_FOR_S", 1e9)
     context: Any = SimpleNamespace(request=SimpleNamespace(options={}, host="box"), emit=lambda *_: None)
-    with subprocess.Popen(["sleep", "1000"]) as target:
+    with subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as target:
         try:
             look = Loops(target.pid).look(cast("Context", context), {target.pid: "thread:x"}, Libraries(target.pid))
             assert asyncio.run(asyncio.wait_for(look, 100)) == {}
