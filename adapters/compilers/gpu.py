@@ -16,7 +16,8 @@ __all__ = ["FORMS"]
 
 _ASSEMBLER = re.compile(
     r"(?P<tool>ptxas(?:-\w{1,20})?|nvlink|nvcc|fatbinary|cicc|cudafe\+\+)(?:\"?)(?: "
-    r"(?P<file>application ptx input|[^\s,;]{1,400}), line (?P<line>\d{1,9});)? ?(?P<level>error|fatal) *: (?P<text>[^\n]{1,1000})"
+    r"(?P<file>application ptx input|[^\s,;]{1,400}), line (?P<line>\d{1,9});)? ?(?P<level>error|fatal) *: "
+    r"(?P<text>[^\n]{1,1000})"
 )
 _SHARED = re.compile(
     r"Entry function '(?P<kernel>[^']{1,1000})' uses too much (?P<what>shared|local|const\w*|parameter) \w{1,20} "
