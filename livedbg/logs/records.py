@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
-from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import IGNORED, PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
+from livedbg.logs.pending import Pending, belongs
+from livedbg.logs.shapes import IGNORED, Header, Recogniser, guess_severity
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
@@ -26,46 +26,6 @@ __all__ = ["RECORD_LIMIT", "RecordAssembler"]
 
 RECORD_LIMIT = 512 * 1024
 """Characters of one record; what goes on longer is cut into several."""
-
-
-class _Pending:
-    """A record whose end has not been seen."""
-
-    __slots__ = ("_continuation", "_details", "head", "header", "line", "numbers", "size", "tag", "texts", "wall_ns")
-
-    def __init__(
-        self, line: Line, text: str, tag: Tag, wall_ns: int | None, header: Header | None, *, details: ErrorDetails
-    ) -> None:
-        self.line = line
-        self.tag = tag
-        self.wall_ns = wall_ns
-        self.header = header
-        self.head = text[: header.end] if header is not None and header.held else ""
-        self.texts = [text]
-        self.numbers = [line.number]
-        self.size = len(text)
-        self._details = details
-        self._continuation: Continuation | None = None
-
-    @property
-    def continuation(self) -> Continuation:
-        """Which lines go on with it. Most records have one line, and need none."""
-        if self._continuation is None:
-            header, text = self.header, self.texts[0]
-            if header is None:
-                self._continuation = Continuation(text, PLAIN, False, self._details)
-            else:
-                message = text[header.end :]
-                severe = header.severity.rank >= Severity.WARNING.rank and may_hold_traceback(header, text)
-                self._continuation = Continuation(message, header.shape, severe, self._details, header.quoted)
-        return self._continuation
-
-    @property
-    def held_traceback(self) -> bool:
-        """Whether there is a traceback in it."""
-        if self._continuation is None and "(most recent call" not in self.texts[0]:
-            return False
-        return self.continuation.held_traceback
 
 
 class RecordAssembler:
@@ -97,7 +57,7 @@ class RecordAssembler:
         self._recogniser = Recogniser(formats.shapes, clock)
         self._details = formats.error_details
         self._anchors = tuple({shape.anchor for shape in formats.shapes if shape.anchor})
-        self._pending: dict[Tag, _Pending] = {}
+        self._pending: dict[Tag, Pending] = {}
         self._done: list[LogRecord] = []
         self._newest = NO_TAG  # of the last line
         self._tagged = False  # records may end in another order than they began
@@ -197,7 +157,7 @@ class RecordAssembler:
         self._newest = tag
         pending = self._pending.get(tag)
         if pending is not None:
-            if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
+            if (header is None or pending.head) and pending.size < RECORD_LIMIT and belongs(pending, header, body):
                 pending.texts.append(body)
                 pending.numbers.append(line.number)
                 pending.size += len(body) + 1
@@ -208,7 +168,7 @@ class RecordAssembler:
                 self._pending.pop(tag, None)
                 return True
             self._recogniser.plain()
-        self._pending[tag] = _Pending(line, body, tag, wall_ns, header, details=self._details)
+        self._pending[tag] = Pending(line, body, tag, wall_ns, header, details=self._details)
         return True
 
     def _goes_on(self, line: Line, body: str) -> bool:
@@ -217,14 +177,14 @@ class RecordAssembler:
         number = above.numbers[-1] if above is not None else None
         if above is None or above.tag.rank is None or number is None or line.number != number + 1:
             return False
-        if not body or above.size >= RECORD_LIMIT or not _belongs(above, None, body):
+        if not body or above.size >= RECORD_LIMIT or not belongs(above, None, body):
             return False
         above.texts.append(body)
         above.numbers.append(line.number)
         above.size += len(body) + 1
         return True
 
-    def _close(self, pending: _Pending) -> None:
+    def _close(self, pending: Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
         held = pending.held_traceback
@@ -302,13 +262,6 @@ def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
         return record
     known = [first if number is None else number for number in numbers]
     return replace(record, lines=tuple(known[: record.text.count("\n") + 1]))
-
-
-def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:
-    """Whether a line goes on with a record that is held back."""
-    if header is None:
-        return pending.continuation.takes(body)
-    return bool(pending.head) and body.startswith(pending.head) and pending.continuation.follows(body[header.end :])
 
 
 def _offset(record: LogRecord) -> int:
