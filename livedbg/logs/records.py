@@ -152,7 +152,7 @@ class RecordAssembler:
         if tag is not NO_TAG:
             self._tagged = True
         header = self._recogniser.header(body) if body else None
-        if tag is NO_TAG and self._newest is not NO_TAG and header is None and self._goes_on(line, body):
+        if header is None and self._newest.rank is not None and self._goes_on(line, body, tag):
             return False
         self._newest = tag
         pending = self._pending.get(tag)
@@ -171,8 +171,10 @@ class RecordAssembler:
         self._pending[tag] = Pending(line, body, tag, wall_ns, header, details=self._details)
         return True
 
-    def _goes_on(self, line: Line, body: str) -> bool:
-        """Take a line without a tag that goes on with the record above it, whose writer tags only its first line."""
+    def _goes_on(self, line: Line, body: str, tag: Tag) -> bool:
+        """Take a line without a rank that goes on with the record above it, whose writer tags only its first line."""
+        if tag.rank is not None or tag[2:] != self._newest[2:]:
+            return False
         above = self._pending.get(self._newest)
         number = above.numbers[-1] if above is not None else None
         if above is None or above.tag.rank is None or number is None or line.number != number + 1:
