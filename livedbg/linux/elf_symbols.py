@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from livedbg.linux.elf import ElfError, ElfFile
 
@@ -24,7 +24,10 @@ _NOWHERE: Final = frozenset({_SHN_UNDEF, 0xFFF1})  # SHN_ABS
 _LONGEST_NAME: Final = 1 << 16
 _MOST_NAMES: Final = 200_000
 _MOST_TEXT: Final = 32 << 20  # bytes of all names
+_LARGE: Final = 2 << 20  # bytes of a table that is worth the import of numpy
 _MOST_TABLES: Final = 16  # a file has two; each costs a pass over it
+
+_Entry: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class Symbol(NamedTuple):
@@ -94,13 +97,10 @@ def code_symbols(elf: ElfFile, near: Sequence[int], reach: int) -> Iterator[Func
     Raises:
         ElfError: the file is cut short.
     """
-    ends = [*near, 1 << 128]
     for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
         for table, (strings, _) in _symbol_tables(elf, (kind,)):
-            for name, info, _, home, value, length in _entries(elf, *table):
-                ahead = ends[bisect_left(near, value)] - value
-                if ahead >= reach and ahead >= length:
-                    continue
+            entries = _near_of_many if table[1] >= _LARGE else _near
+            for name, info, _, home, value, length in entries(elf, table, near, reach):
                 if info & 0xF in _CODE and home not in _NOWHERE and name:
                     yield FunctionSymbol(value, length, info >> 4, kind == _SHT_SYMTAB, strings + name)
 
@@ -189,6 +189,37 @@ def _entries_named(
                 at = data.find(needle, at + 1, whole)
         for place in sorted(places):
             yield _SYMBOL.unpack_from(data, place)
+        left = data[whole:]
+
+
+def _near(elf: ElfFile, table: tuple[int, int], near: Sequence[int], reach: int) -> Iterator[_Entry]:
+    """The entries that begin, or lie over what comes, shortly before some addresses."""
+    ends = [*near, 1 << 128]
+    for entry in _entries(elf, *table):
+        ahead = ends[bisect_left(near, entry[4])] - entry[4]
+        if ahead < reach or ahead < entry[5]:
+            yield entry
+
+
+def _near_of_many(elf: ElfFile, table: tuple[int, int], near: Sequence[int], reach: int) -> Iterator[_Entry]:
+    """The same for a table of some hundred thousand entries: numpy compares them, in a tenth of the time."""
+    import numpy as np  # a tenth of a second that small tables are not worth
+
+    names = ("name", "info", "other", "home", "value", "size")
+    fields = np.dtype(list(zip(names, ("<u4", "u1", "u1", "<u2", "<u8", "<u8"), strict=True)))
+    ends = np.array([at for at in near if 0 <= at < 1 << 64], dtype=np.uint64)
+    if not len(ends):
+        return
+    left = b""
+    for piece in elf.data.pieces(*table):
+        data = left + piece
+        whole = len(data) // _SYMBOL.size * _SYMBOL.size
+        entries = np.frombuffer(data, dtype=fields, count=whole // _SYMBOL.size)
+        places = np.searchsorted(ends, entries["value"])
+        ahead = ends[np.minimum(places, len(ends) - 1)] - entries["value"]
+        chosen = (places < len(ends)) & ((ahead < reach) | (ahead < entries["size"]))
+        for number in np.flatnonzero(chosen).tolist():
+            yield _SYMBOL.unpack_from(data, number * _SYMBOL.size)
         left = data[whole:]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.linux import elf_symbols, file_bytes
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import code_symbols, defined_symbols, symbol_name
 from livedbg.unwind.function_symbols import FunctionSymbols, functions_at
@@ -60,6 +61,20 @@ def test_F1_an_address_has_the_name_of_the_function_that_it_lies_in(library: Pat
     subprocess.run(["strip", "-s", "-o", str(stripped), str(library)], check=True, timeout=60)
     with ElfFile(stripped) as elf:
         assert functions_at(elf, wanted) == {start: "named", start + 3: "named", after: "after"}
+
+
+def test_a_large_table_is_read_with_the_same_result(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    libc = next(Path("/lib/x86_64-linux-gnu").glob("libc.so.6"))
+    for file, pieces in ((library, 1), (library, 97), (libc, 1 << 20)):
+        with ElfFile(file) as elf:
+            starts = sorted({symbol.address for symbol in code_symbols(elf, [0, 1 << 40], 1 << 50)})
+            near = [at + step for at in starts[:: max(1, len(starts) // 50)] for step in (0, 3)] + [1 << 64]
+            small = list(code_symbols(elf, near, 64))
+            monkeypatch.setattr(elf_symbols, "_LARGE", 0)
+            monkeypatch.setattr(file_bytes, "_WINDOW", max(pieces, 64))
+            assert small and list(code_symbols(elf, near, 64)) == small
+            assert list(code_symbols(elf, [], 64)) == list(code_symbols(elf, [-5], 64)) == []
+            monkeypatch.undo()
 
 
 @pytest.mark.invariant("function_symbols.F2")
