@@ -28,7 +28,7 @@ def test_a_rank_whose_worker_was_killed_and_that_waits_for_another_shard(job: Jo
 
 def test_a_rank_that_was_killed(job: Job) -> None:
     launcher = job("killed", 2)
-    said = report_when(launcher, lambda one: "Rank 1 of 2" in one["verdict"]["sentence"])
+    said = report_when(launcher, lambda one: "was ended by SIGKILL" in one["verdict"]["sentence"])
     assert (said["verdict"]["state"], said["exit"]) == ("crashed", 11)
     line = line_of('store.get("shards/ready")', LIBRARIES)
     assert sentence(said) == (
@@ -39,10 +39,11 @@ def test_a_rank_that_was_killed(job: Job) -> None:
 
 def test_a_checkpoint_into_a_pipe_that_nobody_reads(job: Job) -> None:
     def meant(one: dict[str, object]) -> bool:
-        return "Rank 0 of 2 has not entered barrier #1" in str(one["findings"])
+        stalled = one["verdict"]["state"] == "stalled"  # and not yet: a wait of 2.9 s is none
+        return stalled and "Rank 0 of 2 has not entered barrier #1" in str(one["findings"])
 
     said = report_when(job("checkpoint_pipe", 2), meant, env=stalls_after(STALL_S))
-    assert (said["verdict"]["state"], said["exit"]) == ("stalled", 10)
+    assert said["exit"] == 10
     assert TAKE in sentence(said)  # of who should read it
     (missing,) = [one["sentence"] for one in said["findings"] if one["rule"] == "collective-missing"]
     assert "it waits for a task of a thread pool: it waits in write to pipe " in missing
