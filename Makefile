@@ -5,7 +5,7 @@ DEMO ?= deadlock
 # SUITE=--strict: a test that fails in the parallel run and passes alone fails the run (tests/suite.py).
 SUITE ?=
 # Most tests wait for real programs: more workers than cores.
-PYTEST_WORKERS ?= 6
+PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs long-watch gpu-check docs snapshots setup clean

@@ -64,8 +64,12 @@ async def test_matches_of_one_log_are_counted_and_n_goes_through_them(tmp_path: 
     app = make_app(_view(tmp_path))
     async with app.run_test(size=(120, 30)) as pilot:
         await ready(pilot)
-        await pilot.press("6", "right_square_bracket", "g", "slash", *"step", "enter")
+        await pilot.press("6", "right_square_bracket")
         panel = app.query_one(LogsPanel)
+        await until(pilot, lambda: panel.source == "log:box/rank0" and panel.count() == 502)
+        await pilot.press("g")
+        await until(pilot, lambda: panel.cursor == 0)
+        await pilot.press("slash", *"step", "enter")
         await until(pilot, lambda: "match 1 of 501" in text_of(app))
         await pilot.press("n")
         await until(pilot, lambda: panel.cursor == 2 and "match 2 of 501" in text_of(app))
