@@ -101,7 +101,7 @@ class StepFound(Struct, frozen=True, kw_only=True):
         hung: a run did not end, although CMD did (exit code 10).
         failed: a run failed, although CMD did not (exit code 11).
         undone: the step could not be done for want of something that the user can give (exit code 5).
-        lacks: options that the next steps need and nobody has given, each with what stands for its value.
+        lacks: options that the next steps need and that were not given, each with a placeholder for its value.
     """
 
     lines: tuple[tuple[str, str], ...] = ()

@@ -1,7 +1,7 @@
 """Programs of drgn's that are kept from one request to the next. Imported in the unwinding process only.
 
 What takes the time of an unwinding is drgn's reading of unwind tables: those of a large library are some ten megabytes.
-A program has them until it is let go of; its memory is that of the request at hand.
+A program has them until it is let go of; it reads the memory of the request that is being answered.
 
 Invariants:
     programs.P1. A program is used again only where each file that was opened in it is mapped, at the same addresses

@@ -47,7 +47,7 @@ class Call(Struct, frozen=True, kw_only=True):
         tag: of a message.
         roots: from whom, or for whom, ranks that are in it expect it.
         handles: the signals that ranks of `absent` handle.
-        called: what the ranks in it call, where gloo does it by something else, which its recorder has.
+        called: what the program calls, where gloo carries it out by another operation and records that one.
         enters: threads of ranks of `absent` that have entered other collectives of its group, as far as they live.
     """
 
