@@ -62,7 +62,7 @@ class RendezvousWait:
 
 
 def _options(command: Sequence[str]) -> Iterable[str]:
-    """`--nnodes 2`, `--rdzv-endpoint 10.0.0.1:29500`: the options that say how many nodes there are, and where they meet."""
+    """`--nnodes 2`, `--rdzv-endpoint 10.0.0.1:29500`: how many nodes there are, and where they meet."""
     for at, word in enumerate(command):
         found = _OPTION.fullmatch(word)
         value = found[2] or (command[at + 1] if at + 1 < len(command) else "") if found is not None else ""
