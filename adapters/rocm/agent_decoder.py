@@ -73,7 +73,7 @@ class AgentDecoder(LogDecoder):
 
     name: ClassVar[str] = "rocm"
     triggers: ClassVar[tuple[bytes, ...]] = (
-        b"wave_", b"Disassembly for function ", b"Queue error (", b"System event (", b"emory access fault by GPU ",
+        b": pc=0x", b"Disassembly for function ", b"Queue error (", b"System event (", b"emory access fault by GPU ",
     )  # fmt: skip
 
     def __init__(self) -> None:

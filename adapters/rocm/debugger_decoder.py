@@ -72,10 +72,11 @@ class DebuggerDecoder(LogDecoder):
     """Understands what rocgdb prints of queues, dispatches, waves and lanes."""
 
     name: ClassVar[str] = "rocm"
-    triggers: ClassVar[tuple[bytes, ...]] = (
-        b"AMDGPU Queue ", b"AMDGPU Dispatch ", b"AMDGPU Wave ", b"AMDGPU Lane ", b" received signal SIG",
-        b"precise memory violation signal reporting is not enabled", b") at ", b" () from ", b"=<optimized out>, ",
-    )  # fmt: skip
+    triggers: ClassVar[tuple[bytes, ...]] = (b"AMDGPU ", b" received signal SIG", b"precise memory violation signal")
+    opens: ClassVar[tuple[bytes, ...]] = (
+        b"AMDGPU ",
+        b" received signal SIG",
+    )  # the rest of a frame has no word of its own
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
