@@ -120,7 +120,7 @@ def command(
         return _HANGS if any("no end" in trace.failure for _side, trace in whole.failed) else _FAILS
     if not whole.traces[0].calls:
         raise SourceError("No dispatch was traced.", "give the .mlir, or compile with the tracing flag", "no-trace")
-    return _DIFFERS if whole.compared.differs or any(whole.compared.only) else 0
+    return _DIFFERS if whole.compared.differs else 0
 
 
 def _both(name: str, given: tuple[str, ...]) -> tuple[str | None, str | None]:

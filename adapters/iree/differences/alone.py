@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.differences.dispatch_calls import calls_in
 from livedbg.adapters.iree.differences.first import CallDifference, differing_runs
 from livedbg.adapters.iree.differences.side import TRACE, Side
 from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
@@ -40,7 +41,6 @@ class Alone(Struct):
 def isolate(
     culprit: CallDifference,
     *,
-    function: str,
     sides: tuple[Side, Side],
     flows: tuple[Path, Path],
     expected: Trace,
@@ -54,7 +54,6 @@ def isolate(
 
     Args:
         culprit: the dispatch.
-        function: that makes the call.
         sides: how to compile and run.
         flows: the modules of both sides in the flow phase.
         expected: the second side's trace, whose inputs are taken.
@@ -65,18 +64,17 @@ def isolate(
         still_s: as for the whole.
     """
     folder.mkdir(parents=True)
-    call = culprit.calls[1] if culprit.calls is not None else None
-    if call is None or any(not saved.file for saved in call.inputs):
+    if culprit.calls is None or any(not saved.file for saved in culprit.calls[1].inputs):
         return Alone(reason="the values of its inputs could not be read")
-    inputs = [f"@{expected.folder / saved.file}" for saved in call.inputs]
+    inputs = [f"@{expected.folder / saved.file}" for saved in culprit.calls[1].inputs]
     traces: list[Trace] = []
     modules: list[Path] = []
     commands: list[str] = []
-    for side, flow in zip(sides, flows, strict=True):
+    for side, flow, call in zip(sides, flows, culprit.calls, strict=True):
         source = folder / f"alone-{side.name}.mlir"
-        told = read_flow(side.python, flow, function, (culprit.name, source))
+        read_flow(side.python, flow, (call.name, source))
         if not source.exists():
-            reasons = [str(one.get("reason", "")) for one in told if one.get("call") == culprit.name]
+            reasons = [one.reason for one in calls_in(side.python, flow) if one.call == call.name]
             return Alone(reason=next(filter(None, reasons), "IREE's parser did not find the call"))
         binary = source.with_suffix(".vmfb")
         command = [side.compiler, "--compile-from=flow", str(source), "-o", str(binary), *side.flags]

@@ -27,6 +27,10 @@ _NUMPY = {
     "f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
     "i1": "bool", "si32": "int32", "ui8": "uint8", "ui32": "uint32",
 }  # fmt: skip
+_SMALL = {
+    "bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+}  # fmt: skip
 
 
 def _devices(driver):
@@ -58,6 +62,16 @@ def _inputs(specs, declaration, seed):
     return [_input(spec, random) for spec in specs]
 
 
+def _dtype(element):
+    import ml_dtypes  # comes with iree.runtime
+    import numpy as np
+
+    name = _NUMPY.get(element) or _SMALL.get(element, "")
+    if not name:
+        raise ValueError(f"{element} is no type that can be made here; give @FILE.npy")
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
 def _input(spec, random):
     import numpy as np
 
@@ -65,16 +79,14 @@ def _input(spec, random):
         return np.load(spec[1:], allow_pickle=False)
     kind, _, value = spec.partition("=")
     *shape, element = kind.split("x")
-    if element not in _NUMPY:
-        raise ValueError(f"{spec}: {element} is no type that can be made here; give @FILE.npy")
-    dtype, dims = np.dtype(_NUMPY[element]), [int(size) for size in shape]
+    dtype, dims = _dtype(element), [int(size) for size in shape]
     if value:
         words = value.translate({ord(one): " " for one in "[],"}).split()
         numbers = np.array([float(word) for word in words])
         return (
             np.broadcast_to(numbers, dims).astype(dtype) if numbers.size == 1 else numbers.astype(dtype).reshape(dims)
         )
-    if dtype.kind == "f":
+    if dtype.kind in "fV":  # V: bfloat16 and the like
         return random.standard_normal(dims).astype(dtype)
     return random.integers(0, 2 if dtype.kind == "b" else 8, dims).astype(dtype)
 

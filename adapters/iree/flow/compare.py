@@ -8,13 +8,13 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.iree.differences.bad_values import first_bad, told
 from livedbg.adapters.iree.differences.first import CallDifference
 from livedbg.adapters.iree.differences.sentences import headline, lines
 from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.whole import Request, Whole, compare_sides
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
-from livedbg.adapters.iree.flow.values import first_bad, told
 from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
 from livedbg.values.sentences import difference_text
@@ -83,7 +83,7 @@ def _judged(ground: Ground, whole: Whole) -> None:
     for side, names in zip(whole.request.sides, compared.only, strict=True):
         if names:
             short = ", ".join(name.split("::")[0] for name in names[:4])
-            book.say("dispatches", f"{len(names)} on side {side.name} only: {short}.")
+            book.say("dispatches", f"{len(names)} of side {side.name} without a counterpart: {short}.")
     first = compared.first
     book.say(
         "found", headline(whole) if compared.differs or whole.failed else "Nothing: no dispatch and no result differs."

@@ -9,10 +9,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.differences.bad_values import has_nan
 from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.flow.dispatches import Dispatches
 from livedbg.adapters.iree.flow.ground import Ground
-from livedbg.adapters.iree.flow.values import told
 from livedbg.model.errors import SourceError
 
 __all__ = ["first_cut", "told_cut"]
@@ -92,4 +92,4 @@ def _cut(ground: Ground, side: Side, function: str, at: int) -> _Cut:
     if trace.failure:
         return _Cut("hang" if "no end" in trace.failure else "fails", trace.failure)
     results = trace.results[-1] if trace.results else []
-    return _Cut("nan" if any(" NaN" in told(trace, one) for one in results) else "")
+    return _Cut("nan" if any(has_nan(trace, one) for one in results) else "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.differences.dispatch_calls import Operation, calls_in
 from livedbg.adapters.iree.differences.side import Side
-from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.differences.toolchain import compile_module
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 
 __all__ = ["Dispatch", "Dispatches", "make_flow"]
@@ -62,20 +64,20 @@ def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
     if not flow.exists():
         command = [side.compiler, str(ground.source), *side.flags]
         compile_module([*command, "--compile-to=flow", "--mlir-print-debuginfo", "-o", str(flow)], COMPILE_S)
-    calls = []
-    for told in read_flow(side.python, flow, function):
-        operations = told.get("operations")
-        place = _place(operations) if isinstance(operations, list) else ""
-        calls.append(Dispatch(str(told.get("call", "")), place, str(told.get("reason", ""))))
+    calls = [
+        Dispatch(one.call, _place(one.operations), one.reason)
+        for one in calls_in(side.python, flow)
+        if one.function == function
+    ]
     return Dispatches(flow, tuple(calls))
 
 
-def _place(operations: list[dict[str, object]]) -> str:
+def _place(operations: Sequence[Operation]) -> str:
     """`linalg.generic at m.mlir:14, :20`: the first operation, and the lines of all that were fused."""
-    placed = [one for one in operations if one.get("file")]
+    placed = [one for one in operations if one.file]
     if not placed:
         return ""
     first = placed[0]
-    same = dict.fromkeys(one["line"] for one in placed[1:] if one["file"] == first["file"] and one != first)
-    more = "".join(f", :{line}" for line in [*same][:_LINES] if line != first["line"])
-    return f"{first['name']} at {Path(str(first['file'])).name}:{first['line']}{more}"
+    same = dict.fromkeys(one.line for one in placed[1:] if one.file == first.file and one != first)
+    more = "".join(f", :{line}" for line in [*same][:_LINES] if line != first.line)
+    return f"{first.name} at {Path(first.file).name}:{first.line}{more}"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.iree.differences.alone import isolate
+from livedbg.adapters.iree.differences.bad_values import has_nan, tensors_told
+from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both
 from livedbg.adapters.iree.differences.first import compare_traces
 from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
 from livedbg.adapters.iree.differences.trace import Call, Trace, read_trace
@@ -18,7 +20,6 @@ from livedbg.adapters.iree.flow.compare import sides, tolerance
 from livedbg.adapters.iree.flow.dispatches import Dispatches, make_flow
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
-from livedbg.adapters.iree.flow.values import tensors_told, told
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
 from livedbg.values.sentences import difference_text
@@ -52,14 +53,14 @@ def reduce(ground: Ground) -> None:
         return
     name = found[0]
     if ground.handed.get("fault") == "differs" and ground.handed.get("compared"):
-        _both(ground, function, dispatches)
+        _both(ground, dispatches)
         return
     trace = _whole(ground, function)
     call = _call(trace, name, int(number or 0))
     if call is None:
         book.say("found", f"{dispatches.shown(name)} was not reached when the function ran with traces.")
         return
-    _alone(ground, function, dispatches, trace, call)
+    _alone(ground, dispatches, trace, call)
 
 
 def _nothing(ground: Ground) -> None:
@@ -91,7 +92,7 @@ def _call(trace: Trace, name: str, ordinal: int) -> Call | None:
     return found[ordinal] if ordinal < len(found) else None
 
 
-def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, call: Call) -> None:
+def _alone(ground: Ground, dispatches: Dispatches, trace: Trace, call: Call) -> None:
     book, shown, fault = ground.book, dispatches.shown(call.name), ground.handed.get("fault", "")
     unread = [one for one in call.inputs if not one.file]
     if unread:
@@ -100,7 +101,7 @@ def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, 
     side, source = ground.side(), ground.folder / "alone.mlir"
     book.doing(f"extracting {call.name.split('::')[0]}")
     reasons = [one.reason for one in dispatches.calls if one.name == call.name]
-    read_flow(side.python, dispatches.flow, function, (call.name, source))
+    read_flow(side.python, dispatches.flow, (call.name, source))
     if not source.exists():
         why = next(filter(None, reasons), "IREE's parser did not find the call")
         book.say("found", f"{shown} can't be run alone: {why}.")
@@ -135,7 +136,7 @@ def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, 
 def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
     book = ground.book
     hang = "no end" in alone.failure
-    nan = bool(alone.results) and any(" NaN" in told(alone, one) for one in alone.results[-1])
+    nan = bool(alone.results) and any(has_nan(alone, one) for one in alone.results[-1])
     seen = "hang" if hang else "fails" if alone.failure else "nan" if nan else ""
     what = {
         "hang": f"it does not return ({alone.failure})",
@@ -155,19 +156,20 @@ def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
     book.say("found", sentence)
 
 
-def _both(ground: Ground, function: str, dispatches: Dispatches) -> None:
+def _both(ground: Ground, dispatches: Dispatches) -> None:
     """A dispatch that differs: alone on both sides."""
     book, compared = ground.book, Path(ground.handed["compared"])
     traces = [read_trace(compared / f"{name}.trace", "") for name in "AB"]
     allowed = tolerance(ground)
-    first = compare_traces(traces[0], traces[1], allowed).first
+    pair, flows = sides(ground), (compared / "A.flow.mlir", compared / "B.flow.mlir")
+    program = calls_of_both((pair[0].python, pair[1].python), flows)
+    first = compare_traces(traces[0], traces[1], allowed, mates=program.mates).first
     if first is None:
         book.say("found", "The tensors that step 3 saved do not differ any more, or are gone: run step 3 again.")
         return
-    pair = sides(ground)
     book.doing(f"running {first.name.split('::')[0]} alone on both sides")
     alone = isolate(
-        first, function=function, sides=pair, flows=(compared / "A.flow.mlir", compared / "B.flow.mlir"),
+        first, sides=pair, flows=flows,
         expected=traces[1], folder=ground.folder / "alone", tolerance=allowed, runs=1, limit_s=COMPILE_S,
         still_s=ground.limit_s,
     )  # fmt: skip

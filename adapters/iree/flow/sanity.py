@@ -10,13 +10,13 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.iree.differences.bad_values import bad_inputs, tensors_told
 from livedbg.adapters.iree.differences.toolchain import functions_of
 from livedbg.adapters.iree.differences.trace import Trace
 from livedbg.adapters.iree.flow.as_given import AsGiven, run_as_given, saved_source
 from livedbg.adapters.iree.flow.declared import declared_inputs, misfits, shown
 from livedbg.adapters.iree.flow.environment import environment_lines
 from livedbg.adapters.iree.flow.ground import Ground
-from livedbg.adapters.iree.flow.values import bad_inputs, tensors_told
 from livedbg.model.errors import LivedbgError
 from livedbg.text.wording import many
 
