@@ -25,6 +25,8 @@ def headline(whole: Whole) -> str:
     """What was found, in a sentence or three."""
     if whole.failed:
         side, trace = whole.failed[0]
+        if not trace.called:
+            return f"{_label(whole, side)} could not call the function: {trace.failure}."
         at = f"{_where(whole, trace.open.name)} began and did not return" if trace.open else "no dispatch was open"
         return f"{_label(whole, side)} did not end well ({trace.failure}): {at}."
     first = whole.compared.first

@@ -50,6 +50,7 @@ class _Line(Struct):
     run: int = 0
     returned: int | None = None
     inputs: list[Saved] = field(default_factory=list)
+    refused: tuple[str, ...] = ()
     tensors: list[Saved] = field(default_factory=list)
 
 
@@ -77,6 +78,8 @@ class Trace(Struct):
         calls: in order.
         results: of the function, a list for each of its runs that returned.
         failure: how it ended, if not well: `no end after 60 s`, or what it said.
+        called: the module was loaded, the inputs were made, and the function was called.
+        refused: flags that its runtime does not know; it ran without them.
     """
 
     folder: Path
@@ -84,6 +87,8 @@ class Trace(Struct):
     calls: list[Call] = field(default_factory=list)
     results: list[list[Saved]] = field(default_factory=list)
     failure: str = ""
+    called: bool = False
+    refused: tuple[str, ...] = ()
 
     def tensor(self, saved: Saved) -> Held | None:
         """The values of a tensor; None if they could not be read."""
@@ -129,7 +134,7 @@ def run_module(
     request: dict[str, Any] = {
         "module": str(module), "device": side.device, "function": function, "inputs": list(inputs),
         "folder": str(folder), "runs": runs, "seed": 0, "flags": list(side.runtime_flags),
-        "print": show,
+        "print": show, "parameters": list(side.parameters), "before": list(side.before),
     }  # fmt: skip
     path = folder / "request.json"
     path.write_bytes(msgspec.json.encode(request))
@@ -192,6 +197,8 @@ def read_trace(folder: Path, failure: str) -> Trace:
                 begun.outputs = said.tensors
         elif said.returned is not None:
             trace.results.append(said.tensors)
+        elif said.refused:
+            trace.refused = said.refused
         else:
-            trace.inputs = said.inputs
+            trace.inputs, trace.called = said.inputs, True
     return trace

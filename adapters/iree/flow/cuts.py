@@ -15,10 +15,11 @@ from livedbg.adapters.iree.flow.dispatches import Dispatches
 from livedbg.adapters.iree.flow.ground import Ground
 from livedbg.model.errors import SourceError
 
-__all__ = ["first_cut", "told_cut"]
+__all__ = ["FAULTS", "first_cut", "told_cut"]
 
 _BREAK: Final = "iree-break-dispatch"
-_AFFECTED: Final = {"hang": "it does not end", "nan": "its results have NaN", "fails": "it fails"}
+FAULTS: Final = {"hang": "it does not end", "nan": "its results have NaN", "fails": "it fails"}
+"""What a run shows by itself."""
 
 
 class _Cut(Struct, frozen=True):
@@ -45,10 +46,10 @@ def told_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, 
         ground.book.say("cut", f"The function could not be cut behind it: {cut.said}")
     elif cut.fault == ground.book.note.hands.get("fault"):
         ground.book.say(
-            "cut", f"The same without traces: cut behind it (--iree-flow-break-dispatch), {_AFFECTED[cut.fault]}."
+            "cut", f"The same without traces: cut behind it (--iree-flow-break-dispatch), {FAULTS[cut.fault]}."
         )
     else:
-        what = _AFFECTED.get(cut.fault, "it ends well")
+        what = FAULTS.get(cut.fault, "it ends well")
         ground.book.say(
             "cut", f"Without traces, cut behind it (--iree-flow-break-dispatch), {what}: the cause may lie elsewhere."
         )
@@ -74,7 +75,7 @@ def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches,
             return
         low, high = (low, middle) if cut.fault == fault else (middle + 1, high)
     name = dispatches.calls[low].name
-    book.say("found", f"{dispatches.shown(name)} is the first dispatch behind which, when cut, {_AFFECTED[fault]}.")
+    book.say("found", f"{dispatches.shown(name)} is the first dispatch behind which, when cut, {FAULTS[fault]}.")
     book.note.hands |= {"fault": fault, "dispatch": f"{name}#0"}
 
 
