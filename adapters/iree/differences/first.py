@@ -134,7 +134,8 @@ def _pair(traces: tuple[Trace, Trace], calls: tuple[Call, Call], ordinal: int, t
     if call.outputs is None or mate.outputs is None or (outputs and all(each is None for each in outputs)):
         fate = "uncompared"
     elif _any(outputs) or len(call.outputs) != len(mate.outputs):
-        fate = "inherited" if _any(inputs) else "culprit"
+        known = call.given and mate.given and None not in inputs
+        fate = "inherited" if _any(inputs) else "culprit" if known else "uncompared"
     return CallDifference(call.name, ordinal, fate, inputs, outputs, calls)
 
 

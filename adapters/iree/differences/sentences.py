@@ -47,11 +47,16 @@ def headline(whole: Whole) -> str:
 
 def _no_dispatch(whole: Whole) -> str:
     """No dispatch that both sides have differs."""
+    compared = whole.compared
     runs = f" in {whole.request.runs} runs of each side" if _twice(whole) else ""
-    apart = f"{many(len(whole.compared.only[0]), 'dispatch')} of A and {len(whole.compared.only[1])} of B"
-    if not any(one is not None and one.differs for one in whole.compared.results):
-        if not _apart(whole):
+    apart = f"{many(len(compared.only[0]), 'dispatch')} of A and {len(compared.only[1])} of B"
+    if not any(one is not None and one.differs for one in compared.results):
+        unread = compared.counted("uncompared")
+        if not _apart(whole) and not unread:
             return f"No dispatch and no result differs{runs}."
+        if not _apart(whole):
+            could = "could not be compared, for values could not be read"
+            return f"No difference was seen{runs}; {many(unread, 'dispatch')} {could}."
         same = "No result differs" if _results_equal(whole) else "No difference was seen"
         return f"{same}{runs}; {apart} have no counterpart and were not compared: the program is cut otherwise."
     if _apart(whole):
@@ -106,7 +111,9 @@ def lines(whole: Whole) -> Iterator[str]:
     compared = whole.compared
     counts = f"{many(len(compared.calls), 'dispatch')} compared, {compared.counted('equal')} equal"
     inherited = compared.counted("inherited")
-    yield counts + (f", {inherited} with inputs that differ already" if inherited else "")
+    counts += f", {inherited} with inputs that differ already" if inherited else ""
+    uncompared = compared.counted("uncompared")
+    yield counts + (f", {uncompared} not comparable (values that could not be read)" if uncompared else "")
     for side, names in zip(request.sides, compared.only, strict=True):
         if names:
             yield f"{many(len(names), 'dispatch')} of side {side.name} without a counterpart: {_named(names)}"

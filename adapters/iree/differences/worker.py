@@ -174,7 +174,13 @@ def _run(path):
     invoke = rt.FunctionInvoker(context, device, function)
     for run in range(request["runs"]):
         at["run"] = run
-        results = invoke(*inputs)
+        try:
+            results = invoke(*inputs)
+        except ValueError as error:
+            if "input list and function mismatch" in str(error) and not request["inputs"]:
+                files.line(uncalled=True)
+                raise ValueError(f"inputs have to be given: {request['function']} does not declare them") from None
+            raise
         results = results if isinstance(results, (tuple, list)) else [results]
         tensors = [
             tensor(one._buffer_view) if isinstance(one, rt.DeviceArray) else {"value": repr(one)} for one in results

@@ -41,7 +41,7 @@ def told_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, 
     if at is None:
         ground.book.say("cut", "It is called in several places: the function was not cut behind it.")
         return
-    cut = _cut(ground, side, function, at)
+    cut = _cut(ground, side, function, dispatches, at)
     if not cut.tried:
         ground.book.say("cut", f"The function could not be cut behind it: {cut.said}")
     elif cut.fault == ground.book.note.hands.get("fault"):
@@ -60,7 +60,7 @@ def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches,
     book = ground.book
     book.say("traces", "With traces it does not happen. They wait for each dispatch: it may be a race, or the timing.")
     low, high = 0, len(dispatches.calls) - 1
-    whole = _cut(ground, side, function, high)
+    whole = _cut(ground, side, function, dispatches, high)
     if not whole.tried:
         book.say("cut", f"The function could not be cut behind {dispatches.calls[high].name}: {whole.said}")
         return
@@ -69,7 +69,7 @@ def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches,
         return
     while low < high:
         middle = (low + high) // 2
-        cut = _cut(ground, side, function, middle)
+        cut = _cut(ground, side, function, dispatches, middle)
         if not cut.tried:
             book.say("cut", f"The function could not be cut behind {dispatches.calls[middle].name}: {cut.said}")
             return
@@ -79,12 +79,12 @@ def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches,
     book.note.hands |= {"fault": fault, "dispatch": f"{name}#0"}
 
 
-def _cut(ground: Ground, side: Side, function: str, at: int) -> _Cut:
+def _cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, at: int) -> _Cut:
     """Compile and run the function, cut behind a dispatch."""
     ground.book.doing(f"cutting {function} behind dispatch {at}")
     module = ground.folder / f"cut-{at}.vmfb"
     try:
-        without = [] if module.exists() else ground.build(side, module, _BREAK, f"@{function}:{at}")
+        without = [] if module.exists() else ground.build(side, module, _BREAK, f"@{dispatches.function}:{at}")
     except SourceError as error:
         return _Cut(said=error.message.split("\n", maxsplit=1)[-1], tried=False)
     if without:

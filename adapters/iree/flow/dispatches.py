@@ -37,9 +37,11 @@ class Dispatches(Struct, frozen=True):
 
     Attributes:
         flow: the module's text in the flow phase.
+        function: that makes them: torch's functions have their code in `NAME$async`.
     """
 
     flow: Path
+    function: str = ""
     calls: tuple[Dispatch, ...] = ()
 
     def shown(self, name: str) -> str:
@@ -64,12 +66,11 @@ def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
     if not flow.exists():
         command = [side.compiler, str(ground.source), *side.flags]
         compile_module([*command, "--compile-to=flow", "--mlir-print-debuginfo", "-o", str(flow)], COMPILE_S)
-    calls = [
-        Dispatch(one.call, _place(one.operations), one.reason)
-        for one in calls_in(side.python, flow)
-        if one.function == function
-    ]
-    return Dispatches(flow, tuple(calls))
+    found = calls_in(side.python, flow)
+    made_by = {one.function for one in found}
+    function = function if function in made_by or f"{function}$async" not in made_by else f"{function}$async"
+    calls = [Dispatch(one.call, _place(one.operations), one.reason) for one in found if one.function == function]
+    return Dispatches(flow, function, tuple(calls))
 
 
 def _place(operations: Sequence[Operation]) -> str:
