@@ -105,7 +105,8 @@ def _asm(operation):
 
 def _alone(module, executable, dispatch):
     """A module whose `main` takes the tensors of one call and gives its results."""
-    text = [_asm(one.operation) for one in module.body.operations if one.operation.name == "util.global"]
+    top = [_asm(one.operation) for one in module.body.operations if one.operation.name == "util.global"]
+    text = [one for one in top if "hal.device" in one]  # values of others come as operands
     text.append(_asm(executable))
     taken, names, body = [], [], []
     for value in dispatch.operands:

@@ -10,13 +10,14 @@ from livedbg.adapters.iree.differences.first import CallDifference
 from livedbg.adapters.iree.differences.side import Side, label
 from livedbg.adapters.iree.differences.trace import Saved
 from livedbg.adapters.iree.differences.whole import Whole
+from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 from livedbg.values.compare import Difference
 from livedbg.values.listing import shape_text
 from livedbg.values.sentences import difference_json, difference_text
 from livedbg.values.statistics import statistics
 
-__all__ = ["as_json", "headline", "lines"]
+__all__ = ["as_json", "difference_told", "headline", "lines"]
 
 _NAMED = 6
 
@@ -126,7 +127,7 @@ def lines(whole: Whole) -> Iterator[str]:
     if first is not None and first.calls is not None:
         yield from _details(whole, first)
     elif compared.differs:
-        yield from (f"  result {n}: {_difference(one)}" for n, one in enumerate(compared.results))
+        yield from (f"  result {n}: {difference_told(one)}" for n, one in enumerate(compared.results))
     if whole.alone is not None:
         yield ""
         yield from _alone(whole.alone)
@@ -141,7 +142,7 @@ def _details(whole: Whole, first: CallDifference) -> Iterator[str]:
         ("output", first.calls[0].outputs or [], first.calls[1].outputs or [], first.outputs),
     ):
         for number, found in enumerate(differences):
-            yield f"  {kind} {number} {mine[number].type}{shape_text(mine[number].shape)}: {_difference(found)}"
+            yield f"  {kind} {number} {mine[number].type}{shape_text(mine[number].shape)}: {difference_told(found)}"
             if found is not None and found.differs:
                 yield f"    {whole.request.sides[0].name}: {_statistics(whole, 0, mine[number])}"
                 yield f"    {whole.request.sides[1].name}: {_statistics(whole, 1, its[number])}"
@@ -158,7 +159,8 @@ def _alone(alone: Alone) -> Iterator[str]:
     else:
         chance = "" if alone.runs == 1 else f" in {alone.runs} runs"
         yield f"Alone, with the same inputs, it does not differ{chance}: what comes before matters, or the timing."
-    yield from (f"  output {number}: {_difference(one)}" for number, one in enumerate(alone.outputs))
+    yield from (f"  output {number}: {difference_told(one)}" for number, one in enumerate(alone.outputs))
+    yield f"  cd {shell_word(alone.folder)}"
     yield from (f"  {command}" for command in alone.commands)
 
 
@@ -174,7 +176,8 @@ def _named(names: Sequence[str]) -> str:
     return f"{', '.join(each[:_NAMED])}{more}"
 
 
-def _difference(found: Difference | None) -> str:
+def difference_told(found: Difference | None) -> str:
+    """How two tensors differ; None: one could not be read."""
     return "its values could not be read" if found is None else difference_text(found)
 
 
@@ -226,7 +229,8 @@ def as_json(whole: Whole) -> dict[str, object]:
         },
         "results": [None if one is None else difference_json(one) for one in whole.compared.results],
         "alone": None if alone is None else {
-            "differs": alone.differs, "reason": alone.reason, "commands": list(alone.commands),
+            "differs": alone.differs, "reason": alone.reason,
+            "folder": str(alone.folder), "commands": list(alone.commands),
             "outputs": [None if one is None else difference_json(one) for one in alone.outputs],
         },
         "folder": str(whole.request.folder),

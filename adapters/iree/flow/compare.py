@@ -10,7 +10,7 @@ from msgspec import structs
 
 from livedbg.adapters.iree.differences.bad_values import first_bad, told
 from livedbg.adapters.iree.differences.first import CallDifference
-from livedbg.adapters.iree.differences.sentences import headline, lines
+from livedbg.adapters.iree.differences.sentences import difference_told, headline, lines
 from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.whole import Request, Whole, compare_sides
 from livedbg.adapters.iree.flow.as_given import EXPECTED
@@ -18,7 +18,7 @@ from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
 from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
-from livedbg.values.sentences import difference_text
+from livedbg.values.listing import shape_text
 
 __all__ = ["AGAINST", "compare", "sides", "tolerance"]
 
@@ -117,7 +117,8 @@ def _numbers(whole: Whole, first: CallDifference) -> Iterator[tuple[str, str]]:
         ("output", first.outputs, [call.outputs or [] for call in first.calls]),
     ):
         for number, found in enumerate(differences):
-            yield f"{kind} {number}", "its values could not be read" if found is None else difference_text(found)
+            which = f"{tensors[0][number].type}{shape_text(tensors[0][number].shape)}: "
+            yield f"{kind} {number}", which + difference_told(found)
             if found is not None and found.differs:
                 for side, trace, saved in zip("AB", whole.traces, tensors, strict=True):
                     yield f"  side {side}", told(trace, saved[number])

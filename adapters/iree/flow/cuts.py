@@ -18,6 +18,10 @@ from livedbg.model.errors import SourceError
 __all__ = ["FAULTS", "first_cut", "told_cut"]
 
 _BREAK: Final = "iree-break-dispatch"
+_HIDDEN: Final = (
+    "With traces it does not happen. They wait for each dispatch, and tensors lie elsewhere in memory: it may be a "
+    "race, or an access outside of a tensor."
+)
 FAULTS: Final = {"hang": "it does not end", "nan": "its results have NaN", "fails": "it fails"}
 """What a run shows by itself."""
 
@@ -58,7 +62,7 @@ def told_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, 
 def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, fault: str) -> None:
     """Traces show nothing, and step 1 did: search the first dispatch behind which it happens."""
     book = ground.book
-    book.say("traces", "With traces it does not happen. They wait for each dispatch: it may be a race, or the timing.")
+    book.say("traces", _HIDDEN)
     low, high = 0, len(dispatches.calls) - 1
     whole = _cut(ground, side, function, dispatches, high)
     if not whole.tried:

@@ -6,15 +6,16 @@ Invariants:
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.iree.differences.alone import isolate
 from livedbg.adapters.iree.differences.bad_values import has_nan, tensors_told
 from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both
+from livedbg.adapters.iree.differences.extracted import by_hand, compile_alone, extract, save_inputs, words_for
 from livedbg.adapters.iree.differences.first import compare_traces
-from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.differences.sentences import difference_told
 from livedbg.adapters.iree.differences.trace import Call, Trace, read_trace
 from livedbg.adapters.iree.flow.compare import sides, tolerance
 from livedbg.adapters.iree.flow.dispatches import Dispatches, make_flow
@@ -22,13 +23,18 @@ from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
-from livedbg.values.sentences import difference_text
 
 __all__ = ["reduce"]
 
 _NOT_EXCLUDED: Final = (
     "Not excluded: other inputs; what happens only sometimes (diff-run with --runs); values that are wrong on both "
     "sides; accesses out of bounds (recipe iree-sanitize); what another driver or device does; speed."
+)
+
+
+_OUTSIDE: Final = (
+    "It may read outside of its tensors what others wrote there (recipes iree-sanitize, iree-asan), or race "
+    "(iree-one-worker, diff-run --runs 20)."
 )
 
 
@@ -100,37 +106,31 @@ def _alone(ground: Ground, dispatches: Dispatches, trace: Trace, call: Call) -> 
         return
     side, source = ground.side(), ground.folder / "alone.mlir"
     book.doing(f"extracting {call.name.split('::')[0]}")
-    reasons = [one.reason for one in dispatches.calls if one.name == call.name]
-    read_flow(side.python, dispatches.flow, (call.name, source))
-    if not source.exists():
-        why = next(filter(None, reasons), "IREE's parser did not find the call")
-        book.say("found", f"{shown} can't be run alone: {why}.")
+    reason = extract(side, dispatches.flow, call.name, source)
+    if reason:
+        book.say("found", f"{shown} can't be run alone: {reason}.")
         return
-    module = source.with_suffix(".vmfb")
-    command = [side.compiler, "--compile-from=flow", str(source), "-o", str(module), *side.flags]
     book.doing("compiling it alone")
     try:
-        compile_module(command, COMPILE_S)
+        module = compile_alone(side, source, COMPILE_S)
     except SourceError as error:
         book.note.failed = True
         book.say("found", f"{shown} does not compile alone: {' '.join(error.message.split(chr(10)))}")
         return
-    names = [f"input{number}.npy" for number in range(len(call.inputs))]
-    for name, saved in zip(names, call.inputs, strict=True):
-        shutil.copyfile(trace.folder / saved.file, ground.folder / name)
-    inputs = [f"@{ground.folder / name}" for name in names]
+    inputs = save_inputs(trace, call, ground.folder)
     book.doing("running it alone with its saved inputs")
-    alone = ground.run(side, module, "alone", "main", inputs)
+    alone = ground.run(side, module, "alone", "main", words_for(inputs, ground.folder))
     _judged(ground, shown, fault, alone)
     book.note.lines += tensors_told(alone, "input", call.inputs if not alone.inputs else alone.inputs)
     if alone.results:
         book.note.lines += tensors_told(alone, "output", alone.results[-1])
-    book.say("by hand", f"cd {shell_word(ground.folder)}")
-    compiling = ["iree-compile", "--compile-from=flow", source.name, "-o", module.name, *side.flags]
-    book.say("", " ".join(shell_word(word) for word in compiling))
-    given = [f"--input=@{name}" for name in names]
-    run = ["iree-run-module", f"--module={module.name}", f"--device={side.device}", "--function=main", *given]
-    book.say("", " ".join(shell_word(word) for word in run))
+    _by_hand(ground, ground.folder, by_hand(side, source, inputs))
+
+
+def _by_hand(ground: Ground, folder: Path, commands: Sequence[str]) -> None:
+    ground.book.say("by hand", f"cd {shell_word(folder)}")
+    for command in commands:
+        ground.book.say("", command)
 
 
 def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
@@ -151,6 +151,8 @@ def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
     else:
         sentence = f"Not alone: it needs what came before, or the timing. {shown}, with its saved inputs: {what}."
         sentence = sentence if fault else f"{shown} alone, with its saved inputs: {what}."
+    if fault and not seen:
+        book.say("try", _OUTSIDE)
     book.note.hung, book.note.failed = hang, seen == "fails"
     book.note.wrong_value = nan and not ground.random
     book.say("found", sentence)
@@ -184,8 +186,6 @@ def _both(ground: Ground, dispatches: Dispatches) -> None:
             "found", f"Not alone: with the same inputs {shown} is equal. It needs what came before, or the timing."
         )
     for number, one in enumerate(alone.outputs):
-        book.say(f"output {number}", "its values could not be read" if one is None else difference_text(one))
-    for path in alone.modules:
-        book.say("module", str(path))
-    for command in alone.commands:
-        book.say("by hand", command)
+        book.say(f"output {number}", difference_told(one))
+    if alone.commands:
+        _by_hand(ground, alone.folder, alone.commands)
