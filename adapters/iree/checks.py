@@ -1,18 +1,23 @@
-"""What IREE needs on this host, for `livedbg doctor`: versions that match, Vulkan, clocks, load."""
+"""What IREE needs on this host, for `livedbg doctor`: versions that match, Vulkan, its devices, age, clocks, load."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.iree.vulkan_files import drivers, layers, loader_is_there
+from livedbg.adapters.iree.vulkan_files import Driver, drivers, layers, loader_is_there
 from livedbg.linux.capabilities import Capability
+from livedbg.model.errors import LivedbgError
+from livedbg.text.sanitize import clean_line
 
-__all__ = ["COMPILERS", "RUNTIMES", "checks", "clocks", "cores", "load", "versions", "vulkan", "wheels"]
+__all__ = [
+    "COMPILERS", "RUNTIMES", "age", "checks", "clocks", "cores", "devices", "load", "versions", "vulkan", "wheels",
+]  # fmt: skip
 
 COMPILERS: Final = ("iree-base-compiler", "iree-compiler")
 RUNTIMES: Final = ("iree-base-runtime", "iree-runtime")
@@ -28,7 +33,15 @@ def checks() -> list[Capability]:
     """Compiler and runtime, Vulkan, clocks and load; where there is no IREE, nothing is missing."""
     found = versions((*COMPILERS, *RUNTIMES))
     there = bool(found) or any(shutil.which(program) for program in _PROGRAMS)
-    return [wheels(found, there), vulkan(os.environ, there), clocks(Path("/")), load(os.getloadavg()[0], cores())]
+    runtime = any(name in found for name in RUNTIMES)
+    return [
+        wheels(found, there),
+        vulkan(os.environ, there),
+        *([devices(_devices)] if runtime and loader_is_there() else []),
+        age(drivers(os.environ), Path("/proc/uptime").read_text(), time.time()),
+        clocks(Path("/")),
+        load(os.getloadavg()[0], cores()),
+    ]
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
@@ -81,12 +94,59 @@ def vulkan(environment: Mapping[str, str], there: bool) -> Capability:
     value = f"drivers: {value}" if value else "no driver"
     has_layer = _VALIDATION in layers(environment)
     value += f"; {_VALIDATION}" if has_layer else f"; no {_VALIDATION}"
-    fixes = [] if working else ["mesa-vulkan-drivers"]
-    fixes += [] if has_layer else ["vulkan-validationlayers"]
-    good = bool(working) and has_layer
-    return Capability(
-        "Vulkan", good or not there, value, enables, f"apt-get install {' '.join(fixes)}" if fixes else ""
-    )
+    asked = filter(None, environment.get("VK_INSTANCE_LAYERS", "").split(os.pathsep))
+    ignored = [clean_line(name, 80) for name in asked if name not in layers(environment)]
+    packages = [] if working else ["mesa-vulkan-drivers"]
+    packages += [] if has_layer else ["vulkan-validationlayers"]
+    fixes = [f"apt-get install {' '.join(packages)}"] if packages else []
+    if ignored:
+        value += f"; VK_INSTANCE_LAYERS names {', '.join(ignored)}, which the loader does not find and ignores"
+        fixes.append(f"unset VK_INSTANCE_LAYERS, or name {_VALIDATION}")
+    return Capability("Vulkan", not fixes or not there, value, enables, "; ".join(fixes))
+
+
+def devices(ask: Callable[[], str]) -> Capability:
+    """The devices that IREE's Vulkan driver finds: a driver that is installed may have none.
+
+    Args:
+        ask: gives their names, or raises LivedbgError.
+    """
+    enables = "IREE's vulkan device"
+    try:
+        return Capability("Vulkan devices", True, ask(), enables)
+    except LivedbgError as error:
+        fix = "VK_LOADER_DEBUG=all iree-run-module --dump_devices=vulkan says why; vulkaninfo --summary"
+        return Capability("Vulkan devices", False, clean_line(error.message, 200), enables, fix)
+
+
+def _devices() -> str:
+    from livedbg.adapters.iree.dumped_devices import vulkan_devices
+
+    return vulkan_devices()
+
+
+def age(found: Sequence[Driver], uptime: str, now_s: float) -> Capability:
+    """When this host was booted, and its Vulkan drivers changed: a fault may have come with an update.
+
+    Args:
+        found: the drivers.
+        uptime: what /proc/uptime has.
+        now_s: the time.
+    """
+    up_s = float(uptime.split(maxsplit=1)[0])
+    value = f"booted {_ago(up_s)}"
+    newest = max(found, key=lambda one: one.changed_s, default=None)
+    if newest is not None and newest.changed_s:
+        after = ", after that" if newest.changed_s > now_s - up_s else ""
+        value += f"; newest Vulkan driver: {newest.name}, changed {_ago(now_s - newest.changed_s)}{after}"
+    return Capability("age", True, value, "to tell whether a fault came with an update, or goes away with a reboot")
+
+
+def _ago(seconds: float) -> str:
+    for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name} ago"
+    return "a minute ago"
 
 
 def clocks(root: Path) -> Capability:

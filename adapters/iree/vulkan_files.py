@@ -28,10 +28,12 @@ class Driver(Struct, frozen=True):
     Attributes:
         name: of its file, without suffix.
         library: its library can be loaded.
+        changed_s: when the manifest was put there, as its inode says; 0 if unknown.
     """
 
     name: str
     library: bool
+    changed_s: float = 0.0
 
 
 def loader_is_there() -> bool:
@@ -52,7 +54,7 @@ def drivers(environment: Mapping[str, str]) -> list[Driver]:
         library = _field(path, "ICD", "library_path")
         if library is not None:
             at = library if "/" not in library or library.startswith("/") else str(path.parent / library)
-            found.append(Driver(clean_line(path.stem), _loads(at)))
+            found.append(Driver(clean_line(path.stem), _loads(at), _changed_s(path)))
     return found
 
 
@@ -87,6 +89,13 @@ def _field(path: Path, part: str, name: str) -> str | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return value if isinstance(value, str) else None
+
+
+def _changed_s(path: Path) -> float:
+    try:
+        return path.stat().st_ctime
+    except OSError:
+        return 0.0
 
 
 def _loads(library: str) -> bool:

@@ -71,7 +71,11 @@ def hardware_of(python: str, device: str) -> str:
     """
     driver = device.partition("://")[0]
     command = [python, str(RUN_WORKER), "devices", driver]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
+    except subprocess.TimeoutExpired:
+        said = f"The driver {driver} did not list its devices within {_CHECK_S:g} s."
+        raise SourceError(said, "livedbg doctor", "no-device") from None
     if done.returncode:
         raise SourceError(f"No device for {device}: {_last(done.stderr)}", "livedbg doctor", "no-device")
     names = [json.loads(line).get("name", "") for line in done.stdout.splitlines() if line.startswith("{")]

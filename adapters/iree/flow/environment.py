@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.iree.checks import COMPILERS, RUNTIMES, clocks, cores, load, versions, vulkan, wheels
+from livedbg.adapters.iree.checks import COMPILERS, RUNTIMES, clocks, cores, devices, load, versions, vulkan, wheels
+from livedbg.adapters.iree.differences.toolchain import hardware_of
 
 __all__ = ["environment_lines"]
 
@@ -36,7 +37,8 @@ def environment_lines(python: str, device: str, *, known: bool) -> Iterator[tupl
         known: it is the program's, not ours.
     """
     facts = [wheels(_versions(python), True), load(os.getloadavg()[0], cores())]
-    facts += [vulkan(os.environ, True)] if device.startswith("vulkan") else []
+    if device.startswith("vulkan"):
+        facts += [vulkan(os.environ, True), devices(lambda: hardware_of(python, device))]
     facts += [one for one in (clocks(Path("/")),) if not one.value.startswith("not readable")]
     for fact in facts:
         fix = f". To fix it: {fact.remedy}" if fact.remedy else ""

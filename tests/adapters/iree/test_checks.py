@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.iree.checks import checks, clocks, load, vulkan, wheels
+from livedbg.adapters.iree.checks import age, checks, clocks, devices, load, vulkan, wheels
+from livedbg.adapters.iree.dumped_devices import devices_told
 from livedbg.adapters.iree.vulkan_files import Driver, drivers, layers
+from livedbg.model.errors import LivedbgError
 
 
 def _manifest(path: Path, library: str) -> Path:
@@ -41,9 +43,10 @@ def test_drivers_are_those_that_the_environment_names(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     relative = _manifest(tmp_path / "relative.json", "./none.so")
     named = f"{good}:{bad}:{tmp_path / 'broken.json'}:{relative}:{tmp_path / 'missing.json'}"
-    expected = [Driver("good", True), Driver("bad", False), Driver("relative", False)]
-    assert drivers({"VK_ICD_FILENAMES": named}) == expected
-    assert drivers({"VK_DRIVER_FILES": str(good), "VK_ICD_FILENAMES": str(bad)}) == expected[:1]
+    expected = [("good", True), ("bad", False), ("relative", False)]
+    assert [(one.name, one.library) for one in drivers({"VK_ICD_FILENAMES": named})] == expected
+    (one,) = drivers({"VK_DRIVER_FILES": str(good), "VK_ICD_FILENAMES": str(bad)})
+    assert (one.name, one.library, one.changed_s) == ("good", True, good.stat().st_ctime)
     assert {one.name for one in drivers({"VK_DRIVER_FILES": str(tmp_path)})} == {"good", "bad", "relative"}
 
 
@@ -75,5 +78,47 @@ def test_a_busy_host_is_told() -> None:
     assert not said.ok and said.value == "3.1 runnable tasks on 2 cores" and "time-outs" in said.remedy
 
 
+def test_a_layer_that_the_loader_would_ignore_is_told(tmp_path: Path) -> None:
+    (tmp_path / "layer.json").write_text(json.dumps({"layer": {"name": "VK_LAYER_KHRONOS_validation"}}))
+    driver = _manifest(tmp_path / "good.icd", "libc.so.6")
+    here = {"VK_LAYER_PATH": str(tmp_path), "VK_DRIVER_FILES": str(driver)}
+    asked = vulkan({**here, "VK_INSTANCE_LAYERS": "VK_LAYER_LUNARG_standard_validation"}, True)
+    if "libvulkan" not in asked.value:
+        assert (
+            not asked.ok and "names VK_LAYER_LUNARG_standard_validation, which the loader does not find" in asked.value
+        )
+        assert vulkan({**here, "VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"}, True).ok
+
+
+def test_a_driver_without_a_device_is_told() -> None:
+    def none() -> str:
+        raise LivedbgError("The driver vulkan has no device on this host.", "", "no-device")
+
+    assert devices(lambda: "llvmpipe").value == "llvmpipe"
+    said = devices(none)
+    assert not said.ok and said.value == "The driver vulkan has no device on this host." and said.remedy
+
+
+def test_devices_with_their_driver_and_the_features_that_they_lack() -> None:
+    dumped = (
+        "# Enumerated devices for driver 'vulkan'\nname: llvmpipe\npath: GPU-6d\napi: 1.3.230\ndriver: llvmpipe\n"
+        "driver_info: Mesa 22.3.6\nfeatures: timelineSemaphore=yes cooperativeMatrix=no\nname: other\n"
+    )
+    assert [*devices_told(dumped)] == ["llvmpipe, Vulkan 1.3.230, Mesa 22.3.6, without cooperativeMatrix", "other"]
+    assert [*devices_told("# --device=vulkan://GPU-6d\n#   llvmpipe\n")] == []
+
+
+def test_when_it_was_booted_and_a_driver_changed() -> None:
+    old, new = Driver("old", True, 1000.0), Driver("new", True, 90_000.0)
+    assert age([old], "7300.12 1.0", 100_000.0).value == (
+        "booted 2 hours ago; newest Vulkan driver: old, changed 28 hours ago"
+    )
+    assert age([old, new], "50000 1.0", 100_000.0).value.endswith(
+        "newest Vulkan driver: new, changed 3 hours ago, after that"
+    )
+    assert age([], "30 1.0", 100_000.0).value == "booted a minute ago"
+
+
 def test_all_checks_of_this_host_have_a_value() -> None:
-    assert [bool(one.value) for one in checks()] == [True] * 4
+    found = checks()
+    assert len(found) >= 5 and all(one.value for one in found)
