@@ -101,6 +101,11 @@ LOADING = "loading modules and dependencies; creating run context\n"
             "Vulkan found no driver",
         ),
         (
+            "\x1b[31mFLAGS ERROR: (╯°□°)╯︵👻\x1b[0m\nc/flags.c:428: INVALID_ARGUMENT; flag 'x' not recognized\n",
+            "IREE failed with INVALID_ARGUMENT: flag 'x' not recognized.",
+            "",
+        ),
+        (
             "iree-compile: Unknown command line argument '--iree-x'.  Try: '/b/iree-compile --help'\n",
             "iree-compile has no flag --iree-x.",
             "--help-list-hidden",
