@@ -23,7 +23,7 @@ __all__ = ["in_app"]
 
 _LOOK_S: Final = 0.2
 _ENOUGH: Final = "The cause is found: the other steps would add nothing."
-_LAST: Final = "This is the last step. Esc closes this sheet, q quits."
+_LAST: Final = "This is the last step: Esc closes this sheet, then q quits."
 
 
 def in_app(course: Course, first: int, screen: AppOptions) -> int:
@@ -126,7 +126,7 @@ class _Following:
             self.following = f"{self.following}. {_ENOUGH}"
         if found.lacks and self.following:
             given = " ".join(f"--{name} {value}" for name, value in found.lacks.items())
-            self.ending = f"The next steps need {given}: q quits; start again with it."
+            self.ending = f"The next steps need {given}: Esc closes this sheet, then q quits; start again with it."
             self.following = ""
 
     def _follow(self) -> None:

@@ -31,6 +31,7 @@ def compare(ground: Ground) -> None:
     book, source = ground.book, ground.source
     module = source or ground.traced
     if module is None:
+        book.note.lacks = {"source": "FILE.mlir"}
         book.lacks(LACKS, "--source FILE.mlir, or a module compiled with --iree-flow-trace-dispatch-tensors")
         return
     pair = sides(ground)

@@ -26,6 +26,7 @@ def isolate(ground: Ground) -> None:
     """Do the step."""
     book = ground.book
     if ground.source is None and ground.traced is None:
+        book.note.lacks = {"source": "FILE.mlir"}
         book.lacks(LACKS, "--source FILE.mlir, or a module compiled with --iree-flow-trace-dispatch-tensors")
         return
     side = ground.side()
