@@ -26,7 +26,8 @@ _CODES: Final = (
     "|INCOMPATIBLE"
 )
 _STATUS = re.compile(
-    r"(?:FLAGS ERROR: [^\n]{0,80}\n)?(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): (?P<code>" + _CODES + r");"
+    r"(?:FLAGS ERROR: [^\n]{0,80}\n)?(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): "
+    r"(?P<code>" + _CODES + r");"
     r"(?P<rest>[^\n]{0,2000}(?:\n(?!\[ *\d)[^\n]{0,400}; ?while [^\n]{0,400})?)"
     r"(?P<stack>(?:\n *(?:\[ *\d{1,4}\]|at )[^\n]{0,600}|\n {4}[^\n]{0,400}|\n +\])*)"
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,9 @@ from msgspec import Struct
 from livedbg.adapters.iree.differences.toolchain import read_flow
 from livedbg.text.typed import ready
 
-__all__ = ["Both", "DispatchCall", "Operation", "calls_in", "calls_of_both", "counterparts"]
+__all__ = ["Both", "DispatchCall", "Operation", "calls_in", "calls_of_both", "counterparts", "place_of"]
+
+_LINES: Final = 4
 
 
 class Operation(Struct, frozen=True):
@@ -60,6 +63,22 @@ def calls_in(python: str, flow: Path) -> list[DispatchCall]:
     """
     decoder = msgspec.json.Decoder(ready(DispatchCall))
     return [decoder.decode(line) for line in read_flow(python, flow)]
+
+
+def place_of(operations: Sequence[Operation], *, full: bool = False) -> str:
+    """`linalg.generic at m.mlir:14, :20`: the first operation, and the lines of all that were fused; "" if unknown.
+
+    Args:
+        operations: of a dispatch.
+        full: with the file's whole path.
+    """
+    placed = [one for one in operations if one.file]
+    if not placed:
+        return ""
+    first = placed[0]
+    lines = dict.fromkeys(one.line for one in placed[1:] if one.file == first.file and one.line != first.line)
+    more = "".join(f", :{line}" for line in [*lines][:_LINES])
+    return f"{first.name} at {first.file if full else Path(first.file).name}:{first.line}{more}"
 
 
 class Both(Struct, frozen=True):

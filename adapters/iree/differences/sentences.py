@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from livedbg.adapters.iree.differences.alone import Alone
 from livedbg.adapters.iree.differences.bad_values import first_bad, numbers_told
+from livedbg.adapters.iree.differences.dispatch_calls import place_of
 from livedbg.adapters.iree.differences.first import CallDifference
 from livedbg.adapters.iree.differences.side import Side, label
 from livedbg.adapters.iree.differences.trace import Saved
@@ -63,7 +64,7 @@ def _no_dispatch(whole: Whole) -> str:
     if _apart(whole):
         return (
             f"The results differ, and no dispatch that both sides have: {apart} have no counterpart, since the program "
-            "is cut otherwise."
+            "is cut otherwise. The same optimisation level and fusion flags on both sides cut it alike."
         )
     return "The results differ, and no traced dispatch does."
 
@@ -182,9 +183,9 @@ def difference_told(found: Difference | None) -> str:
 
 
 def _where(whole: Whole, name: str, side: int = 0) -> str:
-    operations = [one for one in whole.program.operations(name, side) if one.file]
+    place = place_of(whole.program.operations(name, side), full=True)
     short = name.split("::", maxsplit=1)[0]
-    return f"{short} ({operations[0].name} at {operations[0].file}:{operations[0].line})" if operations else short
+    return f"{short} ({place})" if place else short
 
 
 def _call(first: CallDifference) -> str:

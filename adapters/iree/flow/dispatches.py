@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.iree.differences.dispatch_calls import Operation, calls_in
+from livedbg.adapters.iree.differences.dispatch_calls import calls_in, place_of
 from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.toolchain import compile_module
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 
 __all__ = ["Dispatch", "Dispatches", "make_flow"]
-
-_LINES: Final = 4
 
 
 class Dispatch(Struct, frozen=True):
@@ -69,16 +65,5 @@ def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
     found = calls_in(side.python, flow)
     made_by = {one.function for one in found}
     function = function if function in made_by or f"{function}$async" not in made_by else f"{function}$async"
-    calls = [Dispatch(one.call, _place(one.operations), one.reason) for one in found if one.function == function]
+    calls = [Dispatch(one.call, place_of(one.operations), one.reason) for one in found if one.function == function]
     return Dispatches(flow, function, tuple(calls))
-
-
-def _place(operations: Sequence[Operation]) -> str:
-    """`linalg.generic at m.mlir:14, :20`: the first operation, and the lines of all that were fused."""
-    placed = [one for one in operations if one.file]
-    if not placed:
-        return ""
-    first = placed[0]
-    same = dict.fromkeys(one.line for one in placed[1:] if one.file == first.file and one != first)
-    more = "".join(f", :{line}" for line in [*same][:_LINES] if line != first.line)
-    return f"{first.name} at {Path(first.file).name}:{first.line}{more}"

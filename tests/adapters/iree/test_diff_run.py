@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both, place_of
+from livedbg.adapters.iree.differences.side import target_flags
+from livedbg.adapters.iree.differences.toolchain import compile_module, find_compiler
 from tests.cli.conftest import livedbg
 
 pytestmark = pytest.mark.skipif(
@@ -123,6 +127,28 @@ def test_cpu_against_vulkan() -> None:
     assert said.code == 12, said.everything
     assert f"{PRODUCT} (linalg.vecmat at {MODULE}:15) is the first that differs." in said.out
     assert "Alone, with the same inputs, it differs too:" in said.out
+
+
+@pytest.mark.invariant("iree_first.F1", "iree_calls.K1")
+def test_two_compilations_that_cut_the_program_otherwise_have_no_dispatch_in_common(tmp_path: Path) -> None:
+    compiler = find_compiler(None)
+    flows = []
+    for name, flags in (("apart", ()), ("fused", ("--iree-dispatch-creation-enable-aggressive-fusion",))):
+        flow = tmp_path / f"{name}.mlir"
+        targets = target_flags("local-task", "", flags)
+        compile_module(
+            [compiler, str(FIXTURES / "fused.mlir"), *targets, *flags, "--iree-opt-level=O0", "--compile-to=flow",
+             "--mlir-print-debuginfo", "-o", str(flow)], 100.0,
+        )  # fmt: skip
+        flows.append(flow)
+    both = calls_of_both((sys.executable, sys.executable), (flows[0], flows[1]))
+    apart, fused = ([call.call.split("::")[0] for call in side] for side in both.sides)
+    assert (apart, fused) == (["main_dispatch_0", "main_dispatch_1"], ["main_dispatch_0"])
+    assert both.sides[0][0].call == both.sides[1][0].call, "of one name"
+    assert both.mates == {}
+    assert place_of(both.sides[1][0].operations) == "linalg.matmul at fused.mlir:6, :8"
+    same = calls_of_both((sys.executable, sys.executable), (flows[0], flows[0]))
+    assert same.mates == {call.call: call.call for call in same.sides[0]}
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:

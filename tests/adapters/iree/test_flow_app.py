@@ -1,4 +1,4 @@
-"""`livedbg iree` in the terminal app, on a real pty and a real program: its sheets, the key for the next step, its end."""
+"""`livedbg iree` in the terminal app, on a real pty and a real program: sheets, the key for the next step, the end."""
 
 from __future__ import annotations
 

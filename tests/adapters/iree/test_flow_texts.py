@@ -44,12 +44,39 @@ def test_what_a_command_line_compiles() -> None:
     assert program_of(("python3.11", "a.py")).kind == "python"
 
 
+def test_what_else_a_command_line_hands_to_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = program_of(
+        ("iree-run-module", "--module=a.vmfb", "--module=b.vmfb", "--parameters=model=w.irpa", "--parameters=x.gguf",
+         "--input=2x3xf32=@raw.bin", "--input=2x3xf32=+raw.bin", "--input=*all.npy", "--input=+all.npy", "--input=3.5",
+         "--expected_output=2xf32=1", "--output=@out.npy", "--device=local-task", "--device=vulkan",
+         "--device_lead_allocator=1")
+    )  # fmt: skip
+    assert (program.modules, program.devices, program.runtime_flags) == (("a.vmfb", "b.vmfb"), 2, ())
+    assert program.parameters == (f"model={tmp_path}/w.irpa", f"{tmp_path}/x.gguf")
+    assert program.inputs == (
+        f"2x3xf32=@{tmp_path}/raw.bin", f"2x3xf32=+{tmp_path}/raw.bin", f"*{tmp_path}/all.npy", f"+{tmp_path}/all.npy",
+        "3.5",
+    )  # fmt: skip
+    assert program_of(("iree-check-module", "--module=c.vmfb")).kind == "check"
+
+
+def test_a_steps_compilation_does_not_write_over_what_the_user_dumps() -> None:
+    program = program_of(
+        ("iree-compile", "--iree-hal-target-device", "local", "m.mlir", "--iree-hal-dump-executable-files-to=d",
+         "--dump-compilation-phases-to", "p", "--mlir-print-ir-after-all", "-o=m.vmfb")
+    )  # fmt: skip
+    assert (program.source, program.flags) == ("m.mlir", ("--iree-hal-target-device", "local"))
+
+
 @pytest.mark.invariant("iree_declared.I1")
 @pytest.mark.parametrize(
     ("specs", "words"),
     [
         (("4x9xf32=1", "3", "8xi8=1"), ""),
         (("4x9xf32=1", "3", "@missing.npy"), ""),
+        (("4x9xf32=@raw.bin", "3", "+all.npy"), ""),
+        (("*all.npy",), ""),
         (("4x9xf32=1", "3"), "main takes 3 inputs (4x?xf32, i32, 8xsi8), and gets 2."),
         (("5x9xf32=1", "3", "8xi8=1"), "Input 0 (counted from 0) is 5x9xf32, and main takes 4x?xf32: dimension 0 is"),
         (("4xf32=1", "3", "8xi8=1"), "it has 1 dimension, not 2."),
