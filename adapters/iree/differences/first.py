@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
 from livedbg.values.compare import Difference, Tolerance, compare
 
-__all__ = ["CallDifference", "Compared", "compare_traces", "differing_runs"]
+__all__ = ["CallDifference", "Compared", "compare_traces", "differing_runs", "small_differences"]
 
 Fate = Literal["equal", "culprit", "inherited", "only", "uncompared"]
 """`culprit`: other outputs from equal inputs. `inherited`: its inputs differ already."""
@@ -120,6 +120,25 @@ def differing_runs(
         if again.differs:
             return again
     return first
+
+
+def small_differences(
+    one: Trace, other: Trace, first: CallDifference | None, runs: int, mates: Mapping[str, str] | None
+) -> CallDifference | None:
+    """The dispatch that made other bits of equal ones, if those reach the first that differs within the tolerance.
+
+    Args:
+        one: as for the comparison.
+        other: as for the comparison.
+        first: the first that differs.
+        runs: as for the comparison.
+        mates: as for the comparison.
+    """
+    if first is None or first.fate != "culprit":
+        return None
+    bits = differing_runs(one, other, Tolerance(0.0, 0.0), runs, mates)
+    own = [each.fate for each in bits.calls if (each.name, each.ordinal) == (first.name, first.ordinal)]
+    return bits.first if own == ["inherited"] else None
 
 
 def _of_run(trace: Trace, run: int) -> list[Call]:

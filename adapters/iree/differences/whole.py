@@ -10,7 +10,7 @@ from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.differences.alone import Alone, isolate
 from livedbg.adapters.iree.differences.dispatch_calls import Both, calls_of_both
-from livedbg.adapters.iree.differences.first import CallDifference, Compared, differing_runs
+from livedbg.adapters.iree.differences.first import CallDifference, Compared, differing_runs, small_differences
 from livedbg.adapters.iree.differences.side import TRACE, Side, target_flags
 from livedbg.adapters.iree.differences.toolchain import compile_module, hardware_of
 from livedbg.adapters.iree.differences.trace import Trace, run_module
@@ -124,10 +124,7 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
     compared = differing_runs(*pair, request.tolerance, request.runs, program.mates)
     whole = Whole(request, pair, compared, program)
     first = compared.first
-    if first is not None and first.fate == "culprit":
-        bits = differing_runs(*pair, Tolerance(0.0, 0.0), request.runs, program.mates)
-        own = [one.fate for one in bits.calls if (one.name, one.ordinal) == (first.name, first.ordinal)]
-        whole.exact = bits.first if own == ["inherited"] else None
+    whole.exact = small_differences(*pair, first, request.runs, program.mates)
     if request.reduce and first is not None and flows:
         step(f"running {first.name.split('::')[0]} alone on both sides")
         whole.alone = isolate(

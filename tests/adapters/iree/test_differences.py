@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from livedbg.adapters.iree.differences.alone import Alone
 from livedbg.adapters.iree.differences.dispatch_calls import DispatchCall, counterparts
-from livedbg.adapters.iree.differences.first import compare_traces, differing_runs
+from livedbg.adapters.iree.differences.first import compare_traces, differing_runs, small_differences
+from livedbg.adapters.iree.differences.sentences import headline
 from livedbg.adapters.iree.differences.side import Side, label, target_flags
 from livedbg.adapters.iree.differences.trace import Trace, read_trace
+from livedbg.adapters.iree.differences.whole import Request, Whole
 from livedbg.values.compare import Tolerance
 
 EXACT = Tolerance(0.0, 0.0)
@@ -112,6 +116,31 @@ def test_inputs_that_are_traced_behind_the_outputs_belong_to_them(tmp_path: Path
     writer = _Writer(tmp_path / "b").call("x", 1, 5)
     del writer.lines[0]
     assert _fates(one, writer.read()) == [("x", 0, "uncompared")], "its inputs are not known"
+
+
+@pytest.mark.parametrize(
+    ("differs", "words"),
+    [
+        (
+            False,
+            "round makes large differences of small ones in its inputs; with equal inputs it is equal. They come from "
+            "sum.",
+        ),
+        (True, "round is the first that differs, with equal inputs too."),
+        (None, "round is the first that differs; its inputs differ too, within the tolerance. They come from sum."),
+    ],
+)
+def test_who_makes_large_differences_of_small_ones(tmp_path: Path, differs: bool | None, words: str) -> None:
+    one = _Writer(tmp_path / "a").call("sum", 1, 0.49999).call("round", 0.49999, 0).returned(0).read()
+    other = _Writer(tmp_path / "b").call("sum", 1, 0.50001).call("round", 0.50001, 1).returned(1).read()
+    allowed = Tolerance(0.0, 0.01)
+    request = Request(
+        Path("m.mlir"), "main", (), (SIDE, replace(SIDE, name="B", device="vulkan")), 1, allowed, tmp_path, 9.0
+    )
+    compared = compare_traces(one, other, allowed)
+    whole = Whole(request, (one, other), compared, exact=small_differences(one, other, compared.first, 1, None))
+    whole.alone = None if differs is None else Alone(differs=differs)
+    assert headline(whole) == words
 
 
 def test_a_later_run_that_differs_is_found(tmp_path: Path) -> None:
