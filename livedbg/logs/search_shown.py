@@ -35,7 +35,7 @@ class ShownMatcher:
         self._door = door
         self._shown = shown
         self._fold = folds(pattern)
-        words = with_escaped([pattern.encode()]) if is_literal(pattern) else ()
+        words = with_escaped([pattern.encode()]) if is_literal(pattern) and not door.rewrites else ()
         self._words = tuple(dict.fromkeys(word.translate(FOLD) if self._fold else word for word in words))
 
     def __call__(self, block: bytes, last: bool) -> int | None:

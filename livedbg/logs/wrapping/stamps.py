@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.platforms import month_of
 from livedbg.logs.wrapping.rows import Layer, Row, longer
 from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 
@@ -18,7 +19,6 @@ _LEVEL: Final = re.compile(
 )
 
 
-_MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _PROGRAM: Final = re.compile(r"\S+ [^\s:\[\]]+(?:\[\d+\])?: ")
 
 
@@ -42,10 +42,10 @@ class Stamp:
             return Opened(text[match.end() :], wall_ns=clock.date_time(match[1], match[2], match[3]))
         if match["only"]:
             return Opened(text[match.end() :])
-        month = _MONTHS.find(match["month"])
-        if month < 0 or month % 3:
+        month = month_of(match["month"])
+        if month is None:
             return None
-        wall_ns = clock.month_day(month // 3 + 1, int(match["day"]), match["clock"], match["part"])
+        wall_ns = clock.month_day(month, int(match["day"]), match["clock"], match["part"])
         return Opened(text[match.end() :], wall_ns=wall_ns)
 
     def proved(self, row: Row) -> Layer | None:
@@ -69,15 +69,16 @@ _PROGRAMS: Final = re.compile(
 
 
 class Journal:
-    """`Nov 21 03:11:22 host program[7]: ` of journalctl (short, short-precise, short-iso) and of syslog's files."""
+    """`Nov 21 03:11:22 host program[7]: ` of journalctl (`-o short…`, with-unit) and of syslog's files."""
 
     once = True
-    first = " JFMASONDTW0123456789"
-    likely = r"[A-Z][a-z]{2} +\d|\d{4}-\d\d-\d\dT"
+    first = " JFMASONDTW[0123456789"
+    likely = r"[A-Z][a-z]{2} +\d|\d{4}-\d\d-\d\dT|\[ {0,8}\d{1,9}\.\d{6}|\d{9,10}\.\d{6} "
     _pattern: Final = re.compile(
         r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{3,9}))?"
         r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-        r"|[A-Z][a-z]{2} (?P<full>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<utc>[A-Z]{2,5}))"
+        r"|[A-Z][a-z]{2} (?P<full>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<utc>[A-Z]{2,5})"
+        r"|(?P<unix>\d{9,10})\.(?P<micro>\d{6})|\[ {0,8}\d{1,9}\.\d{6}(?: <[ +\d.]{1,40}>)?\])"
         r" (?P<host>[\w.:-]{1,255}) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?"
         r":(?: |$)"
     )
@@ -88,13 +89,17 @@ class Journal:
             return None
         if match["full"]:
             wall_ns = clock.date_time(match["full"], None, "Z" if match["utc"] == "UTC" else None)
+        elif match["unix"]:
+            wall_ns = int(match["unix"] + match["micro"]) * 1000
+        elif not match["second"] and not match["month"]:
+            wall_ns = None  # since the machine started
         elif match["second"]:
             wall_ns = clock.date_time(match["second"], match["fraction"], match["zone"])
         else:
-            month = _MONTHS.find(match["month"])
-            if month < 0 or month % 3:
+            month = month_of(match["month"])
+            if month is None:
                 return None
-            wall_ns = clock.month_day(month // 3 + 1, int(match["day"]), match["clock"], match["part"])
+            wall_ns = clock.month_day(month, int(match["day"]), match["clock"], match["part"])
         pid = int(match["pid"]) if match["pid"] else None
         writer = match["program"] if pid is None else f"{match['program']}[{pid}]"
         return Opened(text[match.end() :], Tag(writer, pid=pid, host=match["host"]), wall_ns)
