@@ -17,7 +17,9 @@ __all__ = ["EACH", "like_bare", "pairs", "rotation"]
 EACH: Final = 4
 """The wrappings that the suite tries for each text; `make wild` tries all."""
 _TOLD: Final = 60
-_NAMES: Final = re.compile(r"(?i)\b(?:rank|pid|process|worker|host|log|line)s? [\w.:/-]+|\([^()]*\)|\d+")
+_NAMES: Final = re.compile(
+    r"(?i)\b(?:rank|pid|process|worker|host|container|pod|job|log|line)s? [\w.:/-]+|\([^()]*\)|\d+"
+)
 
 
 def pairs(found: list[Text]) -> Iterator[tuple[Text, str]]:

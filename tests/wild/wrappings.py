@@ -93,19 +93,28 @@ _LINE: Final[dict[str, Wrap]] = {
 
 def _gcloud(lines: list[str]) -> str:
     entries = [
-        {"insertId": f"x{n}", "severity": "ERROR", "textPayload": line, "timestamp": f"2026-03-04T{_clock(n)}.{_part(n)}Z"}
+        {
+            "insertId": f"x{n}",
+            "severity": "ERROR",
+            "textPayload": line,
+            "timestamp": f"2026-03-04T{_clock(n)}.{_part(n)}Z",
+        }
         for n, line in enumerate(lines)
     ]
     return json.dumps(entries[::-1], indent=2, ensure_ascii=False) + "\n"
 
 
 def _events(lines: list[str]) -> str:
-    entries = [{"timestamp": _START * 1000 + n * 20, "message": line, "ingestionTime": 1} for n, line in enumerate(lines)]
+    entries = [
+        {"timestamp": _START * 1000 + n * 20, "message": line, "ingestionTime": 1} for n, line in enumerate(lines)
+    ]
     return json.dumps({"events": entries, "nextForwardToken": "f/3"}, indent=4) + "\n"
 
 
 def _kaggle(lines: list[str]) -> str:
-    entries = [json.dumps({"stream_name": "stderr", "time": n / 50, "data": line + "\n"}) for n, line in enumerate(lines)]
+    entries = [
+        json.dumps({"stream_name": "stderr", "time": n / 50, "data": line + "\n"}) for n, line in enumerate(lines)
+    ]
     return "[" + "\n,".join(entries) + "\n]"
 
 
@@ -145,9 +154,9 @@ _WHOLE: Final[dict[str, Callable[[list[str]], str]]] = {
     "dshbak": _blocks,
     "cast": _cast,
     "typescript": lambda lines: (
-        "Script started on 2026-03-04 10:00:00+00:00 [TERM=\"xterm\" TTY=\"/dev/pts/0\" COLUMNS=\"120\" LINES=\"40\"]\n"
+        'Script started on 2026-03-04 10:00:00+00:00 [TERM="xterm" TTY="/dev/pts/0" COLUMNS="120" LINES="40"]\n'
         + "".join(f"{line}\r\n" for line in lines)
-        + "\nScript done on 2026-03-04 11:00:00+00:00 [COMMAND_EXIT_CODE=\"1\"]\n"
+        + '\nScript done on 2026-03-04 11:00:00+00:00 [COMMAND_EXIT_CODE="1"]\n'
     ),
     "html": lambda lines: "".join(f"{html.escape(line)}\n" for line in lines),
     "terminal-80": lambda lines: _cut(lines, 80),

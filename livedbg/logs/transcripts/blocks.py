@@ -15,7 +15,9 @@ from livedbg.logs.wrapping.hosts import may_be_host
 __all__ = ["block_lines", "is_blocks"]
 
 _RULE: Final = re.compile(rb"-{15,16}\r?\n")
-_HOSTS: Final = re.compile(rb"([A-Za-z][\w.-]{0,62}(?:\[[\d,-]{1,200}\][\w.-]{0,62})?(?:,[A-Za-z][\w.,\[\]-]{1,400})?)(?: \(\d{1,6}\))?\r?\n")
+_HOSTS: Final = re.compile(
+    rb"([A-Za-z][\w.-]{0,62}(?:\[[\d,-]{1,200}\][\w.-]{0,62})?(?:,[A-Za-z][\w.,\[\]-]{1,400})?)(?: \(\d{1,6}\))?\r?\n"
+)
 _PIECE: Final = 64 * 1024
 
 

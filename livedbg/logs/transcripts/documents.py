@@ -1,7 +1,7 @@
 """JSON that was written over many lines: a list of log entries, or one entry after the other.
 
-`gcloud logging read --format json` (the newest entry first), `aws logs get-log-events`, Grafana's download, Kaggle's log
-of a kernel, `journalctl -o json-pretty`. The oldest entry comes out first.
+`gcloud logging read --format json` (the newest entry first), `aws logs get-log-events`, Grafana's download, Kaggle's
+log of a kernel, `journalctl -o json-pretty`. The oldest entry comes out first.
 
 Invariant:
     documents.J1. Every entry comes out once, whole, in one line, whether it is known or not.
@@ -23,7 +23,8 @@ from livedbg.logs.wrapping.certain import entry_json
 __all__ = ["document_depth", "document_lines"]
 
 _BEGIN: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:(?P<list>\[)\s*\{|(?P<of>\{\s*\"(?:events|entries|logs)\"\s*:\s*\[)|(?P<one>\{[ \t]*\r?\n))"
+    rb"(?:\xef\xbb\xbf)?\s*(?:(?P<list>\[)\s*\{|(?P<of>\{\s*\"(?:events|entries|logs)\"\s*:\s*\[)"
+    rb"|(?P<one>\{[ \t]*\r?\n))"
 )
 _TOKEN: Final = re.compile(rb"[^\"{}\[\]]*(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"[^\"{}\[\]]*)*", re.DOTALL)
 _TRIED: Final = 20  # entries at the beginning of which one must hold a text
@@ -70,8 +71,10 @@ def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
         file.seek(begin + places[2 * number])
         return file.read(places[2 * number + 1] - places[2 * number])
 
-    numbers = range(count)
-    if count > 1 and _time(entry(0)) > _time(entry(count - 1)):
+    numbers, tried = range(count), min(count, _TRIED)
+    oldest = next(filter(None, (_time(entry(number)) for number in range(tried))), 0)
+    newest = next(filter(None, (_time(entry(count - 1 - number)) for number in range(tried))), 0)
+    if oldest > newest:
         numbers = range(count - 1, -1, -1)
     lines: list[bytes] = []
     for number in numbers:

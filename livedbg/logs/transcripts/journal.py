@@ -1,4 +1,4 @@
-"""systemd's Journal Export Format (`journalctl -o export`): fields of an entry line by line, entries parted by a blank."""
+"""systemd's Journal Export Format (`journalctl -o export`): a field of an entry in each line, a blank line after it."""
 
 from __future__ import annotations
 

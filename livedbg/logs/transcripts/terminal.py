@@ -10,7 +10,9 @@ import msgspec
 
 __all__ = ["is_cast", "shown_bytes"]
 
-_BEGIN: Final = re.compile(rb'\{[^\n]{0,4000}"version": ?[23][,}][^\n]*\n(?:#[^\n]*\n)*(?:\[ ?\d+(?:\.\d+)?, ?"[a-z]", ?"|$)')
+_BEGIN: Final = re.compile(
+    rb'\{[^\n]{0,4000}"version": ?[23][,}][^\n]*\n(?:#[^\n]*\n)*(?:\[ ?\d+(?:\.\d+)?, ?"[a-z]", ?"|$)'
+)
 _PIECE: Final = 64 * 1024
 _event = msgspec.json.Decoder(list[Any])
 

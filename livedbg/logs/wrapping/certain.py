@@ -2,8 +2,8 @@
 
 Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelog), Kubernetes' CRI log format, `kubectl
 logs --prefix`, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before
-it; SageMaker's has rank and host), Ray's log deduplicator (and SkyPilot's logs), vLLM's decorate_logs, systemd's Journal Export in JSON, syslog (RFC 3164 and 5424 with
-`<PRI>`).
+it; SageMaker's has rank and host), Ray's log deduplicator (and SkyPilot's logs), vLLM's decorate_logs, systemd's
+Journal Export in JSON, syslog (RFC 3164 and 5424 with `<PRI>`).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _journal_json(line: str, clock: SourceClock) -> Opened | None:
 
 @lru_cache(maxsize=4096)
 def _of_program(program: str, pid: int | None, host: str, container: str) -> Tag:
-    writer = f"{program}[{pid}]" if pid is not None else program
+    writer = f"{program}[{pid}]" if pid is not None else program or host
     return Tag(writer, pid=pid, host=host, container=container)
 
 
@@ -254,7 +254,12 @@ CERTAIN: Final = (
     Certain("gitlab", "0123456789", r"\d{4}-\d\d-\d\dT", _gitlab),
     Certain("github-mark", "#", r"##\[", _github_mark),
     Certain("cri", "0123456789", r"\d{4}-\d\d-\d\dT", _cri),
-    Certain("launcher", "[", r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])", _launcher),
+    Certain(
+        "launcher",
+        "[",
+        r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
+        _launcher,
+    ),
     Certain("worker", "(", r".{0,200}?pid=", _worker),
     Certain("syslog", "<", r"<\d", _syslog),
     *(Certain(one.name, one.first, one.likely, one.open) for one in PLATFORMS),

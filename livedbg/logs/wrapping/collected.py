@@ -1,8 +1,8 @@
 """JSON lines of log collectors: a program's line as one field of many.
 
 Sources of the formats: Loki (`logcli --output=jsonl`, Grafana's download), Cloud Logging (LogEntry with `textPayload`),
-CloudWatch Logs (`get-log-events`), Fluent Bit's `json_lines`, Elastic's Filebeat and Logstash, Vector, Kaggle's log of a
-kernel, Colab's of a runtime.
+CloudWatch Logs (`get-log-events`), Fluent Bit's `json_lines`, Elastic's Filebeat and Logstash, Vector, Kaggle's log of
+a kernel, Colab's of a runtime.
 """
 
 from __future__ import annotations
@@ -80,7 +80,12 @@ def _tag(entry: dict[str, Any]) -> Tag:
     named = next((one for one in (*places, entry.get("labels"), entry.get("fields")) if isinstance(one, dict)), {})
     pod = named.get("pod_name") or named.get("pod")
     container = named.get("container_name") or named.get("container")
-    return _of(stream if stream in ("stdout", "stderr") else "", str(pod or ""), str(container or ""), str(named.get("task_name") or ""))
+    return _of(
+        stream if stream in ("stdout", "stderr") else "",
+        str(pod or ""),
+        str(container or ""),
+        str(named.get("task_name") or ""),
+    )
 
 
 @lru_cache(maxsize=4096)

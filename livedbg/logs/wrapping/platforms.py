@@ -122,14 +122,20 @@ PLATFORMS: Final = (
         ),
     ),
     Prefix(
-        "teamcity", "[", r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t", _by(r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t ?(?:\[[^\]]{1,200}\](?: |$))?")
+        "teamcity",
+        "[",
+        r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t",
+        _by(r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t ?(?:\[[^\]]{1,200}\](?: |$))?"),
     ),
     Prefix("buildkite", "\u241b", "\u241b_bk;t=", _buildkite_time),
     Prefix(
         "ctime",
         "[",
         rf"\[{_DAY} ",
-        _by(rf"\[{_DAY} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) (?P<ctime>\d\d:\d\d:\d\d) (?P<year>\d{{4}})\](?: |$)"),
+        _by(
+            rf"\[{_DAY} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) (?P<ctime>\d\d:\d\d:\d\d)"
+            r" (?P<year>\d{4})\](?: |$)"
+        ),
     ),
-)  # fmt: skip
+)
 """All of them."""

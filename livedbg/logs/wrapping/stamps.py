@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
@@ -19,7 +20,7 @@ _LEVEL: Final = re.compile(
 )
 
 
-_PROGRAM: Final = re.compile(r"\S+ [^\s:\[\]]+(?:\[\d+\])?: ")
+_PROGRAM: Final = re.compile(r"([\w.-]+) [^\s:\[\]]+(?:\[\d+\])?: ")
 
 
 class Stamp:
@@ -52,8 +53,11 @@ class Stamp:
         if len(row.texts) < 2:
             return None
         said = [one.text for one in row.inner]
-        whole = all(match is not None and match[1] for match in map(self._pattern.match, row.texts))
-        if not whole and (any(map(_PROGRAM.match, said)) or not longer(said, row.long or row.whole)):
+        whole = all(match is not None and not match["only"] for match in map(self._pattern.match, row.texts))
+        hosts = Counter(match[1] for match in map(_PROGRAM.match, said) if match is not None)
+        if max(hosts.values(), default=0) * 2 > len(said):
+            return None  # a host and a program: of syslog
+        if not whole and not longer(said, row.long or row.whole):
             return None
         levels = sum(_LEVEL.match(one.text) is not None for one in row.inner)
         if row.sure and levels * 2 <= len(row.texts):
@@ -79,7 +83,7 @@ class Journal:
         r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
         r"|[A-Z][a-z]{2} (?P<full>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<utc>[A-Z]{2,5})"
         r"|(?P<unix>\d{9,10})\.(?P<micro>\d{6})|\[ {0,8}\d{1,9}\.\d{6}(?: <[ +\d.]{1,40}>)?\])"
-        r" (?P<host>[\w.:-]{1,255}) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?"
+        r" (?P<host>[\w.:-]{0,254}[\w.-]) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?"
         r":(?: |$)"
     )
 
