@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.logs.packed import packing_of
+from livedbg.logs.seen_paths import is_closed, is_file, is_folder
 
 __all__ = ["Found", "Scan", "looks_binary", "scan"]
 
@@ -81,7 +82,7 @@ class Scan(Struct):
 
     Attributes:
         missing: names for which there is nothing now.
-        denied: directories that can't be listed.
+        denied: directories that can't be listed, and what is below one.
         skipped: files in directories that are not text.
         odd: what is neither file nor directory, and what it is: `a pipe`, `a device`, `a link to nothing`.
         too_many: a directory held more files than are read.
@@ -105,14 +106,16 @@ def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[st
     """
     result = Scan()
     path = Path(named).expanduser()
-    if path.is_dir():
+    if is_folder(path):
         _add_directory(result, path, known, no_logs)
+    elif is_closed(path):
+        result.denied.append(path)
     elif path.exists():
         _add_named(result, path)
     elif glob.has_magic(str(path)):
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (absolute patterns too)
         for match in map(Path, matches):
-            if match.is_dir():
+            if is_folder(match):
                 _add_directory(result, match, known, no_logs)
             else:
                 _add_named(result, match)
@@ -124,8 +127,10 @@ def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[st
 
 
 def _add_named(result: Scan, path: Path) -> None:
-    if path.is_file():
+    if is_file(path):
         result.files.append(Found(path, path.name, True))
+    elif is_closed(path):
+        result.denied.append(path)
     elif path.exists():
         result.odd.append((path, _kind(path)))
 

@@ -99,3 +99,23 @@ def test_O1_what_has_both_is_no_page(kind: str) -> None:
 def test_a_table_of_three_columns_is_no_log_of_a_workflow() -> None:
     rows = "name\tstep\t2026-03-04T10:00:00.1234567Z\n" + "".join(f"a\t{n}\tx\n" for n in range(20))
     assert shown_by(rows.split("\n")) == []
+
+
+TABLES = {
+    "values": "name\tvalue\n" + "".join(f"key{n}\t{n}\n" for n in range(20)),
+    "devices": "".join(f"gpu{n % 2}\t{n}\t41.2\n" for n in range(20)),
+    "words": "".join(f"train\t{n}\t0.5\n" for n in range(20)),
+    "some lines": "".join(f"node07\t{n}\nplain {n}\n" for n in range(20)),
+}
+
+
+@pytest.mark.invariant("opening.O1")
+@pytest.mark.parametrize("kind", TABLES)
+def test_O1_a_table_with_tabs_is_left_as_it_is(kind: str) -> None:
+    assert shown_by(TABLES[kind].split("\n")) == []
+
+
+@pytest.mark.parametrize("label", ["node07", "job"])
+def test_the_tag_of_parallel_is_taken_off(label: str) -> None:
+    (record,) = read("".join(f"{label}\t{line}\n" for line in TRACEBACK.split("\n")))
+    assert (record.text, record.writer) == (TRACEBACK, label)

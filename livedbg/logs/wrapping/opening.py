@@ -1,7 +1,7 @@
 """Wrappings that the first lines of a log show together, and no line by itself.
 
-HTML entities of a page that was copied, lines that a terminal broke at its width, and the columns of `gh run view
---log`. They are taken off in this order, before all others.
+HTML entities of a page that was copied, lines that a terminal broke at its width, the columns of `gh run view --log`
+and the one of `parallel --tag`. They are taken off in this order, before all others.
 
 Invariant:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
@@ -15,8 +15,9 @@ from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.broken import broken_at
+from livedbg.logs.wrapping.hosts import may_be_host
 from livedbg.logs.wrapping.peeling import Known
-from livedbg.logs.wrapping.rows import Layer
+from livedbg.logs.wrapping.rows import Layer, begins_line
 from livedbg.logs.wrapping.tags import Opened, Tag
 
 __all__ = ["FIRST_LINES", "shown_by"]
@@ -24,6 +25,8 @@ __all__ = ["FIRST_LINES", "shown_by"]
 FIRST_LINES: Final = 1_000
 """Lines that are looked at."""
 
+_FEWEST: Final = 3
+_LABEL: Final = re.compile(r"(?P<label>[^\s\t]{1,80})\t")
 _MANY: Final = 0.8  # of lines that must have the columns of gh
 
 _ENTITY: Final = re.compile(r"&(?:lt|gt|quot|amp|nbsp|apos|#0?39|#x27|#34|#x2[fF]|#47|#x60|#96|#x3[dD]|#61);")
@@ -52,6 +55,8 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
         found.append(Known("", _joining(width), once=True, joins=True, rewrites=True))
     if _has_columns(texts):
         found.append(Known("", _columns, once=True))
+    elif _has_labels(texts):
+        found.append(Known("", _label, once=True))
     return found
 
 
@@ -98,3 +103,22 @@ def _columns(text: str, clock: SourceClock) -> Opened | None:
         return None
     wall_ns = clock.date_time(match["time"], match["part"], "Z")
     return Opened(text[match.end() :], Tag(f"job {match['job']}", container=match["job"]), wall_ns)
+
+
+def _has_labels(texts: Sequence[str]) -> bool:
+    """Whether a tab stands behind the same few hosts in all lines, or behind few words before what surely are lines."""
+    said = [match for text in texts if text and not text.isspace() and (match := _LABEL.match(text))]
+    lines = sum(bool(text) and not text.isspace() for text in texts)
+    labels = {match["label"] for match in said}
+    if len(said) < max(_FEWEST, lines - 1) or len(labels) * 2 > len(said):  # the last line may be a piece
+        return False
+    hosts = all(map(may_be_host, labels))
+    return hosts or any(begins_line(match.string[match.end() :]) for match in said)
+
+
+def _label(text: str, clock: SourceClock) -> Opened | None:
+    match = _LABEL.match(text)
+    if match is None:
+        return None
+    host = match["label"] if may_be_host(match["label"]) else ""
+    return Opened(text[match.end() :], Tag(match["label"], host=host))

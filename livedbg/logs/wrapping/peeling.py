@@ -115,7 +115,7 @@ class Peeler:
                 once = (*once, layer)
             self.stamped = self.stamped or opened.wall_ns is not None
             text, tag = opened.text, merged(tag, opened.tag)
-            wall_ns = wall_ns if opened.wall_ns is None else opened.wall_ns
+            wall_ns = opened.wall_ns if wall_ns is None else wall_ns  # one clock for all lines: the outer one
             before = self.parts.pop(tag, None) if self.parts else None
             if before is not None and layer.joins and begins_line(text):
                 yield from self.peeled(before)

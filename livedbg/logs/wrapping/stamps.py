@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
@@ -20,7 +21,7 @@ _LEVEL: Final = re.compile(
 )
 
 
-_PROGRAM: Final = re.compile(r"([\w.-]+) [^\s:\[\]]+(?:\[\d+\])?: ")
+_PROGRAM: Final = re.compile(r"([\w.-]+) [\w./-]*[A-Za-z][\w./-]*(?:\[\d+\])?: ")
 
 
 class Stamp:
@@ -53,10 +54,10 @@ class Stamp:
         if len(row.texts) < 2:
             return None
         said = [one.text for one in row.inner]
-        whole = all(match is not None and not match["only"] for match in map(self._pattern.match, row.texts))
-        hosts = Counter(match[1] for match in map(_PROGRAM.match, said) if match is not None)
-        if max(hosts.values(), default=0) * 2 > len(said):
-            return None  # a host and a program: of syslog
+        stamps = [match for match in map(self._pattern.match, row.texts) if match is not None]
+        whole = all(match["only"] is None for match in stamps)
+        if any(match["month"] is not None for match in stamps) and _of_one_host(said):
+            return None  # of syslog
         if not whole and not longer(said, row.long or row.whole):
             return None
         levels = sum(_LEVEL.match(one.text) is not None for one in row.inner)
@@ -64,6 +65,12 @@ class Stamp:
             return self.open
         enough = row.long or (row.first and row.whole)
         return self.open if enough and levels * 3 <= len(row.texts) else None
+
+
+def _of_one_host(texts: Sequence[str]) -> bool:
+    """Whether most lines begin with the name of a host and a program."""
+    hosts = Counter(match[1] for match in map(_PROGRAM.match, texts) if match is not None)
+    return max(hosts.values(), default=0) * 2 > len(texts)
 
 
 _PROGRAMS: Final = re.compile(
@@ -83,8 +90,8 @@ class Journal:
         r"|(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
         r"|[A-Z][a-z]{2} (?P<full>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<utc>[A-Z]{2,5})"
         r"|(?P<unix>\d{9,10})\.(?P<micro>\d{6})|\[ {0,8}\d{1,9}\.\d{6}(?: <[ +\d.]{1,40}>)?\])"
-        r" (?P<host>[\w.:-]{0,254}[\w.-]) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})(?:\[(?P<pid>\d{1,10})\])?"
-        r":(?: |$)"
+        r" (?P<host>[\w.:-]{0,254}[\w.-]) (?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{1,100})"
+        r"(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
     )
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
