@@ -13,6 +13,7 @@ import pytest
 
 from livedbg.logs.bytesource import PackedBytes, open_bytes
 from livedbg.logs.packed import Unpacked, is_packed
+from livedbg.logs.paths import scan
 from livedbg.logs.transcripts.documents import document_depth, document_lines
 from livedbg.logs.transcripts.kinds import HEAD, transcript_of
 from livedbg.model import LogRecord
@@ -139,3 +140,14 @@ def test_a_list_is_known_by_the_part_of_it_that_is_there() -> None:
     assert document_depth(data[:HEAD]) == 1
     assert len(_read(data)) == 2000
     assert len(_read(data[: len(data) // 2])) in range(990, 1010)  # one that was cut off, too
+
+
+def test_in_a_folder_json_is_a_log_if_it_holds_entries_of_one(tmp_path: Path) -> None:
+    logs = {"gcloud.json": "gcloud", "run.cast": "cast", "loki.jsonl": "loki", "run.log": "kaggle"}
+    for name, form in logs.items():
+        (tmp_path / name).write_text(wrapped(form, TEXT))
+    others = ("metrics", "messages of a program", "a configuration", "a trace")
+    for number, kind in enumerate(others):
+        (tmp_path / f"{number}.json").write_text(LOOK_ALIKES[kind])
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 0.5}\n' * 3)
+    assert sorted(found.name for found in scan(str(tmp_path)).files) == sorted(logs)

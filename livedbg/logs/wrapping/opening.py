@@ -17,6 +17,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.broken import broken_at
 from livedbg.logs.wrapping.hosts import may_be_host
 from livedbg.logs.wrapping.peeling import Known
+from livedbg.logs.wrapping.platforms import PLATFORMS
 from livedbg.logs.wrapping.rows import Layer, begins_line
 from livedbg.logs.wrapping.tags import Opened, Tag
 
@@ -26,7 +27,8 @@ FIRST_LINES: Final = 1_000
 """Lines that are looked at."""
 
 _FEWEST: Final = 3
-_LABEL: Final = re.compile(r"(?P<label>[^\s\t]{1,80})\t")
+_LABEL: Final = re.compile(r"(?P<label>[\w.@:/-]{1,80})\t")
+_LEVEL: Final = re.compile(r"(?i:debug|trace|info|notice|warn|warning|error|critical|fatal|default)")
 _MANY: Final = 0.8  # of lines that must have the columns of gh
 
 _ENTITY: Final = re.compile(r"&(?:lt|gt|quot|amp|nbsp|apos|#0?39|#x27|#34|#x2[fF]|#47|#x60|#96|#x3[dD]|#61);")
@@ -110,10 +112,14 @@ def _has_labels(texts: Sequence[str]) -> bool:
     said = [match for text in texts if text and not text.isspace() and (match := _LABEL.match(text))]
     lines = sum(bool(text) and not text.isspace() for text in texts)
     labels = {match["label"] for match in said}
+    clock = SourceClock(0, 0)
+    if any(one.open(match.string, clock) is not None for match in said[:1] for one in PLATFORMS):
+        return False
     if len(said) < max(_FEWEST, lines - 1) or len(labels) * 2 > len(said):  # the last line may be a piece
         return False
-    hosts = all(map(may_be_host, labels))
-    return hosts or any(begins_line(match.string[match.end() :]) for match in said)
+    if any(map(_LEVEL.fullmatch, labels)):
+        return False
+    return all(map(may_be_host, labels)) or any(begins_line(match.string[match.end() :]) for match in said)
 
 
 def _label(text: str, clock: SourceClock) -> Opened | None:
