@@ -126,5 +126,5 @@ async def test_who_wrote_a_line_of_a_shared_log_is_shown_and_searched(tmp_path: 
         await ready(pilot)
         await pilot.press("6", "right_square_bracket")
         await until(pilot, lambda: "rank 3, pid 303: step" in text_of(app))
-        await pilot.press("slash", *"pid", "space", *"302", "enter")
-        await until(pilot, lambda: "match 2 of 2" in text_of(app) or "match 1 of 2" in text_of(app))
+        await pilot.press("g", "slash", *"pid", "space", *"302", "enter")
+        await until(pilot, lambda: "match 1 of 2" in text_of(app))
