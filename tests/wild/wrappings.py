@@ -115,7 +115,7 @@ def _kaggle(lines: list[str]) -> str:
     entries = [
         json.dumps({"stream_name": "stderr", "time": n / 50, "data": line + "\n"}) for n, line in enumerate(lines)
     ]
-    return "[" + "\n,".join(entries) + "\n]"
+    return "[" + "\n,".join(entries) + "\n]\n"
 
 
 def _journal(lines: list[str]) -> list[dict[str, str]]:
