@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from livedbg.cli.guide import next_line
+from livedbg.cli.guide import _headless, next_line
 from livedbg.cli.guide_steps import Course
 from livedbg.model.errors import UsageError
 from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound
@@ -35,10 +35,10 @@ class GuideOfWords(Lazy[tuple[GuideStep, ...]]):
         self.__dict__["value"] = steps
 
 
-def course(*steps: GuideStep, handed: dict[str, str] | None = None) -> Course:
-    """A course of a guide that reads nothing."""
+def course(*steps: GuideStep, handed: dict[str, str] | None = None, found: StepFound | None = None) -> Course:
+    """A course of a guide whose steps find nothing, or all the same."""
     nothing: Lazy[object] = Lazy("nowhere:read")
-    nothing.__dict__["value"] = lambda run: StepFound()
+    nothing.__dict__["value"] = lambda run: found or StepFound()
     guide = Guide(name="toy", summary="", about="", steps=GuideOfWords(*steps), read=nothing, example=())  # type: ignore[arg-type]
     return Course(guide, ("true",), handed or {})
 
@@ -68,6 +68,31 @@ def test_a_plan_gives_the_command_of_a_step_and_the_next_line_has_the_guides_own
     assert next_line(one, 2, {"source": "FILE"}) == (
         "livedbg toy --step 2 --input 'x y' --input z --set kernel=k --source FILE -- CMD"
     )
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output of launches goes to a folder of the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("found", "code", "words"),
+    [
+        (
+            StepFound(lacks={"source": "FILE.mlir"}), 5,
+            "The other steps need what is not known: livedbg toy --source FILE.mlir -- CMD",
+        ),
+        (StepFound(cause=True, failed=True), 11, "The cause is found; the other steps would add nothing."),
+    ],
+)  # fmt: skip
+def test_without_a_screen_it_stops_where_no_step_would_add_anything(
+    found: StepFound, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _headless(course(GuideStep(title="a"), GuideStep(title="b"), found=found), None) == code
+    said = capsys.readouterr().out
+    assert words in said and "Step 2 of 2" not in said
 
 
 def test_the_steps_follow_each_other_and_hand_on_what_they_found(tmp_path: Path) -> None:

@@ -171,14 +171,7 @@ def test_without_the_source_the_steps_say_what_they_lack(compiled: Compile, step
     for number in (2, 3, 4):
         found = step(number, argv, {})
         assert found.undone and "--source FILE.mlir" in said(found), number
-
-
-def test_the_command_stops_where_only_the_user_can_go_on(compiled: Compile, tmp_path: Path) -> None:
-    argv = run_module(compiled("stage"), "--input=32x32xf32=1", "--input=32x32xf32=0.1")
-    found = livedbg("iree", "--headless", "--", *argv, env={"XDG_STATE_HOME": str(tmp_path)})
-    assert found.code == 5, found.everything
-    assert "The other steps need what is not known: livedbg iree --source FILE.mlir -- CMD" in found.out
-    assert "Step 2 of 4" not in found.out
+        assert found.lacks == ({} if number == 4 else {"source": "FILE.mlir"}), "behind the last step there is none"
 
 
 def test_a_module_with_traces_needs_no_source(compiled: Compile, step: Step) -> None:
