@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both, place_of
+from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both, counterparts, place_of
 from livedbg.adapters.iree.differences.side import target_flags
 from livedbg.adapters.iree.differences.toolchain import compile_module, find_compiler
 from tests.cli.conftest import livedbg
@@ -147,8 +147,7 @@ def test_two_compilations_that_cut_the_program_otherwise_have_no_dispatch_in_com
     assert both.sides[0][0].call == both.sides[1][0].call, "of one name"
     assert both.mates == {}
     assert place_of(both.sides[1][0].operations) == "linalg.matmul at fused.mlir:6, :8"
-    same = calls_of_both((sys.executable, sys.executable), (flows[0], flows[0]))
-    assert same.mates == {call.call: call.call for call in same.sides[0]}
+    assert counterparts(both.sides[0], both.sides[0]) == {call.call: call.call for call in both.sides[0]}
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
