@@ -194,7 +194,7 @@ class Crash:
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
             sentence=f"{what}: {text.rstrip('.')}{again}.{f' {sentence_case(hit.related)}.' if hit.related else ''}",
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
-            evidence=(log_evidence(hit, text, snapshot),),
+            evidence=log_evidence(hit, text, snapshot),
             next=tuple(steps),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
