@@ -22,11 +22,12 @@ from livedbg.logs.other_languages import WORDS as OTHER_WORDS
 from livedbg.logs.other_languages import ended
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
+from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failed_test, failures
 from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
-__all__ = ["FAILED_TESTS", "FAULT", "TESTS", "CrashDecoder"]
+__all__ = ["FAILED_TESTS", "FAULT", "CrashDecoder"]
 
 FAULT: Final = "fatal-python-error"
 """What ended a process as Python's faulthandler tells it."""
@@ -59,17 +60,6 @@ _GLIBC = re.compile(
     re.MULTILINE,
 )
 _ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
-_TEST_WORDS: Final = tuple(
-    f" {word} in ".encode()
-    for word in ("passed", "failed", "skipped", "error", "errors", "warning", "warnings", "deselected", "xfailed")
-)
-TESTS: Final = re.compile(
-    r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b", re.MULTILINE
-)
-"""The last line of pytest (_pytest/terminal.py): the exceptions before it were those of tests."""
-
-_TESTS_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b")
-
 
 class CrashDecoder(LogDecoder):
     """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
@@ -94,8 +84,7 @@ class CrashDecoder(LogDecoder):
         b"_chunk(): ",
         b"detected ***",
         b"' failed.",
-        *_TEST_WORDS,
-        b"FAILED ",
+        *(word.encode() for word in TEST_WORDS),
         *(word.encode() for word in _SANITIZER_WORDS),
         *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS)),
     )
@@ -104,7 +93,7 @@ class CrashDecoder(LogDecoder):
         self._process: dict[str, str | None] = {}
         self._seen: dict[str, int] = {}
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
-        self._failed: dict[str, str] = {}  # by log, the first test that failed
+        self._failed: dict[str, FailedTest] = {}  # by log, the first test that failed
 
     def opened(self, source: LogSource) -> None:
         """Remember which process writes it."""
@@ -119,18 +108,26 @@ class CrashDecoder(LogDecoder):
             hit = self._hit(record, crash)
             events.append(ExceptionSeen(hit=hit, **stamp))
             self._remember(hit)
-        if record.text.startswith("FAILED "):
-            self._failed.setdefault(record.source, record.text[len("FAILED ") :].partition("\n")[0])
-        summary = TESTS.search(record.text) if not events and " in " in record.text else None
-        if summary is not None:
-            known = self._hits.pop(record.source, {}).values()
-            went_on = (replace(hit, survived="the test run went on after it") for hit in known)
-            events += [ExceptionSeen(hit=hit, **stamp) for hit in went_on]
-            first = self._failed.pop(record.source, "")
-            if _TESTS_FAILED.search(summary[0]) is not None:
-                crash = _Crash(FAILED_TESTS, summary[0].strip("= "), first, ())
-                events.append(ExceptionSeen(hit=self._hit(record, crash), **stamp))
+        events += self._tests(record, stamp, bool(events))
         return events, ()
+
+    def _tests(self, record: LogRecord, stamp: Stamp, crashed: bool) -> Iterator[Event]:
+        """What a run of tests says at its end; the exceptions before it were those of tests."""
+        failed = failed_test(record.text)
+        if failed is not None:
+            known = self._failed.get(record.source, failed)
+            self._failed[record.source] = FailedTest(
+                known.name or failed.name, known.place or failed.place, known.said or failed.said
+            )
+        if crashed:
+            return
+        if ends_tests(record.text):
+            for hit in self._hits.pop(record.source, {}).values():
+                yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
+        summary = failures(record.text)
+        if summary:
+            first = self._failed.pop(record.source, FailedTest())
+            yield ExceptionSeen(hit=self._hit(record, _Crash(FAILED_TESTS, summary, first.words, ())), **stamp)
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.logs.crashes import TESTS
 from livedbg.logs.milestones import step_of
+from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, Severity
 
 __all__ = ["ends_a_program", "follows_an_end"]
@@ -37,7 +37,7 @@ _BEGINS: Final = re.compile(
     r"|FATAL|Fatal)(?: -|:) ?\S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
     r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest|&&&& FAILED\b"
-    r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Fatal error\b|Aborting\b"
+    r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
 _ANYWHERE: Final = re.compile(
@@ -98,7 +98,7 @@ def ends_a_program(line: str, severity: Severity, headed: bool) -> bool:
 
 def follows_an_end(record: LogRecord) -> bool:
     """Whether a record is what is printed after an end, and no sign that a program goes on."""
-    if step_of(record.text) is not None or TESTS.search(record.text) is not None:
+    if step_of(record.text) is not None or ends_tests(record.text):
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
         return _HEADED.search(record.text, record.head, record.head + _LONGEST) is not None

@@ -35,6 +35,7 @@ _ERROR_DETAILS: Final = (r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
 _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======= (?:Backtrace|Memory map)"
+    r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S+\(\S*\+0x[0-9a-f]+\) \[0x)"
 )
 _REPORT = re.compile(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp

@@ -20,7 +20,7 @@ _SAYS_WHAT: Final = re.compile(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", 
 _QUOTED: Final = re.compile(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
 _LONGEST: Final = 300
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
-_CALLERS: Final = 8
+_CALLERS: Final = 12
 
 
 def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
@@ -67,7 +67,7 @@ def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evid
     where = f"{source.name}:{line}" if line is not None else source.name
     whole = f"{hit.type}: {hit.message.strip()}"[:_WHOLE] if "\n" in hit.message.strip() else text
     proofs = [Evidence(kind="log", source=where, text=whole, at_wall_ns=hit.at_wall_ns, log=source.id)]
-    if len(hit.stack) > 1:
+    if any(frame.function != "?" for frame in hit.stack):
         called = " < ".join(place_text(frame) for frame in hit.stack[:_CALLERS])
         proofs.append(Evidence(kind="stack", source=where, text=called, at_wall_ns=hit.at_wall_ns))
     return tuple(proofs)
