@@ -17,13 +17,14 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
+from livedbg.logs.java_exceptions import JAVA_WORDS, java_exception
 from livedbg.logs.native_frames import native_frames
 from livedbg.logs.other_languages import WORDS as OTHER_WORDS
 from livedbg.logs.other_languages import ended
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failed_test, failures
-from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
+from livedbg.logs.tracebacks import FILE, escaped_raised, innermost_raised, python_frame
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
@@ -46,10 +47,12 @@ _TERMINATE = re.compile(
     re.MULTILINE,
 )
 _WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
-_FAULT = re.compile(r"Fatal Python error: ([^\n]*)")
+_FAULT = re.compile(r"(?:Fatal Python error|Windows fatal exception): ([^\n]*)")
 _SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
 _SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
-    rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
+    r"^zsh: (segmentation fault|abort|bus error|illegal hardware instruction)  "
+    r"|\bterminated by signal (SIG[A-Z]{2,4}) \("
+    rf"|(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
     r"|\b(segfault) at [0-9a-f]{1,16} ip |(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
     re.MULTILINE,
 )
@@ -60,6 +63,12 @@ _GLIBC = re.compile(
     re.MULTILINE,
 )
 _ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
+_ASSERT_BSD = re.compile(  # macOS, BSD and Windows
+    r"^Assertion failed: (?P<said>[^\n]{1,500}?), (?:function (?P<function>[^\n]{1,300}?), )?"
+    r"file (?P<file>[^\n]{1,300}?), line (?P<line>\d{1,9})",
+    re.MULTILINE,
+)
+
 
 class CrashDecoder(LogDecoder):
     """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
@@ -71,10 +80,13 @@ class CrashDecoder(LogDecoder):
         b"terminate called",
         b"uncaught exception of type ",
         b"Fatal Python error",
+        b"Windows fatal exception: ",
         b"Segmentation fault",
         b"segfault at",
         b"Bus error",
         b"Aborted",
+        b"zsh: ",
+        b"terminated by signal SIG",
         b"Illegal instruction",
         b"Floating point exception",
         b"corruption",
@@ -84,9 +96,10 @@ class CrashDecoder(LogDecoder):
         b"_chunk(): ",
         b"detected ***",
         b"' failed.",
+        b"Assertion failed: ",
         *(word.encode() for word in TEST_WORDS),
         *(word.encode() for word in _SANITIZER_WORDS),
-        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS)),
+        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS, *JAVA_WORDS)),
     )
 
     def __init__(self) -> None:
@@ -161,7 +174,7 @@ class CrashDecoder(LogDecoder):
         )
 
 
-_DEATHS: Final = (("glibc-abort", _GLIBC), ("assert", _ASSERT), ("signal", _SIGNAL))
+_DEATHS: Final = (("glibc-abort", _GLIBC), ("assert", _ASSERT), ("assert", _ASSERT_BSD), ("signal", _SIGNAL))
 _GLIBC_WORDS: Final = (
     "corruption",
     "free(): ",
@@ -174,14 +187,15 @@ _GLIBC_WORDS: Final = (
 _SIGNAL_WORDS: Final = ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point", "segfault at ")
 _WORDS: Final = {
     "fatal": FATAL_WORDS,
+    "java": JAVA_WORDS,
     "other language": OTHER_WORDS,
     "traceback": ("Traceback (most recent call last)", "ray::"),
     "sanitizer": _SANITIZER_WORDS,
     "terminate": ("terminate called ", "uncaught exception of type "),
-    "fault": ("Fatal Python error: ",),
+    "fault": ("Fatal Python error: ", "Windows fatal exception: "),
     "glibc-abort": _GLIBC_WORDS,
-    "assert": (": Assertion `",),
-    "signal": (*_SIGNAL_WORDS, "Aborted"),
+    "assert": (": Assertion `", "Assertion failed: "),
+    "signal": (*_SIGNAL_WORDS, "Aborted", "zsh: ", "terminated by signal SIG"),
 }
 """By kind, what a text must hold: searching for all words at once costs a tenth of searching for the patterns."""
 
@@ -210,12 +224,17 @@ def _crashes(text: str) -> Iterator[_Crash]:
     if end is not None:
         yield _Crash(*end)
         return
+    java = java_exception(text) if "java" in held else None
+    if java is not None:
+        kind = "terminate" if java.thrown else "traceback"
+        yield _Crash(kind, java.type, java.message, java.stack, java.raised, java.related)
+        return
     other = ended(text) if "other language" in held else None
     if other is not None:
         yield _Crash(*other)
         return
     if "traceback" in held:
-        raised = innermost_raised(lines)
+        raised = innermost_raised(lines) or escaped_raised(text)
         if raised is not None:
             yield _Crash("traceback", raised.type, raised.message, raised.stack, raised.index, raised.related)
             return
@@ -239,6 +258,11 @@ def _crashes(text: str) -> Iterator[_Crash]:
 
 
 def _died(kind: str, match: re.Match[str], text: str) -> _Crash:
+    if kind == "assert" and "file" in match.groupdict():
+        file = match["file"].replace("\\", "/")
+        frame = Frame(function=match["function"] or "?", file=file, line=int(match["line"]))
+        said = f"{file.rpartition('/')[2]}:{match['line']}: Assertion failed: {match['said']}"
+        return _Crash(kind, "assert", said, (frame,) if match["function"] else ())
     if kind == "assert":
         return _Crash(kind, "assert", f"{match[1]}: {match[2]}: {match[3]}", native_frames(text))
     if kind == "glibc-abort":
@@ -254,6 +278,11 @@ _SIGNALS: Final = {
     "Floating point exception": "SIGFPE",
     "segfault": "SIGSEGV",
     "Aborted": "SIGABRT",
+    "segmentation fault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "bus error": "SIGBUS",
+    "illegal hardware instruction": "SIGILL",
+    **{name: name for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")},
 }
 
 

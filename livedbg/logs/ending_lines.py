@@ -33,8 +33,9 @@ _FAILED: Final = re.compile(
 )
 _PLACED: Final = re.compile(_PLACE)
 _BEGINS: Final = re.compile(
-    r"(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}: ){0,2}(?:fatal error|fatal|panic|error|Error|ERROR"
-    r"|FATAL|Fatal)(?: -|:) ?\S"
+    r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
+    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|None|True|False|null)\S"
+    r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
     r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest|&&&& FAILED\b"
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
@@ -62,6 +63,7 @@ _NO_END: Final = re.compile(
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
     r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
+    r"|^srun: error: \S+: tasks?\b"
     r"|\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
     re.IGNORECASE,
 )
@@ -70,7 +72,8 @@ _FOLLOWS: Final = re.compile(
     r"|exception|fatal|panic|invalid|denied|not found"
     r"|^\s|^[#@{}()\[\]^~|>+*=-]|^(?:note|hint|help|see|please|try|for more|usage|for details|run|use|to|at|in|from|by"
     r"|real|user|sys|calls|compilation terminated|goroutine|thread|make|ninja|make\[\d|srun|slurm|wandb|node\.js|If|The"
-    r"|You|This|It|Your)\b|https?://|^\S+:\d+(?::\d+)?:? |^[\w.-]+: ?$|\bcode \d+",
+    r"|You|This|It|Your)\b|https?://|^\S+:\d+(?::\d+)?:? |^[\w.-]+: ?$|\bcode \d+"
+    r"|^\s{0,3}\d{1,3} +0x|illegal|not supported|out of memory|unable|could not|cannot",
     re.IGNORECASE,
 )
 """What is printed after an end: more of the error, advice, stacks, what launchers and shells say."""

@@ -27,6 +27,8 @@ _SNIFFED: Final = 4096
 
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err", ".stdout", ".stderr"})
 # fmt: off
+_ERROR_FILE: Final = "error.json"
+"""What launchers let a worker write its exception into."""
 _OTHER_SUFFIXES: Final = frozenset(
     (
         ".json", ".jsonl", ".bin", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
@@ -139,7 +141,7 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: fro
             result.files.append(Found(path, str(path.relative_to(top)), False))
             continue
         suffix = _suffix(path.name)
-        if suffix in _OTHER_SUFFIXES or suffix in no_logs or _DOCUMENTS.match(path.name):
+        if (suffix in _OTHER_SUFFIXES and path.name != _ERROR_FILE) or suffix in no_logs or _DOCUMENTS.match(path.name):
             continue
         if suffix not in _LOG_SUFFIXES and looks_binary(path):
             result.skipped.append(path)

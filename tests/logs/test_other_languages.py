@@ -22,7 +22,7 @@ SAID = [
     (
         "panic: runtime error: index out of range [3] with length 2\n\ngoroutine 1 [running]:\nmain.main()\n"
         "\t/src/job/main.go:12 +0x1d\nexit status 2\n",
-        "Crashed: Go panicked: runtime error: index out of range [3] with length 2.",
+        "Crashed in main.main (main.go:12): Go panicked: runtime error: index out of range [3] with length 2.",
     ),
     (
         "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\n",

@@ -17,7 +17,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import around, newest, proof_of
 from livedbg.analysis.rules.spoken import speaks_of_failure
-from livedbg.analysis.rules.survived import goes_on_after, survived
+from livedbg.analysis.rules.survived import survived
 from livedbg.logs.ending_lines import ends_a_program, follows_an_end
 from livedbg.logs.milestones import completes
 from livedbg.logs.naming import replaced_by
@@ -91,9 +91,7 @@ class LastLines:
     """The last lines of logs that tell nothing else."""
 
     name = "last-lines"
-    doc = (
-        "Nothing in the logs says that the run completed, or how it ended: their last lines, which decide no verdict."
-    )
+    doc = "Nothing in the logs says that the run completed, or how it ended: their last lines, which decide no verdict."
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding for each of the first three logs."""
@@ -118,10 +116,7 @@ class LastLines:
 
 def _else_ended(snapshot: Snapshot) -> bool:
     """Whether something else is known that ended the run."""
-    if any(not survived(hit, snapshot) for hit in snapshot.exceptions.values()):
-        return True
-    severe = (one for one in snapshot.diagnostics.values() if one.severity.rank >= Severity.ERROR.rank)
-    return any(not goes_on_after(one.evidence, snapshot) for one in severe)
+    return any(not survived(hit, snapshot) for hit in snapshot.exceptions.values())
 
 
 def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
