@@ -26,6 +26,12 @@ _TERMINATED = re.compile(
 )
 _RUNS_AGAIN = re.compile(r"\bState:\s+Running\b|\"running\"\s*:\s*\{")
 _NAME = re.compile(r"^ {2}(?P<name>[\w.-]{1,100}):\s*$", re.MULTILINE)
+_POD = re.compile(
+    r"^(?P<pod>[a-z0-9][\w.-]{1,120}) +\d{1,3}/\d{1,3} +(?P<state>Error|CrashLoopBackOff|StartError|ContainerCannotRun"
+    r"|DeadlineExceeded|Evicted|ErrImagePull|ImagePullBackOff|CreateContainerError|RunContainerError|UnexpectedAdmissionError"
+    r"|NodeLost|Init:Error|Init:CrashLoopBackOff) +\d",
+    re.MULTILINE,
+)
 _WINDOWS = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|code|returned|status)[ :=]{1,3}"
     r"(?:(?P<signed>-\d{10})(?: \((?P<hex>0x[0-9A-Fa-f]{8})\))?|(?P<unsigned>32212\d{5})|(?P<only>0xC[0-9A-Fa-f]{7}))\b"
@@ -68,6 +74,12 @@ def _terminated(match: re.Match[str]) -> Ending | None:
     return Ending(ending.kind, key, f"{ending.sentence}, reason {reason}", 0, (_DESCRIBE, *ending.steps), outside=True)
 
 
+def _pod(match: re.Match[str]) -> Ending:
+    pod, state = match["pod"], match["state"]
+    steps = (f"kubectl describe pod {pod}", f"kubectl logs {pod} --previous")
+    return Ending(Kind.SUMMARY, f"pod {pod}", f"Pod {pod} is in state {state}", 0, steps, outside=True)
+
+
 def _windows(match: re.Match[str]) -> Ending | None:
     text = match["signed"] or match["unsigned"] or match["only"]
     number = int(text, 16) if text.startswith("0x") else int(text)
@@ -83,9 +95,11 @@ def _windows(match: re.Match[str]) -> Ending | None:
 
 FORMS: Final = (
     ("Exit Code: ", _TERMINATED, _terminated),
+    ("/", _POD, _pod),
     ("-10737", _WINDOWS, _windows),
     ("32212", _WINDOWS, _windows),
     ("0xC0000", _WINDOWS, _windows),
 )
-PARTS: Final = (b"Exit Code: ", b"-10737", b"32212", b"0xC0000", b"0xc0000")
+_PODS: Final = (b" Error  ", b"CrashLoopBackOff", b"ImagePullBackOff", b"ErrImagePull", b" StartError ", b" Evicted ")
+PARTS: Final = (b"Exit Code: ", *_PODS, b"-10737", b"32212", b"0xC0000", b"0xc0000")
 """What such a line holds."""

@@ -50,7 +50,7 @@ _ANYWHERE: Final = re.compile(
 )
 _LEVEL: Final = re.compile(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
 _HEADED: Final = re.compile(
-    r"\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
+    r"\balready in use\b|\bshutdown\b|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
     r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
     r"|\b(?:start|load|build|execution|compilation|launch|inference|job|task|training) failed\b"
     r"|\binitiali[sz](?:ation|ing|e) (?:error|fail)|\bunrecoverable\b|\b(?:died|dead|killed|crashed)\b|\bException\b"

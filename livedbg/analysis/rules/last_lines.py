@@ -67,7 +67,7 @@ class EndedWithError:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a log."""
         snapshot = state.snapshot
-        if snapshot.processes or snapshot.tasks or _else_ended(snapshot):
+        if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
         ends = [end for source in snapshot.log_sources.values() if (end := _end(source, snapshot)) is not None]
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
@@ -114,9 +114,11 @@ class LastLines:
             )
 
 
-def _else_ended(snapshot: Snapshot) -> bool:
-    """Whether something else is known that ended the run."""
-    return any(not survived(hit, snapshot) for hit in snapshot.exceptions.values())
+def _else_ended(state: RuleInput) -> bool:
+    """Whether an exception is known that ended the run; those that a system explains are judged by it."""
+    snapshot = state.snapshot
+    own = (hit for hit in snapshot.exceptions.values() if not state.judged.explained(hit, snapshot))
+    return any(not survived(hit, snapshot) for hit in own)
 
 
 def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
