@@ -8,6 +8,8 @@ Invariants:
     survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
+    survived.V6. An exception that a logger wrote is handled if the same one was logged three times before in that log
+        and its program went on each time: nothing says that it was another matter this time.
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
 """
 
@@ -38,6 +40,8 @@ _ORDINARY: Final = 5
 """So many ordinary lines are more than a wrapper, a launcher or an exit handler prints."""
 _ORDINARY_LATER: Final = 2
 """So many are enough if they come long after the error."""
+_BEFORE: Final = 3
+"""So many of the same exception that were handled make the next one likely to be handled, too."""
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -62,7 +66,7 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
         return hit.survived
     if hit.line is None or hit.source is None:
         return ""
-    return _after(_Spot(hit.source, hit.line, hit.at_wall_ns), snapshot, None)
+    return _after(_Spot(hit.source, hit.line, hit.at_wall_ns), snapshot, None) or _as_before(hit, snapshot)
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> str:
@@ -102,6 +106,29 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
         sentence=f"{finding.sentence.rstrip('.')}. It was handled or survived: {went_on}.",
         roots=(),
     )
+
+
+def _as_before(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """That the same exception was logged and handled before (V6)."""
+    if not hit.logged or not hit.stack or hit.line is None:
+        return ""
+    count = hit.count - 1 if hit.writer else 0  # of one process: it went on each time
+    for other in snapshot.exceptions.values():
+        if count >= _BEFORE:
+            break
+        if not other.logged or other.id == hit.id or (other.source, other.type) != (hit.source, hit.type):
+            continue
+        if other.line is None or other.line >= hit.line or not _same_place(other, hit):
+            continue
+        if _after(_Spot(other.source or "", other.line, other.at_wall_ns), snapshot, None):
+            count += other.count
+    return "the same exception was handled several times before in its log" if count >= _BEFORE else ""
+
+
+def _same_place(one: ExceptionHit, other: ExceptionHit) -> bool:
+    if not one.stack or not other.stack:
+        return False
+    return (one.stack[0].file, one.stack[0].line) == (other.stack[0].file, other.stack[0].line)
 
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
