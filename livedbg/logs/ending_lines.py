@@ -3,7 +3,7 @@
 They count only at the end of a log: the same words stand in the midst of logs of programs that go on.
 
 Sources of the forms: getopt's and argparse's `NAME: error: …`, GNU's `NAME: cannot …`, glibc's dynamic loader
-(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, NVIDIA's samples
+(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, test programs
 (`&&&& FAILED`), and the place that checking macros of C, C++ and Rust print.
 
 Invariants:
