@@ -95,6 +95,7 @@ def _status(match: re.Match[str]) -> Said:
     by += f", {doing}" if (doing := _doing(rest)) else ""
     lost = next((words for word, words in _WORDS.items() if word in rest), "")
     said = f"{lost} ({message})" if lost else message
+    source = f"{match['file'].rpartition('/')[2]}:{match['line']}" if match["file"] else ""
     who = "A check of the program failed with" if match["file"] == _VM and code in _CHECKS else "IREE failed with"
     return Said(
         code=CODE,
