@@ -15,6 +15,7 @@ from typing import ClassVar, Final, NamedTuple
 from ahocorasick_rs import AhoCorasick
 from msgspec.structs import replace
 
+from livedbg.logs.deaths import DEATH_WORDS, DEATHS, died
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
 from livedbg.logs.java_exceptions import JAVA_WORDS, java_exception
@@ -48,26 +49,6 @@ _TERMINATE = re.compile(
 )
 _WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
 _FAULT = re.compile(r"(?:Fatal Python error|Windows fatal exception): ([^\n]*)")
-_SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
-_SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
-    r"^zsh: (segmentation fault|abort|bus error|illegal hardware instruction)  "
-    r"|\bterminated by signal (SIG[A-Z]{2,4}) \("
-    rf"|(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
-    r"|\b(segfault) at [0-9a-f]{1,16} ip |(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
-    re.MULTILINE,
-)
-_GLIBC = re.compile(
-    r"^(?:\*\*\* Error in `[^']*': )?((?:double free or corruption|free\(\): |malloc\(\): |malloc_consolidate\(\): "
-    r"|realloc\(\): |munmap_chunk\(\): |corrupted (?:size|double-linked)|\*\*\* stack smashing detected"
-    r"|\*\*\* buffer overflow detected)[^\n]*)",
-    re.MULTILINE,
-)
-_ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
-_ASSERT_BSD = re.compile(  # macOS, BSD and Windows
-    r"^Assertion failed: (?P<said>[^\n]{1,500}?), (?:function (?P<function>[^\n]{1,300}?), )?"
-    r"file (?P<file>[^\n]{1,300}?), line (?P<line>\d{1,9})",
-    re.MULTILINE,
-)
 
 
 class CrashDecoder(LogDecoder):
@@ -175,17 +156,6 @@ class CrashDecoder(LogDecoder):
         )
 
 
-_DEATHS: Final = (("glibc-abort", _GLIBC), ("assert", _ASSERT), ("assert", _ASSERT_BSD), ("signal", _SIGNAL))
-_GLIBC_WORDS: Final = (
-    "corruption",
-    "free(): ",
-    "alloc(): ",
-    "_consolidate(): ",
-    "_chunk(): ",
-    "corrupted ",
-    "detected",
-)
-_SIGNAL_WORDS: Final = ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point", "segfault at ")
 _WORDS: Final = {
     "fatal": FATAL_WORDS,
     "java": JAVA_WORDS,
@@ -194,9 +164,7 @@ _WORDS: Final = {
     "sanitizer": _SANITIZER_WORDS,
     "terminate": ("terminate called ", "uncaught exception of type "),
     "fault": ("Fatal Python error: ", "Windows fatal exception: "),
-    "glibc-abort": _GLIBC_WORDS,
-    "assert": (": Assertion `", "Assertion failed: "),
-    "signal": (*_SIGNAL_WORDS, "Aborted", "zsh: ", "terminated by signal SIG"),
+    **DEATH_WORDS,
 }
 """By kind, what a text must hold: searching for all words at once costs a tenth of searching for the patterns."""
 
@@ -251,40 +219,11 @@ def _crashes(text: str) -> Iterator[_Crash]:
     if fault is not None:
         yield _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
         return
-    for kind, pattern in _DEATHS:
+    for kind, pattern in DEATHS:
         match = pattern.search(text) if kind in held else None
         if match is not None:
-            yield _died(kind, match, text)
+            yield _Crash(kind, *died(kind, match, text))
             return
-
-
-def _died(kind: str, match: re.Match[str], text: str) -> _Crash:
-    if kind == "assert" and "file" in match.groupdict():
-        file = match["file"].replace("\\", "/")
-        frame = Frame(function=match["function"] or "?", file=file, line=int(match["line"]))
-        said = f"{file.rpartition('/')[2]}:{match['line']}: Assertion failed: {match['said']}"
-        return _Crash(kind, "assert", said, (frame,) if match["function"] else ())
-    if kind == "assert":
-        return _Crash(kind, "assert", f"{match[1]}: {match[2]}: {match[3]}", native_frames(text))
-    if kind == "glibc-abort":
-        return _Crash(kind, "SIGABRT", match[1].strip(), native_frames(text))
-    word = next(group for group in match.groups() if group)
-    return _Crash(kind, _SIGNALS[word], word, native_frames(text))
-
-
-_SIGNALS: Final = {
-    "Segmentation fault": "SIGSEGV",
-    "Bus error": "SIGBUS",
-    "Illegal instruction": "SIGILL",
-    "Floating point exception": "SIGFPE",
-    "segfault": "SIGSEGV",
-    "Aborted": "SIGABRT",
-    "segmentation fault": "SIGSEGV",
-    "abort": "SIGABRT",
-    "bus error": "SIGBUS",
-    "illegal hardware instruction": "SIGILL",
-    **{name: name for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")},
-}
 
 
 def _terminate(text: str, match: re.Match[str]) -> _Crash:

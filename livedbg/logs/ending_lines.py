@@ -3,7 +3,7 @@
 They count only at the end of a log: the same words stand in the midst of logs of programs that go on.
 
 Sources of the forms: getopt's and argparse's `NAME: error: …`, GNU's `NAME: cannot …`, glibc's dynamic loader
-(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, NVIDIA's samples
+(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, test programs
 (`&&&& FAILED`), and the place that checking macros of C, C++ and Rust print.
 
 Invariants:
@@ -34,7 +34,7 @@ _FAILED: Final = re.compile(
 _PLACED: Final = re.compile(_PLACE)
 _BEGINS: Final = re.compile(
     r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
-    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|None|True|False|null)\S"
+    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
     r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
     r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest|&&&& FAILED\b"
@@ -50,7 +50,8 @@ _ANYWHERE: Final = re.compile(
 )
 _LEVEL: Final = re.compile(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
 _HEADED: Final = re.compile(
-    r"\balready in use\b|\bshutdown\b|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
+    r"\balready in use\b|\bshutdown\b"
+    r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
     r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
     r"|\b(?:start|load|build|execution|compilation|launch|inference|job|task|training) failed\b"
     r"|\binitiali[sz](?:ation|ing|e) (?:error|fail)|\bunrecoverable\b|\b(?:died|dead|killed|crashed)\b|\bException\b"
@@ -63,7 +64,7 @@ _NO_END: Final = re.compile(
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
     r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
-    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d"
+    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] "
     r"|\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
     re.IGNORECASE,
 )
