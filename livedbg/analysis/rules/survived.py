@@ -8,9 +8,9 @@ Invariants:
     survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
-    survived.V6. An exception that a logger wrote is handled if the same one was logged three times before in that log
-        and its program went on each time: nothing says that it was another matter this time.
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
+    survived.V6. An exception that a logger wrote is handled if the same code caught and logged three others in that
+        log, after each of which its program went on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ORDINARY: Final = 5
 _ORDINARY_LATER: Final = 2
 """So many are enough if they come long after the error."""
 _BEFORE: Final = 3
-"""So many of the same exception that were handled make the next one likely to be handled, too."""
+"""So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -109,26 +109,27 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
 
 
 def _as_before(hit: ExceptionHit, snapshot: Snapshot) -> str:
-    """That the same exception was logged and handled before (V6)."""
+    """That the place that caught it has logged other exceptions, after which its program went on (V6)."""
     if not hit.logged or not hit.stack or hit.line is None:
         return ""
     count = hit.count - 1 if hit.writer else 0  # of one process: it went on each time
     for other in snapshot.exceptions.values():
         if count >= _BEFORE:
             break
-        if not other.logged or other.id == hit.id or (other.source, other.type) != (hit.source, hit.type):
+        if other.id == hit.id or other.source != hit.source or not other.logged or not _caught_alike(other, hit):
             continue
-        if other.line is None or other.line >= hit.line or not _same_place(other, hit):
-            continue
-        if _after(_Spot(other.source or "", other.line, other.at_wall_ns), snapshot, None):
+        own = other.writer == hit.writer != ""
+        if own or _after(_Spot(other.source or "", other.line or 0, other.at_wall_ns), snapshot, None):
             count += other.count
-    return "the same exception was handled several times before in its log" if count >= _BEFORE else ""
+    return "the same code caught and logged others, and went on" if count >= _BEFORE else ""
 
 
-def _same_place(one: ExceptionHit, other: ExceptionHit) -> bool:
+def _caught_alike(one: ExceptionHit, other: ExceptionHit) -> bool:
+    """Whether one place caught both: a traceback that is logged begins in the function that handles it."""
     if not one.stack or not other.stack:
         return False
-    return (one.stack[0].file, one.stack[0].line) == (other.stack[0].file, other.stack[0].line)
+    outer, others = one.stack[-1], other.stack[-1]
+    return (outer.function, outer.file) == (others.function, others.file)
 
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
