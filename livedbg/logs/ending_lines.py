@@ -89,7 +89,9 @@ def ends_a_program(line: str, severity: Severity, headed: bool) -> bool:
         headed: a logger wrote it: then the words alone don't say that it is the end.
     """
     text = line[:_LONGEST].strip()
-    if not text or severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
+    if not text or (line[:1].isspace() and not headed):
+        return False  # a part of something
+    if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
     if headed:
         if severity is Severity.CRITICAL:
