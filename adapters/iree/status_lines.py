@@ -4,7 +4,8 @@ Sources: iree/base/status.c (`FILE:LINE: CODE; MESSAGE; while invoking native fu
 iree/vm/stack.c (`[ 0] bytecode module.function:OFFSET FILE:LINE:COLUMN`), the drivers in iree/hal/drivers.
 
 Invariants:
-    iree_status.L1. Only a line with a source file, or the function that was invoked, and a code of a status is one.
+    iree_status.L1. Only a line with a source file (or `<vm>`, for a check of the program), or with the native function
+        that was invoked, and with one of the codes of a status is one.
 """
 
 from __future__ import annotations
@@ -25,9 +26,8 @@ _CODES: Final = (
     "|INCOMPATIBLE"
 )
 _STATUS = re.compile(
-    r"(?:(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)):(?P<line>\d{1,9}): "
+    r"(?:(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): "
     r"|^(?=[A-Z_]{5,20}; (?:[^\n]{0,1000}; )?while invoking native function ))(?P<code>" + _CODES + r");"
-    r"(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): (?P<code>" + _CODES + r");"
     r"(?P<rest>[^\n]{0,2000}(?:\n(?!\[ *\d)[^\n]{0,400}; ?while [^\n]{0,400})?)"
     r"(?P<stack>(?:\n *(?:\[ *\d{1,4}\]|at )[^\n]{0,600}|\n {4}[^\n]{0,400}|\n +\])*)",
     re.MULTILINE,

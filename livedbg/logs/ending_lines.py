@@ -27,7 +27,7 @@ _SOURCES: Final = (
 )
 _PLACE: Final = rf"(?<![\w.])[\w./+\\-]{{1,300}}\.{_SOURCES}[:(]\d{{1,9}}\b"
 _FAILED: Final = re.compile(
-    r"\b(?:fail(?:ed|ure)?|errors?|assert(?:ion)?|abort(?:ed|ing)?|panic(?:ked)?|fatal|check|invalid|unhandled|uncaught"
+    r"\b(?:fail(?:ed|ure)?(?!\.)|errors?(?!\.)|assert(?:ion)?|abort(?:ed|ing)?|panic(?:ked)?|fatal|check|invalid|unhandled|uncaught"
     r"|illegal|out of memory|exception)\b|[a-z]Error\b|[a-z]Exception\b|\w_ASSERT\b|_ERROR\b",
     re.IGNORECASE,
 )
@@ -64,7 +64,7 @@ _NO_END: Final = re.compile(
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
     r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
-    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] "
+    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
     r"|\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
     re.IGNORECASE,
 )
@@ -89,7 +89,9 @@ def ends_a_program(line: str, severity: Severity, headed: bool) -> bool:
         headed: a logger wrote it: then the words alone don't say that it is the end.
     """
     text = line[:_LONGEST].strip()
-    if not text or severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
+    if not text or (line[:1].isspace() and not headed):
+        return False  # a part of something
+    if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
     if headed:
         if severity is Severity.CRITICAL:
