@@ -214,7 +214,8 @@ class Emitter:
         ring = self._job.trouble.ring
         if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.level:
             self._rings_seen[ring.ring] = ring.level
-            state = f"full, {ring.level}" if ring.level else "full"
+            how = "too small" if ring.never_fits else "full"
+            state = f"{how}, {ring.level}" if ring.level else how
             name = ring.name.removeprefix("the ")
             resources.append(Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state))
         return [ResourcesSeen(resources=tuple(resources), **stamp)] if resources else []
