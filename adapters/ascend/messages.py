@@ -179,6 +179,7 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ),
     ("old_waiting", "waiting for dependencies", r"Task (?P<task>\d+): fanin=(?P<fanin>\d+) \(waiting", False),
     # what goes wrong
+    ("harmless", "for config symbol", r"dlsym failed for config symbol '", False),  # it is optional: the run goes on
     (
         "fatal_code",
         "FATAL(code=",
