@@ -145,7 +145,7 @@ def test_error_lines_of_the_runtime_belong_to_a_failure_only_where_there_is_one(
 def test_an_error_line_that_the_runtime_goes_on_after_leaves_a_completed_run_complete(
     recorded: Path, tmp_path: Path
 ) -> None:
-    """Orchestration code without the optional symbol for its configuration, as the multi-chip example of simpler has."""
+    """Orchestration code without the optional symbol for its configuration: so in simpler's multi-chip example."""
     log = (recorded / "01_healthy_trb/err.txt").read_text().splitlines(keepends=True)
     line = (
         "[ERROR] load_orch_so: [aicpu_executor.cpp:464] Thread 0: dlsym failed for config symbol "
