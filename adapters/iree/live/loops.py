@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.iree.live.libraries import Libraries
+from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.linux.procfs import read_stat
 from livedbg.linux.registers import PC
 from livedbg.model import Intrusion, ThreadState
@@ -66,15 +66,17 @@ class Loops:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._repeats = Repeats(floats=True)
-        self.sampled: dict[int, tuple[str, int]] = {}
+        self.sampled: dict[int, tuple[Dispatch, int]] = {}
 
-    async def look(self, context: Context, threads: Mapping[int, str], libraries: Libraries) -> dict[int, Loop]:
+    async def look(
+        self, context: Context, threads: Mapping[int, str], at: Callable[[int], Dispatch | None]
+    ) -> dict[int, Loop]:
         """Sample some threads for a moment; gives those that repeat themselves, by tid.
 
         Args:
             context: of the session.
             threads: identifiers of threads by tid.
-            libraries: the dispatches of the process.
+            at: the dispatch whose code an address is in.
         """
         self._repeats.keep(threads)
         self.sampled = {}
@@ -93,10 +95,10 @@ class Loops:
                     for sample in clocks.read():
                         taken += 1
                         repeated = self._repeats.seen(self._pid, sample)
-                        dispatch = libraries.at(sample.registers[PC])
+                        dispatch = at(sample.registers[PC])
                         found.pop(sample.tid, None)
                         if dispatch is not None:
-                            self.sampled[sample.tid] = (dispatch.name, sample.mono_ns)
+                            self.sampled[sample.tid] = (dispatch, sample.mono_ns)
                         if repeated is None:
                             against[sample.tid] += 1
                         elif dispatch is not None and repeated.samples >= _ENOUGH:

@@ -13,7 +13,7 @@ from typing import Final
 from livedbg.model import EdgeKind, Stack, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["is_own", "outsiders_of"]
+__all__ = ["is_own", "is_worker", "outsiders_of"]
 
 _OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
 _INSIDE: Final = re.compile(
@@ -25,6 +25,11 @@ _INSIDE: Final = re.compile(
 def is_own(thread: Thread) -> bool:
     """Whether a thread is one of the runtime's or the driver's own."""
     return _OWN.match(thread.name) is not None
+
+
+def is_worker(thread: Thread) -> bool:
+    """Whether it is a worker of a local-task device."""
+    return thread.name.startswith("iree-worker")
 
 
 def outsiders_of(process: str, waiting: Collection[str], snapshot: Snapshot) -> tuple[str, ...]:

@@ -12,13 +12,15 @@ from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.dispatch_graph import DispatchGraph
 from livedbg.adapters.iree.live.graph_tasks import with_graph
+from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.adapters.iree.live.loops import Loop, Loops, sleeps
-from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
+from livedbg.adapters.iree.live.outsiders import is_own, is_worker, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
 from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
+from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, timed
 
@@ -117,12 +119,14 @@ class LiveWatch:
     async def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
         snapshot, process = context.snapshot(), watched.process
         watched.view.take(shot, time.monotonic_ns())
-        running = dispatches_on_stacks(process.id, watched.reader.libraries, snapshot)
+        running = dispatches_on_stacks(
+            process.id, watched.reader.at, snapshot, in_callers=_in_callers(process, shot, snapshot)
+        )
         waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
         stands = watched.view.still(time.monotonic_ns()) or context.request.once
         if running and stands and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
             threads = {_number(one.thread): one.thread for one in running}
-            watched.looping = await watched.loops.look(context, threads, watched.reader.libraries)
+            watched.looping = await watched.loops.look(context, threads, watched.reader.at)
             watched.sampled_s = time.monotonic()
         looping = {
             one.thread: loop for one in running if (loop := watched.looping.get(_number(one.thread))) is not None
@@ -160,10 +164,19 @@ class LiveWatch:
         context.emit(*events)
 
 
-def _sampled(one: OnStack, samples: Mapping[int, tuple[str, int]]) -> OnStack:
-    """A thread that samples found in the same dispatch later was in it until then."""
-    dispatch, mono_ns = samples.get(_number(one.thread), ("", 0))
-    return structs.replace(one, seen_mono_ns=mono_ns) if dispatch == one.dispatch.name else one
+def _sampled(one: OnStack, samples: Mapping[int, tuple[Dispatch, int]]) -> OnStack:
+    """A thread that samples found in a dispatch later: in the same one, or gone on to another."""
+    dispatch, mono_ns = samples.get(_number(one.thread), (one.dispatch, 0))
+    if dispatch == one.dispatch:
+        return structs.replace(one, seen_mono_ns=mono_ns)
+    return structs.replace(one, dispatch=dispatch, taken_mono_ns=mono_ns, before=one.dispatch.name)
+
+
+def _in_callers(process: Process, shot: Shot, snapshot: Snapshot) -> str:
+    """The device that runs dispatches in the threads that call it: local-sync, if there are semaphores of a device and
+    no workers of another one. Modules with the inline HAL have neither."""
+    living = [one for one in snapshot.threads.values() if one.process == process.id and not one.exited]
+    return "local-sync" if shot.semaphores and not any(map(is_worker, living)) else ""
 
 
 def _number(name: str) -> int:
