@@ -34,6 +34,7 @@ _SLOTS: Final = 8  # of an array that are looked at before the one that was foun
 _TASK_LIST, _TASK_WAITS = 80, 136  # iree_hal_task_queue_op_t
 _NAME: Final = 16  # bytes of the name of a device, at the begin of its scope
 _VULKAN_BUFFER: Final = 408  # from the list of waits of an execute to its command buffer
+_VULKAN_QUEUE: Final = 1048  # from the queue of a submission to its list of waits
 _POINTER: Final = struct.Struct("<Q")
 _VULKAN_NEAR: Final = 4096  # a submission and the list nodes of its waits are one block
 _NODE: Final = 48
@@ -172,7 +173,10 @@ def _vulkan(image: Image, at: int, signals: tuple[Point, ...], semaphores: Mappi
     """A submission: its waits, its signals, and its kind, one behind the other."""
     waits = _points(image, at - _LIST.size, semaphores)
     kind = image.unpack(_KIND, at + _LIST.size)
+    queue = image.unpack(_POINTER, at - _LIST.size - _VULKAN_QUEUE)
     if waits is None or kind is None or not 0 <= kind[0] < len(_VULKAN_KINDS):
+        return None
+    if queue is None or queue[0] not in image:
         return None
     pending = tuple(one for one in waits if semaphores[one.semaphore].value < one.value)
     address, name = at - _LIST.size, _VULKAN_KINDS[kind[0]]

@@ -22,13 +22,17 @@ from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.loose import Loose
 from livedbg.adapters.iree.live.naming import Names
 from livedbg.adapters.iree.live.operations import Operation, Point
+from livedbg.adapters.iree.live.outsiders import Outsiders
 from livedbg.adapters.iree.live.recordings import Command, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.shot import Shot
 from livedbg.adapters.iree.live.turns import Turns
 from livedbg.model import OUTSIDE, Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
-__all__ = ["NO_LOOPS", "WORKGROUPS", "Shown", "View"]
+__all__ = ["NO_LOOPS", "UNTIL", "WORKGROUPS", "Shown", "View"]
+
+UNTIL: Final = "until"
+"""Attribute of a semaphore: what the threads that could signal it wait for themselves."""
 
 WORKGROUPS: Final = "workgroups"
 """Name of the counter of workgroups that are begun, of an operation."""
@@ -103,14 +107,12 @@ class View:
         """Whether something has stood since an earlier look, or runs that no queue explains."""
         return self._loose.any or any(seen.looks > 1 and seen.mark_since_ns < mono_ns for seen in self._seen.values())
 
-    def shown(
-        self, running: list[OnStack], outsiders: tuple[str, ...], looping: Mapping[str, Loop] = NO_LOOPS
-    ) -> Shown:
+    def shown(self, running: list[OnStack], outsiders: Outsiders, looping: Mapping[str, Loop] = NO_LOOPS) -> Shown:
         """What to put on the stream.
 
         Args:
             running: which threads run which dispatch.
-            outsiders: threads that may signal a semaphore, in a user's words.
+            outsiders: threads that may signal a semaphore.
             looping: threads that repeat themselves, by identifier.
         """
         tasks: dict[str, Task] = {}
@@ -268,7 +270,7 @@ class View:
         assert command.dispatch is not None
         return self._names.task(command.dispatch.name, (one.address, one.signals, command.index))
 
-    def _resources(self, points: set[Point], outsiders: tuple[str, ...]) -> Iterator[Resource]:
+    def _resources(self, points: set[Point], outsiders: Outsiders) -> Iterator[Resource]:
         shot = self._shot
         if shot is None:
             return
@@ -280,8 +282,9 @@ class View:
                 attributes["missing"] = "yes"
                 if point in shot.waits.later:
                     attributes["later"] = str(shot.waits.later[point])
-            if outsiders:
-                attributes[OUTSIDE] = f"{', '.join(outsiders[:3])} could signal it"
+            if outsiders.names:
+                attributes[OUTSIDE] = f"{', '.join(outsiders.names[:3])} could signal it"
+                attributes |= {UNTIL: "work in flight ends"} if outsiders.wait else {}
             yield Resource(
                 id=self._sem(point),
                 kind="sem",

@@ -18,6 +18,7 @@ from livedbg.adapters.iree.live.outsiders import is_own, is_worker, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
+from livedbg.adapters.iree.live.waits import ends_by_itself
 from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
 from livedbg.model.snapshot import Snapshot
@@ -122,7 +123,6 @@ class LiveWatch:
         running = dispatches_on_stacks(
             process.id, watched.reader.at, snapshot, in_callers=_in_callers(process, shot, snapshot)
         )
-        waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
         stands = watched.view.still(time.monotonic_ns()) or context.request.once
         if running and stands and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
             threads = {_number(one.thread): one.thread for one in running}
@@ -132,7 +132,11 @@ class LiveWatch:
             one.thread: loop for one in running if (loop := watched.looping.get(_number(one.thread))) is not None
         }
         running = [_sampled(one, watched.loops.sampled) for one in running]
-        outsiders = outsiders_of(process.id, waiting, snapshot)
+        waiting: dict[bool, set[str]] = {True: set(), False: set()}
+        for wait in shot.host:
+            ends = ends_by_itself(wait.point, shot.waits, shot.operations)
+            waiting[ends].add(ids.thread(context.request.host, process.pid, wait.tid))
+        outsiders = outsiders_of(process.id, waiting[False], waiting[True] - waiting[False], snapshot)
         shown = watched.view.shown(running, outsiders, looping)
         graph = self._graph() if running else None
         self._put(watched, with_graph(graph, shown) if graph is not None else shown, context)

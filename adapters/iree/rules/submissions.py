@@ -15,9 +15,8 @@ __all__ = ["RunningSubmission", "rules"]
 
 _NOTED_NS: Final = 300_000_000
 _NEXT: Final = (
-    "livedbg launch --recipe iree-one-dispatch -- iree-compile …   (one dispatch a submission: then it is named)",
-    "livedbg launch --recipe iree-profile -- COMMAND   (the device's own events: an execute without one is in flight)",
-    "livedbg launch --recipe iree-trace-tensors -- iree-compile …   (the dispatch with inputs and without outputs)",
+    "livedbg launch --recipe iree-trace-tensors -- iree-compile …   (each dispatch in a submission of its own, traced)",
+    "livedbg launch --recipe iree-profile -- COMMAND   (the device's own events)",
 )
 
 
