@@ -47,6 +47,7 @@ class _Watched(Struct):
     resources: dict[str, Resource] = field(default_factory=dict)
     looping: dict[int, Loop] = field(default_factory=dict)
     sampled_s: float = -math.inf
+    in_callers: str = ""
     edges: tuple[Edge, ...] = ()
     counters: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
@@ -68,8 +69,11 @@ class LiveWatch:
         """One look at each, or two of a session that samples once; gives the pause to the next one."""
         cost_s = await self._look(context, processes)
         if context.request.once and self._watched:
-            await context.sleep(_APART_S)
+            apart_s = time.monotonic() + _APART_S
             await self._stacks(context)
+            for watched in self._watched.values():
+                await self._sample(watched, context)
+            await context.sleep(max(0.0, apart_s - time.monotonic()))
             await self._look(context, processes)
         return _LIMIT.rest_s(Cost(cost_s))
 
@@ -120,14 +124,10 @@ class LiveWatch:
     async def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
         snapshot, process = context.snapshot(), watched.process
         watched.view.take(shot, time.monotonic_ns())
-        running = dispatches_on_stacks(
-            process.id, watched.reader.at, snapshot, in_callers=_in_callers(process, shot, snapshot)
-        )
-        stands = watched.view.still(time.monotonic_ns()) or context.request.once
-        if running and stands and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
-            threads = {_number(one.thread): one.thread for one in running}
-            watched.looping = await watched.loops.look(context, threads, watched.reader.at)
-            watched.sampled_s = time.monotonic()
+        watched.in_callers = _in_callers(process, shot, snapshot)
+        running = _running(watched, snapshot)
+        if watched.view.still(time.monotonic_ns()) or context.request.once:
+            await self._sample(watched, context)
         looping = {
             one.thread: loop for one in running if (loop := watched.looping.get(_number(one.thread))) is not None
         }
@@ -141,6 +141,14 @@ class LiveWatch:
         graph = self._graph() if running else None
         self._put(watched, with_graph(graph, shown) if graph is not None else shown, context)
         self._say(context, _statuses(process, shot))
+
+    async def _sample(self, watched: _Watched, context: Context) -> None:
+        """Sample the threads that run a dispatch, if that was not done lately."""
+        running = _running(watched, context.snapshot())
+        if running and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
+            threads = {_number(one.thread): one.thread for one in running}
+            watched.looping = await watched.loops.look(context, threads, watched.reader.at)
+            watched.sampled_s = time.monotonic()
 
     def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
         """What has changed in what stands."""
@@ -174,6 +182,10 @@ def _sampled(one: OnStack, samples: Mapping[int, tuple[Dispatch, int]]) -> OnSta
     if dispatch == one.dispatch:
         return structs.replace(one, seen_mono_ns=mono_ns)
     return structs.replace(one, dispatch=dispatch, taken_mono_ns=mono_ns, before=one.dispatch.name)
+
+
+def _running(watched: _Watched, snapshot: Snapshot) -> list[OnStack]:
+    return dispatches_on_stacks(watched.process.id, watched.reader.at, snapshot, in_callers=watched.in_callers)
 
 
 def _in_callers(process: Process, shot: Shot, snapshot: Snapshot) -> str:
