@@ -52,12 +52,14 @@ def read_submissions(
     recordings: dict[int, Recording] = {}
     pipelines: dict[int, Dispatch] = {}
     for buffer in buffers:
+        own: dict[int, Dispatch] = {}
         try:
-            commands = tuple(_commands(image, buffer, runtime, pipelines))
+            commands = tuple(_commands(image, buffer, runtime, own))
         except _Strange:
             continue
         if commands:
             recordings[buffer] = Recording(commands)
+            pipelines |= own
     return recordings, pipelines
 
 

@@ -156,3 +156,21 @@ def test_I1_no_more_memory_is_copied_than_is_allowed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(images, "MOST", 1 << 20)
     copy = Image(os.getpid(), parse_maps(os.getpid()))
     assert copy.cut and copy.size <= 1 << 20
+
+
+def test_an_operation_of_a_local_device_is_none_of_vulkan_where_both_are_loaded() -> None:
+    world = World()
+    semaphore = BASE + 6000
+    local = _operation(world, 1024, (semaphore, 2))
+    array = world.put(5000, "<2Q", semaphore, 3)
+    world.put(4096, "<3Q3Q", 0, 0, 0, 1, array, array + 8)  # a submission: no waits, one signal
+    world.put(4096 + 48, "<i", 5)
+    world.put(4096 - 1048, "<Q", BASE + 8)
+    world.put(4096 + 408, "<Q", BASE + 16)
+    waited = Semaphore(semaphore, 1, False, TABLE, (Waiter(BASE + 7000, 2, CODE),))
+    found = find_operations(world.image(), {semaphore: waited}, vulkan=True)
+    assert {at: (one.device, one.kind, one.command_buffer - BASE) for at, one in found.items()} == {
+        local: ("local-task", "execute", 3),
+        BASE + 4096: ("vulkan", "execute", 16),
+    }
+    assert set(find_operations(world.image(), {semaphore: waited}, vulkan=False)) == {local}

@@ -103,3 +103,49 @@ def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
     assert missing.id == "sem:box/7/0x258:5" and missing.attributes[OUTSIDE] == "feeder could signal it"
     tasks = view.shown([], NOBODY).tasks
     assert {task.state for task in tasks.values()} == {TaskState.SUBMITTED}
+
+
+GPU_FIRST, GPU_SECOND = Dispatch(1, 0, "first", device="vulkan"), Dispatch(2, 1, "second", device="vulkan")
+GPU_COMMANDS = (Command(0, "dispatch", 0, GPU_FIRST), Command(1, "dispatch", 2, GPU_SECOND))
+
+
+def _submitted(*buffers: int) -> Shot:
+    """Submissions in flight, of command buffers with two dispatches each."""
+    operations = {
+        at: Operation(at, Driver.VULKAN, "execute", (Point(500, at),), command_buffer=buffer, device="vulkan")
+        for at, buffer in enumerate(buffers, 1)
+    }
+    semaphores = {500: Semaphore(500, 0, False, 0)}
+    recordings = {buffer: Recording(GPU_COMMANDS) for buffer in buffers}
+    return Shot(RUNTIME, known=True, semaphores=semaphores, operations=operations, recordings=recordings)
+
+
+def _on(dispatch: Dispatch, at: int) -> list[OnStack]:
+    return [OnStack("thread:box/7/8", dispatch, at, 5, at + 1, device="vulkan")]
+
+
+def test_a_dispatch_of_a_submission_is_named_by_a_stack_and_else_all_of_them_are_told() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_submitted(900), at)
+    [task] = view.shown([], NOBODY).tasks.values()
+    assert task.attributes["one of"] == "first, second"
+    shown = view.shown(_on(GPU_FIRST, 3000), NOBODY)
+    states = {
+        task.name: (task.state, task.since_mono_ns, task.attributes.get("after")) for task in shown.tasks.values()
+    }
+    assert states["first#0"] == (TaskState.RUNNING, 3000, None) and states["second#0"][0] is TaskState.SUBMITTED
+    assert "one of" not in shown.tasks["task:iree/execute#0"].attributes
+    [task] = [one for one in view.shown(_on(GPU_SECOND, 9000), NOBODY).tasks.values() if one.kernel]
+    assert (task.kernel, task.since_mono_ns, task.attributes["after"]) == ("second", 9000, "first")
+
+
+@pytest.mark.invariant("iree_view.W3")
+def test_W3_of_two_submissions_with_the_dispatch_that_runs_none_is_said_to_run_it() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_submitted(900, 901), at)
+    shown = view.shown(_on(GPU_FIRST, 3000), NOBODY)
+    [named] = [task for task in shown.tasks.values() if task.kernel]
+    assert named.attributes["by"] == "stacks" and named.where == ("vulkan", "thread:box/7/8")
+    assert "operation" not in named.attributes
