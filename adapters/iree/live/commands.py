@@ -13,9 +13,10 @@ from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.model import Task, TaskState
 
-__all__ = ["active_in", "attributes_of", "begun", "mark_of", "one_of", "state_of", "with_loops"]
+__all__ = ["active_in", "attributes_of", "begun", "lines_of", "mark_of", "one_of", "state_of", "with_loops"]
 
 _TOLD: Final = 8
+_LINES: Final = 4
 
 
 def with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
@@ -84,3 +85,13 @@ def attributes_of(command: Command, progress: Progress | None, device: str, *, w
     if progress is not None and not waits:
         found["begun"] = str(progress.taken[command.slot]) if command.slot < len(progress.taken) else ""
     return {name: text for name, text in found.items() if text}
+
+
+def lines_of(running: Sequence[OnStack]) -> dict[str, str]:
+    """The lines at which threads of a dispatch were found, as an attribute: `FILE:LINE, LINE`."""
+    files: dict[str, set[int]] = {}
+    for line in (line for one in running for line in one.lines):
+        file, _, number = line.rpartition(":")
+        files.setdefault(file, set()).add(int(number))
+    told = [f"{file}:{', '.join(map(str, sorted(numbers)[:_LINES]))}" for file, numbers in files.items()]
+    return {"lines": "; ".join(told)} if told else {}

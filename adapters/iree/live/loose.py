@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from livedbg.adapters.iree.live.commands import lines_of
 from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.naming import Names
 from livedbg.adapters.iree.live.running import OnStack
@@ -61,6 +62,7 @@ class Loose:
                 attributes={
                     "dispatch": on.dispatch.name,
                     "by": "stacks",
+                    **lines_of([on]),
                     **{key: text for key, text in (("source", on.dispatch.source), ("device", on.device)) if text},
                 },
             )

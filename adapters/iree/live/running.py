@@ -23,6 +23,7 @@ class OnStack(Struct, frozen=True):
         seen_mono_ns: when a later sample found it there; 0 if none did.
         before: the dispatch that its stack was in before a later sample found it in this one.
         device: name of the device that runs it; "" where that isn't known.
+        lines: `FILE:LINE` of where samples found it, by the library's debug information.
     """
 
     thread: str
@@ -32,6 +33,7 @@ class OnStack(Struct, frozen=True):
     seen_mono_ns: int = 0
     before: str = ""
     device: str = ""
+    lines: tuple[str, ...] = ()
 
 
 def dispatches_on_stacks(

@@ -17,7 +17,16 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from livedbg.adapters.iree.live.commands import active_in, attributes_of, begun, mark_of, one_of, state_of, with_loops
+from livedbg.adapters.iree.live.commands import (
+    active_in,
+    attributes_of,
+    begun,
+    lines_of,
+    mark_of,
+    one_of,
+    state_of,
+    with_loops,
+)
 from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.loose import Loose
 from livedbg.adapters.iree.live.naming import Names
@@ -97,11 +106,6 @@ class View:
                 entry.mark_since_ns = before.mark_since_ns if before.mark == mark else mono_ns
             entry.mark = mark
         self._seen, self._shot = seen, shot
-
-    @property
-    def stands(self) -> bool:
-        """Whether something is queued."""
-        return bool(self._seen)
 
     def still(self, mono_ns: int) -> bool:
         """Whether something has stood since an earlier look, or runs that no queue explains."""
@@ -253,7 +257,7 @@ class View:
                 since_mono_ns=since_ns,
                 where=(one.device, *threads),
                 owner=self._process.id,
-                attributes={**attributes, "operation": operation},
+                attributes={**attributes, **lines_of(here), "operation": operation},
             )
             edges += [Edge(kind=EdgeKind.RUNS_ON, source=name, target=thread) for thread in threads]
             if waits and busy:

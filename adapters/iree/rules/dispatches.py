@@ -93,7 +93,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     if "workgroups" in task.attributes and "begun" in task.attributes:
         done = f" {task.attributes['begun']} of its {task.attributes['workgroups']} workgroups are begun."
     threads = [place for place in task.where if place in snapshot.threads]
-    text = f"no workgroup was begun or finished in {duration(still_ns)}"
+    text = "no workgroup was begun or finished between two looks"
     if not counted:
         text = f"seen in it for {duration(still_ns)}" if threads else "the only command of the only operation in flight"
     return Finding(
@@ -104,6 +104,7 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
         evidence=(
             Evidence(kind="memory", source=_source(task), text=text),
             *[thread_evidence(snapshot.threads[place], state) for place in threads[:3]],
+            *_placed(task),
             *_traced(task, state),
         ),
         next=_next(task, state),
@@ -121,6 +122,21 @@ def _severity(long: bool, loops: bool) -> Severity:
     return Severity.WARNING if loops else Severity.INFO
 
 
+def _placed(task: Task) -> Iterable[Evidence]:
+    """What its lines are."""
+    source, lines = task.attributes.get("source", ""), task.attributes.get("lines", "")
+    if lines:
+        yield Evidence(kind="file", source="debug information in the module's file", text=f"its threads are at {lines}")
+    elif source and task.attributes.get("device") == "vulkan":
+        yield Evidence(kind="file", source="dumped source of the dispatch", text=f"{source} is its function")
+    elif source:
+        yield Evidence(
+            kind="memory",
+            source="export table of the module",
+            text=f"{source} is what the compiler gives for the whole dispatch: mostly the line of its function",
+        )
+
+
 def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
     """The inputs of its execution, where the module traces them."""
     for other in state.tasks_in(TaskState.RUNNING):
@@ -130,7 +146,8 @@ def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
 
 def _subject(task: Task) -> str:
     source = task.attributes.get("source", "")
-    return f"Dispatch {task.attributes['dispatch']}{f' ({source})' if source else ''}"
+    at = task.attributes.get("lines", "") or source  # the finer one
+    return f"Dispatch {task.attributes['dispatch']}{f' ({at})' if at else ''}"
 
 
 def _source(task: Task) -> str:
@@ -153,8 +170,10 @@ def _where(task: Task, state: RuleInput) -> str:
 def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
     process = state.snapshot.processes.get(task.owner or "")
     pid = str(process.pid) if process is not None else "PID"
+    finer = "livedbg launch --recipe iree-executables -- iree-compile …   (livedbg then names lines of its operations)"
     return (
         f"livedbg stacks {pid} --for 10s   (where in the dispatch its workers are)",
+        *(() if "lines" in task.attributes or "source" not in task.attributes else (finer,)),
         "livedbg launch --recipe iree-trace-tensors -- COMMAND   (its inputs)",
         "check its loops for a condition that its inputs can never meet (NaN, infinity, an unexpected range)",
     )
