@@ -96,6 +96,9 @@ class RecordAssembler:
             The records that are complete now, in the order of their first lines.
         """
         bare, take, add = self.door.bare, self.door.take, self._add
+        if not self.door.looked:
+            lines = list(lines)
+            self.door.see(lines)
         for line in lines:
             text = line.text
             if bare(text):
