@@ -26,7 +26,7 @@ _BEGIN: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:(?P<list>\[)\s*\{|(?P<of>\{\s*\"(?:events|entries|logs)\"\s*:\s*\[)"
     rb"|(?P<one>\{[ \t]*\r?\n))"
 )
-_TOKEN: Final = re.compile(rb"[^\"{}\[\]]*(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"[^\"{}\[\]]*)*", re.DOTALL)
+_TOKEN: Final = re.compile(rb"[^\"{}\[\]]*+(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"[^\"{}\[\]]*+)*+", re.DOTALL)
 _TRIED: Final = 20  # entries at the beginning of which one must hold a text
 _PIECE: Final = 1 << 18
 _LONGEST: Final = 8 << 20  # bytes of an entry; what is longer is none

@@ -68,7 +68,7 @@ def _has_entities(texts: Sequence[str]) -> bool:
         return False
     found = {entity[0] for text in texts for entity in _ENTITY.finditer(text)}
     meant = {_CHARACTER[entity.lower()] for entity in found}
-    raw = {one for one in '<>"' if any(one in text for text in texts)}
+    raw = {one for one in "<>\"'" if any(one in text for text in texts)}
     return bool(meant & {"<", '"', "'"}) and "<" not in raw and not meant & raw and not _bare_ampersand(texts)
 
 
