@@ -1,7 +1,8 @@
 """Wrappings that the first lines of a log show together, and no line by itself.
 
 HTML entities of a page that was copied, lines that a terminal broke at its width, the columns of `gh run view --log`
-and the one of `parallel --tag`. They are taken off in this order, before all others.
+and the one of `parallel --tag`, and prefixes that nobody knows (livedbg.logs.wrapping.common). They are taken off in
+this order, before all others.
 
 Invariant:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
@@ -15,6 +16,7 @@ from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.broken import broken_at
+from livedbg.logs.wrapping.common import common_prefix
 from livedbg.logs.wrapping.hosts import may_be_host
 from livedbg.logs.wrapping.peeling import Known
 from livedbg.logs.wrapping.platforms import PLATFORMS
@@ -59,6 +61,8 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
         found.append(Known("", _columns, once=True))
     elif _has_labels(texts):
         found.append(Known("", _label, once=True))
+    elif (prefix := common_prefix(texts)) is not None:
+        found.append(Known("", prefix, once=True))
     return found
 
 
