@@ -50,6 +50,12 @@ LOOK_ALIKES = {
     "steps and others": "".join(STEP.format(n=n, x=n / 7) + f"\nepoch {n} of 9\n" for n in range(9)),
     "prose": textwrap.fill("It was the best of times, it was the worst of times, it was the age of wisdom. " * 20, 80),
     "prose with quotes": textwrap.fill('He said "it was the best of times", she "the worst of (all) times". ' * 20, 80),
+    "justified prose": "It  was the best  of times, it was the  worst of  times, it was the age of\n"
+    "wisdom, it  was the age  of foolishness, it  was the epoch  of belief, and\n"
+    "(in)  the  other  it was the epoch of incredulity, it was the  season of a\n"
+    "light,  it was the  season of  Darkness, it was the spring  of hope, it is\n"
+    "Now  the winter  of despair, we  had everything  before us, we had nothing\n"
+    "before  us,  we  were all  going  direct  to  Heaven,  we  were  all going\n",
     "a table": "".join(f"| {'name':<20} | {n:>20} | {'x' * (n % 9):<20} |\n" for n in range(20)),
     "rules": f"{'=' * 80}\nResults\n{'=' * 80}\nall is well\n{'-' * 80}\n" * 4,
     "an array": "[[0.12345678 0.23456789 0.34567891 0.45678912 0.56789123 0.67891234 0.7891]\n"
@@ -148,6 +154,7 @@ def test_writers_of_an_unknown_prefix_are_taken_apart() -> None:
 
 
 OWN = {
+    "labels of ranks": "".join(f"{n % 2}: {line}\n" for n, line in enumerate(TRACEBACK.split("\n") * 2)),
     "messages of one kind": "".join(f"epoch {n} of 9 begins\n" for n in range(9)),
     "a logger": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(9)),
     "a logger and its error": "".join(f"12:00:{n:02} ERROR train: step {n}\n" for n in range(9)) + TRACEBACK,
