@@ -154,6 +154,8 @@ def test_writers_of_an_unknown_prefix_are_taken_apart() -> None:
 
 
 OWN = {
+    "steps of ranks": "".join(f"step {n // 4} [rank{n % 4}]: loss {n}\n" for n in range(40)),
+    "steps": "".join(f"step {n} [rank0]: loss {n}\n" for n in range(40)),
     "labels of ranks": "".join(f"{n % 2}: {line}\n" for n, line in enumerate(TRACEBACK.split("\n") * 2)),
     "messages of one kind": "".join(f"epoch {n} of 9 begins\n" for n in range(9)),
     "a logger": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(9)),

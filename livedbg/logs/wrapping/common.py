@@ -5,7 +5,7 @@ header, another wrapping. A logger's head is none (livedbg.logs.wrapping.heads).
 
 Invariant:
     common.C1. A prefix is taken off only where no known wrapping explains the lines, all lines have it, and a line
-        behind it surely is a line of its own.
+        behind it surely is a line of its own. What it says, but for a time, is kept as the writer.
 """
 
 from __future__ import annotations
@@ -13,23 +13,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.logs.wrapping.learned import time_of
-from livedbg.logs.wrapping.rows import Layer, begins_line
+from livedbg.logs.wrapping.rows import BEGINS, Layer, begins_line
 from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 
 __all__ = ["common_prefix"]
 
-_FEWEST: Final = 3
+_PAIR: Final = 2
+_FEW_WRITERS: Final = 3
+_SHORTEST: Final = 3
 _LONGEST: Final = 200
 _NUMBER: Final = re.compile(r"\d+")
 _TIME: Final = re.compile(r"\d{1,4}[-/]\d\d(?:[-/]\d\d)?[T ]|\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 _LEVEL: Final = re.compile(r"\b(?:DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b", re.IGNORECASE)
+_SURE: Final = re.compile(
+    rf"(?:{BEGINS.pattern})|\S{{1,200}}:\d{{1,9}}:(?:\d{{1,9}}:)? (?:fatal )?(?:error|warning|note): "
+)
 _DATED: Final = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d(?!.{0,40} kernel: )")
 _CLOCK: Final = SourceClock(0, 0)
 _EDGES: Final = " \t|:[](){}<>-\u2502#"
@@ -42,10 +47,10 @@ def common_prefix(texts: Sequence[str]) -> Layer | None:
         texts: the first lines; the last one may be a piece of one.
     """
     said = [text for text in texts if text and not text.isspace()]
-    if len(said) < _FEWEST or _known(said[0]):
+    if len(said) < _PAIR or _known(said[0]):
         return None
     shapes = [_NUMBER.sub("0", f"{text[:_LONGEST]} ") for text in said]  # behind a prefix alone, blanks may be gone
-    whole = shapes[: len(said) - (len(said) > _FEWEST)]
+    whole = shapes[: len(said) - (len(said) > _SHORTEST)]
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(whole), max(whole), strict=False))
     shape = "".join(one for one, _ in pairs)
     if any(begins_line(text) and _DATED.match(text) is None for text in said) or _explained(said):
@@ -53,28 +58,35 @@ def common_prefix(texts: Sequence[str]) -> Layer | None:
     for end in _ends(shape):
         own = _pattern(shape[:end])
         matches = [match for match in map(own.match, said) if match is not None]
-        if any(begins_line(match.string[match.end() :]) for match in matches):
-            return _layer(own, [match[0] for match in matches])
+        sure = sum(_SURE.match(match.string[match.end() :]) is not None for match in matches)
+        if sure and (sure == len(said) or len(said) > _PAIR):
+            return _layer(own) if _name_writers([match[0] for match in matches]) else None
     return None
+
+
+def _name_writers(prefixes: Sequence[str]) -> bool:
+    """Whether the prefixes, but for times in them, are those of few writers: nothing that counts is taken off."""
+    writers = [_writer(prefix) for prefix in prefixes]
+    different = len(set(writers))
+    runs = sum(before != after for before, after in pairwise(writers)) + 1
+    return different * 2 <= len(writers) and (runs > different or different <= _FEW_WRITERS)
 
 
 def _ends(shape: str) -> Iterator[int]:
     """Where a prefix may end: behind a blank, and before a word; the shortest first."""
     for blank in re.finditer(r"[ \t](?![ \t|+\u2502])", shape):
         prefix = shape[: blank.end()]
-        if blank.end() >= _FEWEST and re.search(r"[A-Za-z]", prefix) and _LEVEL.search(prefix) is None:
+        if blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) and _LEVEL.search(prefix) is None:
             yield blank.end()
 
 
-def _layer(own: re.Pattern[str], prefixes: Sequence[str]) -> Layer:
-    tagged = len(set(map(_writer, prefixes))) * 2 <= len(prefixes)
+def _layer(own: re.Pattern[str]) -> Layer:
 
     def opened(text: str, clock: SourceClock) -> Opened | None:
         match = own.match(text)
         if match is None:
             return None
-        tag = _tag(match[0]) if tagged else NO_TAG
-        return Opened(text[match.end() :], tag, time_of(match[0], clock))
+        return Opened(text[match.end() :], _tag(match[0]), time_of(match[0], clock))
 
     return opened
 
