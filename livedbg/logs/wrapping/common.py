@@ -26,6 +26,7 @@ from livedbg.logs.wrapping.tags import NO_TAG, Opened, Tag
 __all__ = ["common_prefix"]
 
 _PAIR: Final = 2
+_LOOKED_AT: Final = 200
 _FEW_WRITERS: Final = 3
 _SHORTEST: Final = 3
 _LONGEST: Final = 200
@@ -46,16 +47,14 @@ def common_prefix(texts: Sequence[str]) -> Layer | None:
     Args:
         texts: the first lines; the last one may be a piece of one.
     """
-    said = [text for text in texts if text and not text.isspace()]
-    if len(said) < _PAIR or _known(said[0]):
+    said = [text for text in texts[:_LOOKED_AT] if text and not text.isspace()]
+    if len(said) < _PAIR or not any(_ends(_common(said[:_PAIR]))) or _known(said[0]):
         return None
-    shapes = [_NUMBER.sub("0", f"{text[:_LONGEST]} ") for text in said]  # behind a prefix alone, blanks may be gone
-    whole = shapes[: len(said) - (len(said) > _SHORTEST)]
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(whole), max(whole), strict=False))
-    shape = "".join(one for one, _ in pairs)
-    if any(begins_line(text) and _DATED.match(text) is None for text in said) or _explained(said):
+    shape = _common(said[: len(said) - (len(said) > _SHORTEST)])
+    ends = list(_ends(shape))
+    if not ends or any(begins_line(text) and _DATED.match(text) is None for text in said) or _explained(said):
         return None
-    for end in _ends(shape):
+    for end in ends:
         own = _pattern(shape[:end])
         matches = [match for match in map(own.match, said) if match is not None]
         sure = sum(_SURE.match(match.string[match.end() :]) is not None for match in matches)
@@ -70,6 +69,13 @@ def _name_writers(prefixes: Sequence[str]) -> bool:
     different = len(set(writers))
     runs = sum(before != after for before, after in pairwise(writers)) + 1
     return different * 2 <= len(writers) and (runs > different or different <= _FEW_WRITERS)
+
+
+def _common(texts: Sequence[str]) -> str:
+    """What all texts begin with, any number being 0."""
+    shapes = [_NUMBER.sub("0", f"{text[:_LONGEST]} ") for text in texts]  # behind a prefix alone, blanks may be gone
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(shapes), max(shapes), strict=False))
+    return "".join(one for one, _ in pairs)
 
 
 def _ends(shape: str) -> Iterator[int]:

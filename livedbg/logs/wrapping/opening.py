@@ -113,6 +113,8 @@ def _columns(text: str, clock: SourceClock) -> Opened | None:
 
 def _has_labels(texts: Sequence[str]) -> bool:
     """Whether a tab stands behind the same few hosts in all lines, or behind few words before what surely are lines."""
+    if "\t" not in next((text for text in texts if text and not text.isspace()), ""):
+        return False
     said = [match for text in texts if text and not text.isspace() and (match := _LABEL.match(text))]
     lines = sum(bool(text) and not text.isspace() for text in texts)
     labels = {match["label"] for match in said}
