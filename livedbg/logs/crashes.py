@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
 from msgspec.structs import replace
 
-from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
 from livedbg.logs.native_frames import native_frames
 from livedbg.logs.other_languages import WORDS as OTHER_WORDS
@@ -71,34 +73,32 @@ TESTS: Final = re.compile(
 _TESTS_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b")
 
 
+_TRIGGERS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "traceback": (b"Traceback (most recent call", b"ray::"),
+    "terminate": (b"terminate called", b"uncaught exception of type "),
+    "fault": (b"Fatal Python error",),
+    "signal": (
+        *(b"Segmentation fault", b"segfault at", b"Bus error", b"Aborted", b"Illegal instruction"),
+        b"Floating point exception",
+    ),
+    "glibc-abort": (
+        *(b"corruption", b"corrupted ", b"free(): ", b"alloc(): ", b"_consolidate(): ", b"_chunk(): "),
+        b"detected ***",
+    ),
+    "assert": (b"' failed.",),
+    "tests": (*_TEST_WORDS, b"FAILED "),
+    "sanitizer": tuple(word.encode() for word in _SANITIZER_WORDS),
+    "fatal": tuple(word.encode() for word in FATAL_WORDS),
+    "other language": tuple(word.encode() for word in OTHER_WORDS),
+}
+"""By kind, of what one is in every record that tells of such a crash."""
+
+
 class CrashDecoder(LogDecoder):
     """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
 
     name = "crashes"
-    triggers: ClassVar[tuple[bytes, ...]] = (
-        b"Traceback (most recent call",
-        b"ray::",
-        b"terminate called",
-        b"uncaught exception of type ",
-        b"Fatal Python error",
-        b"Segmentation fault",
-        b"segfault at",
-        b"Bus error",
-        b"Aborted",
-        b"Illegal instruction",
-        b"Floating point exception",
-        b"corruption",
-        b"corrupted ",
-        b"free(): ",
-        b"alloc(): ",
-        b"_chunk(): ",
-        b"detected ***",
-        b"' failed.",
-        *_TEST_WORDS,
-        b"FAILED ",
-        *(word.encode() for word in _SANITIZER_WORDS),
-        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS)),
-    )
+    triggers: ClassVar[tuple[bytes, ...]] = tuple(dict.fromkeys(word for words in _TRIGGERS.values() for word in words))
 
     def __init__(self) -> None:
         self._process: dict[str, str | None] = {}
@@ -112,10 +112,22 @@ class CrashDecoder(LogDecoder):
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """See LogDecoder."""
+        held = {_KINDS[word] for word, _, _ in _FINDER.find_matches_as_indexes(record.text, overlapping=True)}
+        return self._taken(held, record, stamp)
+
+    def alone(self, trigger: bytes) -> Feed:
+        """See LogDecoder."""
+        kinds = {kind for kind, triggers in _TRIGGERS.items() if trigger in triggers}
+        sure = all(any(word.encode() in trigger for word in _WORDS.get(kind, ())) for kind in kinds)
+        return partial(self._taken, kinds) if sure else self.feed
+
+    def _taken(
+        self, held: AbstractSet[str], record: LogRecord, stamp: Stamp
+    ) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take a record; `held` are the kinds of crashes whose words are in it."""
         events: list[Event] = []
-        for crash in _crashes(record.text):
-            if crash.kind == "traceback" and record.severity.rank < Severity.ERROR.rank:
-                continue  # somebody logged it as harmless
+        crash = _crash(record.text, held) if held else None
+        if crash is not None and (crash.kind != "traceback" or record.severity.rank >= Severity.ERROR.rank):
             hit = self._hit(record, crash)
             events.append(ExceptionSeen(hit=hit, **stamp))
             self._remember(hit)
@@ -164,7 +176,9 @@ class CrashDecoder(LogDecoder):
         )
 
 
-_DEATHS: Final = (("glibc-abort", _GLIBC), ("assert", _ASSERT), ("signal", _SIGNAL))
+_DEATHS: Final = {"glibc-abort": _GLIBC, "assert": _ASSERT, "signal": _SIGNAL}
+_DEATH_KINDS: Final = frozenset(_DEATHS)
+_LINE_FIRST: Final = (_GLIBC, _ASSERT)
 _GLIBC_WORDS: Final = (
     "corruption",
     "free(): ",
@@ -203,42 +217,42 @@ class _Crash(NamedTuple):
     related: str = ""
 
 
-def _crashes(text: str) -> Iterator[_Crash]:
-    """The crashes that one record reports; of chained Python exceptions the one that counts (tracebacks.T1, T2)."""
-    held = {_KINDS[word] for word, _, _ in _FINDER.find_matches_as_indexes(text, overlapping=True)}
-    if not held:
-        return
+def _crash(text: str, held: AbstractSet[str]) -> _Crash | None:
+    """The crash that one record reports; of chained Python exceptions the one that counts (tracebacks.T1, T2)."""
+    if held <= _DEATH_KINDS:
+        return _death(held, text)
     lines = text.split("\n")
     end = fatal(lines) if "fatal" in held else None
     if end is not None:
-        yield _Crash(*end)
-        return
+        return _Crash(*end)
     other = ended(text) if "other language" in held else None
     if other is not None:
-        yield _Crash(*other)
-        return
+        return _Crash(*other)
     if "traceback" in held:
         raised = innermost_raised(lines)
         if raised is not None:
-            yield _Crash("traceback", raised.type, raised.message, raised.stack, raised.index, raised.related)
-            return
+            return _Crash("traceback", raised.type, raised.message, raised.stack, raised.index, raised.related)
     report = sanitizer_report(lines) if "sanitizer" in held else None
     if report is not None:
-        yield _Crash(*report)
-        return
+        return _Crash(*report)
     terminate = _TERMINATE.search(text) if "terminate" in held else None
     if terminate is not None:
-        yield _terminate(text, terminate)
-        return
+        return _terminate(text, terminate)
     fault = _FAULT.search(text) if "fault" in held else None
     if fault is not None:
-        yield _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
-        return
-    for kind, pattern in _DEATHS:
-        match = pattern.search(text) if kind in held else None
-        if match is not None:
-            yield _died(kind, match, text)
-            return
+        return _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
+    return _death(held, text)
+
+
+def _death(held: AbstractSet[str], text: str) -> _Crash | None:
+    one_line = "\n" not in text
+    for kind, pattern in _DEATHS.items():
+        if kind in held:
+            # a pattern that begins with a line's beginning is not searched for in the rest of the line
+            match = pattern.match(text) if one_line and pattern in _LINE_FIRST else pattern.search(text)
+            if match is not None:
+                return _died(kind, match, text)
+    return None
 
 
 def _died(kind: str, match: re.Match[str], text: str) -> _Crash:

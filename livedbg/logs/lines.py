@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from livedbg.logs.wrapping.redraw import redrawn
 from livedbg.text.sanitize import clean
@@ -18,7 +18,7 @@ LINE_LIMIT = 64 * 1024
 """How many bytes of a line are decoded and shown."""
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """One line, sanitised, without its end.
 
     Attributes:

@@ -25,7 +25,10 @@ from livedbg.logs.wrapping.redraw import after_bar
 from livedbg.logs.wrapping.rows import LONGEST, Guess, Row
 from livedbg.logs.wrapping.tags import NO_TAG, Tag
 
-__all__ = ["FrontDoor", "Plain"]
+__all__ = ["UNCALM", "FrontDoor", "Plain"]
+
+UNCALM: Final = ("%|", "Traceback (")
+"""What makes a line worth a closer look wherever it stands: a progress bar, a traceback."""
 
 _REJECTED: Final = 16  # rows after which a guess is not made any more
 _FIRSTS: Final = 256
@@ -85,8 +88,13 @@ class FrontDoor:
         """Whether some line had a wrapping."""
         return self._peeler.took
 
-    def bare(self, text: str) -> bool:
-        """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
+    def bare(self, text: str, calm: bool = False) -> bool:
+        """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken.
+
+        Args:
+            text: the line.
+            calm: it is one line, and is known to hold none of UNCALM.
+        """
         if self._held or self._peeler.parts:
             return False
         try:
@@ -95,7 +103,7 @@ class FrontDoor:
             likely = self._likely_of(text[:1])
         if likely is not None and likely(text) is not None:
             return False
-        if "%|" in text or "\n" in text or "Traceback (" in text:
+        if not calm and ("%|" in text or "\n" in text or "Traceback (" in text):
             return False
         if self._watch is not None and self._watch(text) is not None:
             return False
