@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from ahocorasick_rs import AhoCorasick
+from ahocorasick_rs import AhoCorasick, Implementation
 
 from livedbg.logs.decoder import FOLLOWED, Feed, LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, UnreadErrors
@@ -24,6 +24,7 @@ __all__ = ["Decoding"]
 
 _NO_ERRORS: Final = ErrorLines()
 _AT_ONCE: Final = 500  # records that are searched at once
+_MANY: Final = 50_000  # records after which an automaton of 5 MB, which is faster, is worth its making
 
 
 class Decoding:
@@ -53,7 +54,9 @@ class Decoding:
         self._opening = frozenset(number for number, (word, decoder) in enumerate(words) if word in decoder.opens)
         self._following: dict[str, dict[LogDecoder, int]] = {}
         self._only = [self._wanted_by(number, word) for number, (word, _) in enumerate(words)]
-        self._matcher = AhoCorasick([word.decode("utf-8", "replace") for word, _ in words])
+        self._words = [word.decode("utf-8", "replace") for word, _ in words]
+        self._matcher = AhoCorasick(self._words)
+        self._left = _MANY
 
     def _wanted_by(self, number: int, word: bytes) -> tuple[LogDecoder, Feed] | None:
         """The decoder that gets a record with one trigger, if that is all there is to do."""
@@ -107,7 +110,7 @@ class Decoding:
         for begin in range(0, len(waiting), _AT_ONCE):
             self._some(waiting[begin : begin + _AT_ONCE], beats, stamp, fed)
         for decoder, record in beats.items():
-            self._hand(decoder, decoder.feed, record, stamp)
+            self._hand(decoder, record, stamp)
         return fed
 
     def flush(self, stamp: Stamp) -> None:
@@ -129,24 +132,42 @@ class Decoding:
     ) -> None:
         """Feed some records, all of which are searched at once."""
         text = "\0".join([record.text for record in records])
+        if self._left > 0:
+            self._left -= len(records)
+            if self._left <= 0:
+                self._matcher = AhoCorasick(self._words, implementation=Implementation.DFA)
         matcher = self._matcher
         of_each = _of_each(records, matcher.find_matches_as_indexes(text, overlapping=True))
         stored = may_store_others(text)
-        for record, words in zip(records, of_each, strict=True):
+        for record, these in zip(records, of_each, strict=True):
+            words = these
             if matcher is not self._matcher:  # a decoder has failed: others have these numbers now
                 found = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
                 words = tuple(word for word, _, _ in found)
             if words and stored and stores_others(record.text):
                 fed.append(record)  # what others logged
             elif len(words) == 1 and not (beats or self._following) and (only := self._only[words[0]]) is not None:
-                self._understood = False
-                links = self._hand(*only, record, stamp)
-                fed.append(self._done(record, links))
+                fed.append(self._alone(*only, record, stamp))
             elif words or self._eager or self._following:
                 fed.append(self._one(record, words, beats, stamp))
             else:
                 self._understood = False
                 fed.append(self._done(record, ()))
+
+    def _alone(self, decoder: LogDecoder, feed: Feed, record: LogRecord, stamp: Stamp) -> LogRecord:
+        """Feed a record that one decoder wants."""
+        self.fed = True
+        try:
+            events, links = feed(record, stamp)
+        except Exception as error:
+            self._failed(decoder, error, stamp)
+            events, links = (), ()
+        severity = record.severity
+        if not (events or links or severity is Severity.ERROR or severity is Severity.CRITICAL):
+            return record
+        self._understood = bool(events)
+        self._events.extend(_with_writer(event, record) for event in events)
+        return self._done(record, links)
 
     def _done(self, record: LogRecord, links: tuple[str, ...]) -> LogRecord:
         """A record that was fed, with its links."""
@@ -176,8 +197,8 @@ class Decoding:
         for decoder in wanted:
             earlier = beats.pop(decoder, None) if beats else None
             if earlier is not None:
-                self._hand(decoder, decoder.feed, earlier, stamp)
-            links += self._hand(decoder, decoder.feed, record, stamp)
+                self._hand(decoder, earlier, stamp)
+            links += self._hand(decoder, record, stamp)
         for decoder in beating:
             if decoder not in wanted:
                 beats[decoder] = record
@@ -206,11 +227,11 @@ class Decoding:
     def _knows(self, record: LogRecord) -> bool:
         return any(decoder.knows(record) for decoder in self._decoders)
 
-    def _hand(self, decoder: LogDecoder, feed: Feed, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
+    def _hand(self, decoder: LogDecoder, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
         if decoder not in self._order:
             return ()  # it has failed
         try:
-            events, links = feed(record, stamp)
+            events, links = decoder.feed(record, stamp)
         except Exception as error:
             self._failed(decoder, error, stamp)
             return ()

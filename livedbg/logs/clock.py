@@ -63,7 +63,8 @@ class SourceClock:
             found = self._second(key, second, zone)
         if found is None or not fraction or len(fraction) > 9:
             return _with_fraction(found, fraction)
-        return found * NS + int(fraction) * _POWERS[9 - len(fraction)]
+        nanoseconds: int = int(fraction) * _POWERS[9 - len(fraction)]
+        return found * NS + nanoseconds
 
     def month_day(self, month: int, day: int, clock: str, fraction: str | None) -> int | None:
         """A stamp without a year: the newest such day that is not after the reference."""

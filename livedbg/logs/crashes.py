@@ -71,8 +71,6 @@ TESTS: Final = re.compile(
 """The last line of pytest (_pytest/terminal.py): the exceptions before it were those of tests."""
 
 _TESTS_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b")
-
-
 _TRIGGERS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "traceback": (b"Traceback (most recent call", b"ray::"),
     "terminate": (b"terminate called", b"uncaught exception of type "),
@@ -119,7 +117,17 @@ class CrashDecoder(LogDecoder):
         """See LogDecoder."""
         kinds = {kind for kind, triggers in _TRIGGERS.items() if trigger in triggers}
         sure = all(any(word.encode() in trigger for word in _WORDS.get(kind, ())) for kind in kinds)
-        return partial(self._taken, kinds) if sure else self.feed
+        if not sure:
+            return self.feed
+        forms = [form for form in _DEATHS if form[0] in kinds]
+        if len(forms) == len(kinds):
+            return partial(self._feed_death, forms)
+        return partial(self._taken, kinds)
+
+    def _feed_death(self, forms: _Forms, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take a record that may tell of a death, and of no tests."""
+        crash = _death(forms, record.text)
+        return ((), ()) if crash is None else ([self._told(record, crash, stamp)], ())
 
     def _taken(
         self, held: AbstractSet[str], record: LogRecord, stamp: Stamp
@@ -128,9 +136,7 @@ class CrashDecoder(LogDecoder):
         events: list[Event] = []
         crash = _crash(record.text, held) if held else None
         if crash is not None and (crash.kind != "traceback" or record.severity.rank >= Severity.ERROR.rank):
-            hit = self._hit(record, crash)
-            events.append(ExceptionSeen(hit=hit, **stamp))
-            self._remember(hit)
+            events.append(self._told(record, crash, stamp))
         if record.text.startswith("FAILED "):
             self._failed.setdefault(record.source, record.text[len("FAILED ") :].partition("\n")[0])
         summary = TESTS.search(record.text) if not events and " in " in record.text else None
@@ -144,10 +150,12 @@ class CrashDecoder(LogDecoder):
                 events.append(ExceptionSeen(hit=self._hit(record, crash), **stamp))
         return events, ()
 
-    def _remember(self, hit: ExceptionHit) -> None:
+    def _told(self, record: LogRecord, crash: _Crash, stamp: Stamp) -> Event:
+        hit = self._hit(record, crash)
         known = self._hits.setdefault(hit.source or "", {})
         if len(known) < _REMEMBERED:
             known[hit.id] = hit
+        return ExceptionSeen(hit=hit, **stamp)
 
     def _hit(self, record: LogRecord, crash: _Crash) -> ExceptionHit:
         process = self._process.get(record.source)
@@ -176,9 +184,9 @@ class CrashDecoder(LogDecoder):
         )
 
 
-_DEATHS: Final = {"glibc-abort": _GLIBC, "assert": _ASSERT, "signal": _SIGNAL}
-_DEATH_KINDS: Final = frozenset(_DEATHS)
-_LINE_FIRST: Final = (_GLIBC, _ASSERT)
+_Forms = Sequence[tuple[str, "re.Pattern[str]", bool]]
+_DEATHS: Final[_Forms] = (("glibc-abort", _GLIBC, True), ("assert", _ASSERT, True), ("signal", _SIGNAL, False))
+"""Kind, pattern, whether it begins where a line begins, and is searched for nowhere else."""
 _GLIBC_WORDS: Final = (
     "corruption",
     "free(): ",
@@ -219,8 +227,6 @@ class _Crash(NamedTuple):
 
 def _crash(text: str, held: AbstractSet[str]) -> _Crash | None:
     """The crash that one record reports; of chained Python exceptions the one that counts (tracebacks.T1, T2)."""
-    if held <= _DEATH_KINDS:
-        return _death(held, text)
     lines = text.split("\n")
     end = fatal(lines) if "fatal" in held else None
     if end is not None:
@@ -241,17 +247,15 @@ def _crash(text: str, held: AbstractSet[str]) -> _Crash | None:
     fault = _FAULT.search(text) if "fault" in held else None
     if fault is not None:
         return _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
-    return _death(held, text)
+    return _death([form for form in _DEATHS if form[0] in held], text)
 
 
-def _death(held: AbstractSet[str], text: str) -> _Crash | None:
+def _death(forms: _Forms, text: str) -> _Crash | None:
     one_line = "\n" not in text
-    for kind, pattern in _DEATHS.items():
-        if kind in held:
-            # a pattern that begins with a line's beginning is not searched for in the rest of the line
-            match = pattern.match(text) if one_line and pattern in _LINE_FIRST else pattern.search(text)
-            if match is not None:
-                return _died(kind, match, text)
+    for kind, pattern, begins_line in forms:
+        match = pattern.match(text) if one_line and begins_line else pattern.search(text)
+        if match is not None:
+            return _died(kind, match, text)
     return None
 
 

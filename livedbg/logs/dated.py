@@ -84,7 +84,7 @@ class DatedHeads:
         return header
 
     def _remember(self, match: re.Match[str], header: Header) -> None:
-        second, point, fraction, zone = match.groups()
+        second, _, fraction, zone = match.groups()
         level = _level(match)
         if level is None or not fraction or header.wall_ns is None:
             return

@@ -66,7 +66,7 @@ class LogDecoder(ABC):
         """
 
     def alone(self, trigger: bytes) -> Feed:
-        """What takes records in which one trigger stands once, and no other of this decoder's; it may know more of them.
+        """What takes records in which one trigger stands once, and no other of this decoder's: `feed` or quicker.
 
         Args:
             trigger: one of `triggers`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedbg.logs.multiline import Continuation, ErrorDetails
 from livedbg.logs.shapes import PLAIN, Header, may_hold_traceback
-from livedbg.logs.wrapping.tags import Tag
+from livedbg.logs.wrapping.tags import NO_TAG, Tag
 from livedbg.model import Severity
 
 __all__ = ["Pending", "belongs"]
@@ -20,10 +20,10 @@ class Pending:
         text: str,
         offset: int,
         number: int | None,
-        tag: Tag,
-        wall_ns: int | None,
         header: Header | None,
         *,
+        tag: Tag = NO_TAG,
+        wall_ns: int | None = None,
         details: ErrorDetails,
     ) -> None:
         self.offset = offset

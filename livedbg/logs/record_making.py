@@ -5,37 +5,24 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from livedbg.logs.shapes import IGNORED, Header, guess_severity
-from livedbg.logs.wrapping.tags import Tag
+from livedbg.logs.wrapping.tags import NO_TAG, Tag
 from livedbg.model import LogRecord, Severity
 
-__all__ = ["headed_record", "plain_record", "with_lines", "with_tag"]
+__all__ = ["made", "with_lines"]
 
 
-def plain_record(source: str, text: str, offset: int, number: int | None, wall_ns: int | None) -> LogRecord:
-    """A record without a header.
-
-    Args:
-        source: id of the log.
-        text: its lines.
-        offset: where the first one begins.
-        number: of the first one.
-        wall_ns: when it was written, as a wrapping says.
-    """
-    return LogRecord(
-        source=source, text=text, severity=guess_severity(text), wall_ns=wall_ns, line=number, offset=offset
-    )
-
-
-def headed_record(
+def made(
     source: str,
     text: str,
     offset: int,
     number: int | None,
-    wall_ns: int | None,
-    header: Header,
+    header: Header | None,
+    *,
+    whose: Tag,
+    wall_ns: int | None = None,
     held_traceback: bool = False,
 ) -> LogRecord:
-    """A record with a header.
+    """A record.
 
     Args:
         source: id of the log.
@@ -43,13 +30,18 @@ def headed_record(
         offset: where the first one begins.
         number: of the first one.
         wall_ns: when it was written, as a wrapping says: one clock for all lines of a log.
-        header: of the first one.
+        header: of the first one, if it has one.
+        whose: who wrote it.
         held_traceback: there is a traceback in it.
     """
+    if header is None:
+        severity = guess_severity(text)
+        record = LogRecord(source=source, text=text, severity=severity, wall_ns=wall_ns, line=number, offset=offset)
+        return record if whose is NO_TAG else _with_tag(record, whose)
     severity = header.severity
     if held_traceback and severity is Severity.INFO:
         severity = Severity.WARNING if text.startswith(IGNORED, header.end) else Severity.ERROR
-    return LogRecord(
+    record = LogRecord(
         source=source,
         text=text,
         severity=severity,
@@ -61,9 +53,10 @@ def headed_record(
         tid=header.tid,
         head=header.end,
     )
+    return record if whose is NO_TAG else _with_tag(record, whose)
 
 
-def with_tag(record: LogRecord, tag: Tag) -> LogRecord:
+def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
     """A record with what its wrappings say."""
     return replace(
         record,

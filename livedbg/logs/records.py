@@ -9,13 +9,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.pending import Pending, belongs
-from livedbg.logs.record_making import headed_record, plain_record, with_lines, with_tag
+from livedbg.logs.record_making import made, with_lines
 from livedbg.logs.shapes import Header, Recogniser
 from livedbg.logs.wrapping.door import FrontDoor, Plain
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
@@ -54,7 +54,6 @@ class RecordAssembler:
     ) -> None:
         self.clock = clock
         self.door = FrontDoor(clock)
-        self._bare = self.door.bare
         self._source = source
         self._recogniser = Recogniser(formats.shapes, clock)
         self._details = formats.error_details
@@ -100,10 +99,11 @@ class RecordAssembler:
             The records that are complete now, in the order of their first lines.
         """
         bare, take, add_bare, add_plain = self.door.bare, self.door.take, self._add_bare, self._add_plain
+        header_of = self._header
         for line in lines:
             text = line.text
             if bare(text):
-                add_bare(text, line.offset, line.number)
+                add_bare(text, line.offset, line.number, header_of(text) if text else None)
                 continue
             for plain in take(line):
                 add_plain(plain)
@@ -128,24 +128,42 @@ class RecordAssembler:
         self._first = None
         self._pending.pop(self._newest, None)
 
-    def add(self, text: str, offset: int, number: int | None, calm: bool = False) -> bool:
+    def add(self, text: str, offset: int, number: int | None) -> bool:
         """Take one line; its record comes out of `feed` or `flush`. Wrappings are those that are known by now.
 
         Args:
             text: see Line.
             offset: see Line.
             number: see Line.
-            calm: see FrontDoor.bare.
 
         Returns:
             Whether it begins a record (of its writer).
         """
-        if self._bare(text, calm):
-            return self._add_bare(text, offset, number)
+        if self.door.bare(text):
+            return self._add_bare(text, offset, number, self._header(text) if text else None)
         began = False
         for plain in self.door.open(Line(text, offset, number)):
             began = self._add_plain(plain) or began
         return began
+
+    def add_row(self, texts: Sequence[str], offsets: Sequence[int], number: int | None) -> int:
+        """Take lines in a row, up to the first one that may be wrapped; gives how many these are.
+
+        Args:
+            texts: see FrontDoor.bare_row; none is empty.
+            offsets: where they begin.
+            number: of the first one.
+        """
+        taken, header_of, end = self.door.bare_row(texts), self._header, self._end
+        for text, offset in zip(texts[:taken], offsets, strict=False):
+            header, first = header_of(text), self._first
+            if header is None or first is None or first[3].held:
+                self._add_bare(text, offset, number, header)
+            else:
+                end(first)
+                self._first = (text, offset, number, header)
+            number = None if number is None else number + 1
+        return taken
 
     def learn(self, lines: Iterable[Line]) -> None:
         """See which wrappings and shapes the log has, from lines that come again."""
@@ -159,22 +177,22 @@ class RecordAssembler:
         text = body if len(plains) == 1 else "\n".join(plain.text for plain in plains)
         last = plains[-1]
         header = self._recogniser.header(body)
-        return self._made(text, last.line.offset, last.line.number, last.tag, last.wall_ns, header)
+        place, whose = (last.line.offset, last.line.number), self._whose(last.tag)
+        return made(self._source, text, *place, header, wall_ns=last.wall_ns, whose=whose)
 
-    def _add_bare(self, body: str, offset: int, number: int | None) -> bool:
+    def _add_bare(self, body: str, offset: int, number: int | None, header: Header | None) -> bool:
         """Take a line without a wrapping: most are a record each, of which no more than the header is needed."""
-        header = self._header(body) if body else None
         if header is None or self._tagged:
-            return self._add(body, offset, number, NO_TAG, None, header)
+            return self._add(body, offset, number, header)
         first = self._first
         if first is not None:
             if first[3].held and body.startswith(first[0][: first[3].end]):
-                return self._add(body, offset, number, NO_TAG, None, header)
+                return self._add(body, offset, number, header)
             self._end(first)
         elif self._pending:
             pending = self._pending[NO_TAG]
             if pending.head and body.startswith(pending.head):
-                return self._add(body, offset, number, NO_TAG, None, header)
+                return self._add(body, offset, number, header)
             self._close(pending)
             self._pending.clear()
         self._first = (body, offset, number, header)
@@ -184,37 +202,32 @@ class RecordAssembler:
         """A record of one line is at its end."""
         body, offset, number, header = first
         if "(most recent call" in body or self._ended is not None:
-            self._close(Pending(body, offset, number, NO_TAG, None, header, details=self._details))
+            self._close(Pending(body, offset, number, header, details=self._details))
             return
-        record = LogRecord(
-            source=self._source,
-            text=body,
-            severity=header.severity,
-            wall_ns=header.wall_ns,
-            mono_ns=header.mono_ns,
-            line=number,
-            offset=offset,
-            pid=header.pid,
-            tid=header.tid,
-            head=header.end,
-        )
-        self._done.append(record if self._own is NO_TAG else with_tag(record, self._own))
+        self._done.append(made(self._source, body, offset, number, header, whose=self._own))
 
     def _hold_first(self) -> None:
         """More may belong to a record of one line."""
         if self._first is not None:
             body, offset, number, header = self._first
             self._first = None
-            self._pending[NO_TAG] = Pending(body, offset, number, NO_TAG, None, header, details=self._details)
+            self._pending[NO_TAG] = Pending(body, offset, number, header, details=self._details)
 
     def _add_plain(self, plain: Plain) -> bool:
         """Take a line without its wrappings."""
         text, line = plain.text, plain.line
         header = self._header(text) if text else None
-        return self._add(text, line.offset, line.number, plain.tag, plain.wall_ns, header)
+        return self._add(text, line.offset, line.number, header, tag=plain.tag, wall_ns=plain.wall_ns)
 
     def _add(
-        self, body: str, offset: int, number: int | None, tag: Tag, wall_ns: int | None, header: Header | None
+        self,
+        body: str,
+        offset: int,
+        number: int | None,
+        header: Header | None,
+        *,
+        tag: Tag = NO_TAG,
+        wall_ns: int | None = None,
     ) -> bool:
         self._hold_first()
         if tag is not NO_TAG:
@@ -235,7 +248,7 @@ class RecordAssembler:
                 self._pending.pop(tag, None)
                 return True
             self._recogniser.plain()
-        self._pending[tag] = Pending(body, offset, number, tag, wall_ns, header, details=self._details)
+        self._pending[tag] = Pending(body, offset, number, header, tag=tag, wall_ns=wall_ns, details=self._details)
         return True
 
     def _goes_on(self, body: str, number: int | None, tag: Tag) -> bool:
@@ -256,9 +269,11 @@ class RecordAssembler:
     def _close(self, pending: Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
-        held = pending.held_traceback
-        number, header = pending.numbers[0], pending.header
-        record = self._made(text, pending.offset, number, pending.tag, pending.wall_ns, header, held)
+        place = pending.offset, pending.numbers[0]
+        whose, held = self._whose(pending.tag), pending.held_traceback
+        record = made(
+            self._source, text, *place, pending.header, whose=whose, wall_ns=pending.wall_ns, held_traceback=held
+        )
         if len(texts) > 1:
             record = with_lines(record, pending.numbers)
         self._done.append(record)
@@ -266,22 +281,8 @@ class RecordAssembler:
             numbers = zip(pending.numbers, texts, strict=True)
             self._ended(record, [number for number, line in numbers if line and not line.isspace()])
 
-    def _made(
-        self,
-        text: str,
-        offset: int,
-        number: int | None,
-        tag: Tag,
-        wall_ns: int | None,
-        header: Header | None,
-        held: bool = False,
-    ) -> LogRecord:
-        if header is None:
-            record = plain_record(self._source, text, offset, number, wall_ns)
-        else:
-            record = headed_record(self._source, text, offset, number, wall_ns, header, held)
-        whose = self._own if tag is NO_TAG else merged(self._own, tag)
-        return record if whose is NO_TAG else with_tag(record, whose)
+    def _whose(self, tag: Tag) -> Tag:
+        return self._own if tag is NO_TAG else merged(self._own, tag)
 
     def _take(self) -> list[LogRecord]:
         done, self._done = self._done, []

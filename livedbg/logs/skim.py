@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-
-from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from livedbg.logs.decoder import FOLLOWED
 from livedbg.logs.error_lines import ALARMS_READ
-from livedbg.logs.lines import LINE_LIMIT, line_text
+from livedbg.logs.finder import finder
+from livedbg.logs.lines import LINE_LIMIT, line_text, lines_back
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.wrapping.door import UNCALM
 from livedbg.model import LogRecord
@@ -35,8 +33,8 @@ LINES_BEFORE = 3
 """Lines before a hit that can be the beginning of its record."""
 
 _GRACE = 64  # lines read on after a hit while records of several ranks are mixed
-_FAR_BACK = 64 * 1024  # bytes that are kept from before
 _LONGEST = 4 << 20  # a line that is longer is taken in pieces
+_ROW = 256  # lines that are read at once, at most
 _DENSE = 100  # hits of a block from which on most of its lines are read
 
 
@@ -76,7 +74,7 @@ class Skimmer:
         self._alarms = sorted({*alarms}.difference(self._triggers))
         self._line_starts = tuple(alarm[1:] for alarm in self._alarms if alarm.startswith(b"\n"))
         words = [*self._triggers, *self._alarms]
-        self._matcher = _matcher(tuple(words))
+        self._matcher = finder(tuple(words))
         self._exact = [*map((exact or {}).get, words)]
         opening = frozenset(opens)
         self._opens = [word in opening for word in words]
@@ -94,6 +92,7 @@ class Skimmer:
         self._simple = [self._is_simple(number) for number in range(len(words))]
         self._hits: Sequence[tuple[int, int, int]] = ()  # (trigger, begin, end) in the block that is searched
         self._at = 0  # the next of them
+        self._row_end = 0  # of the lines that `_read_row` read
         self._hit = 0  # where the first of them begins that was not passed
 
     @property
@@ -108,20 +107,19 @@ class Skimmer:
 
     def feed(self, data: bytes) -> list[LogRecord]:
         """Take a block."""
-        piece = self._rest + data
-        cut = piece.rfind(b"\n") + 1
-        if cut <= self._searched:
-            if len(piece) - self._searched < _LONGEST:
-                self._rest = piece
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            self._rest += data
+            if len(self._rest) - self._searched < _LONGEST:
                 return []
-            cut = len(piece)
-        body = piece[:cut]
+            data, cut = b"", 0
+        body = b"".join((self._rest, memoryview(data)[:cut]))  # one copy of what is long
         used, number = self._search(body)
-        kept = cut if self._reading else max(used, _lines_back(body, LINES_BEFORE))
+        kept = len(body) if self._reading else max(used, lines_back(body, LINES_BEFORE))
         self._beat(body, used, kept, number)
         self._number = None if number is None else number + body.count(b"\n", used, kept)
         self._offset += kept
-        self._rest, self._searched = piece[kept:], cut - kept
+        self._rest, self._searched = body[kept:] + data[cut:], len(body) - kept
         return self._assembler.feed(())
 
     def flush(self) -> list[LogRecord]:
@@ -141,8 +139,8 @@ class Skimmer:
         self._following = following
         size, offset, add = len(body), self._offset, self._assembler.add
         # of a block in which most lines are read, what can be known of all of them at once
-        shown = body.decode("ascii") if len(self._hits) > _DENSE and body.isascii() else None
-        calm = shown is not None and not any(word in shown for word in UNCALM)
+        shown = body.decode("ascii") if len(self._hits) > _DENSE and body.isascii() else ""
+        calm = bool(shown) and not any(word in shown for word in UNCALM)
         while position < size:
             hit = self._hit if self._hit >= position else self._next_hit(body, position)
             if not self._reading:
@@ -157,13 +155,13 @@ class Skimmer:
             if number is not None and counted != position:
                 number += body.count(b"\n", counted, position)
                 counted = position
+            if calm and not self._opened and hit < size and (lines := self._read_row(shown, position, number)):
+                counted = position = used = self._row_end
+                number = None if number is None else number + lines
+                continue
             end = body.find(b"\n", position)
             end = size if end < 0 else end
-            text = shown[position:end] if shown is not None else ""
-            if shown is None or not text.isprintable() or end - position > LINE_LIMIT:
-                begins = add(line_text(body[position:end]), offset + position, number)
-            else:
-                begins = add(text, offset + position, number, calm)
+            begins = add(line_text(body[position:end]), offset + position, number)
             self._since_hit = 0 if hit < end else self._since_hit + 1
             self._following -= 1
             if hit >= end and begins and position > until and self._may_stop():
@@ -181,10 +179,42 @@ class Skimmer:
             number += body.count(b"\n", counted, used)
         return used, number
 
+    def _read_row(self, shown: str, position: int, number: int | None) -> int:
+        """Read lines in a row each of which holds a trigger, where a log has many of them; gives how many.
+
+        Args:
+            shown: the block; it holds none of UNCALM.
+            position: where the first line begins.
+            number: of the first line.
+        """
+        hits, simple, at, hit = self._hits, self._simple, self._at, self._hit
+        texts, places, firsts = list[str](), list[int](), list[int]()
+        while len(texts) < _ROW:
+            end = shown.find("\n", position)
+            text = shown[position:end]
+            if not position <= hit < end or not text.isprintable() or end - position > LINE_LIMIT:
+                break
+            texts.append(text)
+            places.append(position)
+            firsts.append(at)
+            position = end + 1
+            while hit < position and at < len(hits) and simple[hits[at][0]]:
+                hit = hits[at][1]
+                at += 1
+        offset = self._offset
+        lines = self._assembler.add_row(texts, [offset + place for place in places], number) if texts else 0
+        if lines:
+            whole = lines == len(texts)
+            self._row_end = position if whole else places[lines]
+            self._at, self._hit = (at, hit) if whole else (firsts[lines] - 1, -1)
+            self._since_hit = 0
+            self._following -= lines
+        return lines
+
     def _hits_in(self, body: bytes) -> Sequence[tuple[int, int, int]]:
         """What is found in whole lines; alarms only while there were few."""
         if self._alarms and self._alarms_left <= 0:
-            self._matcher, self._alarms = _matcher(tuple(self._triggers)), []
+            self._matcher, self._alarms = finder(tuple(self._triggers)), []
             self._line_starts = ()
             self._spent = True
         if self._spent:
@@ -251,19 +281,3 @@ class Skimmer:
                 self._hit += body.startswith(b"\n", begin)
                 self._alarms_left -= self._hit >= position  # one a line
         return self._hit
-
-
-@lru_cache(maxsize=4)
-def _matcher(words: tuple[bytes, ...]) -> BytesAhoCorasick:
-    """One for all logs that are searched for the same: it takes 5 MB and 20 ms, and is twice as fast as a small one."""
-    return BytesAhoCorasick(words, implementation=Implementation.DFA)
-
-
-def _lines_back(body: bytes, lines: int) -> int:
-    """Where the last `lines` lines of `body` begin (not more than a block back)."""
-    position = len(body)
-    for _ in range(lines + 1):
-        position = body.rfind(b"\n", max(0, len(body) - _FAR_BACK), position)
-        if position < 0:
-            return len(body) if len(body) > _FAR_BACK else 0
-    return position + 1

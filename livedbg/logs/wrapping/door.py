@@ -88,13 +88,8 @@ class FrontDoor:
         """Whether some line had a wrapping."""
         return self._peeler.took
 
-    def bare(self, text: str, calm: bool = False) -> bool:
-        """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken.
-
-        Args:
-            text: the line.
-            calm: it is one line, and is known to hold none of UNCALM.
-        """
+    def bare(self, text: str) -> bool:
+        """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
         if self._held or self._peeler.parts:
             return False
         try:
@@ -103,12 +98,29 @@ class FrontDoor:
             likely = self._likely_of(text[:1])
         if likely is not None and likely(text) is not None:
             return False
-        if not calm and ("%|" in text or "\n" in text or "Traceback (" in text):
+        if "%|" in text or "\n" in text or "Traceback (" in text:
             return False
         if self._watch is not None and self._watch(text) is not None:
             return False
         self._begun = True
         return True
+
+    def bare_row(self, texts: Sequence[str]) -> int:
+        """How many of some lines, from the first on, are bare.
+
+        Args:
+            texts: each of them one line, which holds none of UNCALM.
+        """
+        if self._held or self._peeler.parts:
+            return 0
+        known, watch = self._likely, self._watch
+        for number, text in enumerate(texts):
+            first = text[:1]
+            likely = known[first] if first in known else self._likely_of(first)
+            if (likely is not None and likely(text) is not None) or (watch is not None and watch(text) is not None):
+                return number
+            self._begun = True
+        return len(texts)
 
     def take(self, line: Line) -> Iterable[Plain]:
         """The lines that come out once `line` went in: it itself, more, or none yet."""
