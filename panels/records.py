@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from rich.style import Style
+
+from livedbg.logs.naming import tag_of
+from livedbg.logs.wrapping.tags import NO_TAG
+from livedbg.logs.writers import written_by
 from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.logtext import message_of
 from livedbg.panels.marks import severity_mark
 from livedbg.text.quantities import clock_ms
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
-__all__ = ["concerns", "draw_record", "rank_of", "source_name"]
+__all__ = ["concerns", "draw_record", "rank_of", "source_name", "writer_of"]
+
+_NARROW: Final = 100  # cells of a row in which the name of a writer gets fewer of them
 
 
 def source_name(context: DrawContext, source: str) -> str:
@@ -28,6 +37,15 @@ def rank_of(context: DrawContext, record: LogRecord) -> int | None:
     source = context.snapshot.log_sources.get(record.source)
     process = context.snapshot.processes.get(source.process or "") if source is not None else None
     return process.rank if process is not None else None
+
+
+def writer_of(context: DrawContext, record: LogRecord) -> str:
+    """Who wrote a record, where its lines say so and not just the name of its log."""
+    source = context.snapshot.log_sources.get(record.source)
+    own = tag_of(source) if source is not None else NO_TAG
+    if (record.writer, record.host) == (own.writer, own.host):
+        return ""
+    return clean_line(written_by(record.writer, record.host, record.pid))
 
 
 def concerns(record: LogRecord, entity: str) -> bool:
@@ -70,20 +88,31 @@ def draw_record(
         stamp = clock_ms(record.wall_ns)
         line.cell(stamp if wide else stamp[:8], 12 if wide else 8, ink.style(Role.DIM)).space()
     line.cell(mark.word, 5, ink.style(mark.role, bold=record.severity.rank >= Severity.ERROR.rank)).space()
+    writer = writer_of(context, record)
     if source_width:
         line.cell(who or source_name(context, record.source), source_width, ink.style(Role.NATIVE)).space()
     elif who:
         line.add(f"{who}:", ink.style(Role.NATIVE)).space()
+    marked = ink.style(Role.WARN, bold=True)
+    if writer and not who:
+        widest = 16 if line.width < _NARROW else 32
+        shown = fit(writer, widest) if width_of(writer) > widest else writer
+        _add(line, f"{shown}:", ink.style(Role.NATIVE), found, marked)
+        line.space()
     text = message_of(record)[shift:]
     quiet = record.severity is Severity.DEBUG
     style = ink.style(mark.role if record.severity.rank >= Severity.ERROR.rank else Role.DIM if quiet else Role.TEXT)
     if found is None:
         line.cell(text, line.left, style)
         return
+    _add(line, fit(text, line.left) if width_of(text) > line.left else text, style, found, marked)
+
+
+def _add(line: Line, text: str, style: Style, found: re.Pattern[str] | None, marked: Style) -> None:
+    """Add a text, in which what was found stands out."""
     at = 0
-    shown = fit(text, line.left) if width_of(text) > line.left else text
-    for match in found.finditer(shown):
-        line.add(shown[at : match.start()], style)
-        line.add(match[0], ink.style(Role.WARN, bold=True))
+    for match in found.finditer(text) if found is not None else ():
+        line.add(text[at : match.start()], style)
+        line.add(match[0], marked)
         at = match.end()
-    line.add(shown[at:], style)
+    line.add(text[at:], style)

@@ -20,6 +20,7 @@ from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.adapters.ascend.names import by_func_id
+from livedbg.logs.seen_paths import is_folder
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
@@ -63,9 +64,9 @@ def folders_of(patterns: Iterable[str]) -> list[Path]:
         path = Path(pattern).expanduser().absolute()
         while any(mark in str(path) for mark in "*?[") and path != path.parent:
             path = path.parent
-        if path.is_dir():
+        if is_folder(path):
             found[path] = None
-        elif path.parent.is_dir():
+        elif is_folder(path.parent):
             found[path.parent] = None
     return list(found)
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from livedbg.adapters.iree.graph_files import READERS
 from livedbg.graphs.readers import graph_files
+from livedbg.logs.seen_paths import is_file, is_folder
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.errors import SourceError
 
@@ -69,11 +70,11 @@ def graph_beside(logs: Iterable[Path]) -> DispatchGraph | None:
     """The graph beside some logs, or in folders of logs, if there is exactly one."""
     files: set[Path] = set()
     for log in logs:
-        if log.is_dir():
+        if is_folder(log):
             files.update(path.resolve() for path, _ in graph_files(log, READERS))
         else:
             near = (log.with_name(name) for reader in READERS for name in reader.names)
-            files.update(path.resolve() for path in near if path.is_file())
+            files.update(path.resolve() for path in near if is_file(path))
     if len(files) != 1:
         return None
     reader, path = READERS[0], files.pop()

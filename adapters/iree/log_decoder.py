@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from livedbg.adapters.iree import status_lines, vulkan_lines
+from livedbg.adapters.iree import status_lines, tool_lines, vulkan_lines
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.said import Form, SaidDecoder, found_in, words_of
 from livedbg.model import ExceptionHit
@@ -15,7 +15,7 @@ from livedbg.session.log_adapter import LogsAdapter
 
 __all__ = ["IreeLogDecoder", "IreeLogsAdapter", "explains"]
 
-_FORMS = (*status_lines.FORMS, *vulkan_lines.FORMS)
+_FORMS = (*status_lines.FORMS, *vulkan_lines.FORMS, *tool_lines.FORMS)
 
 
 class IreeLogDecoder(SaidDecoder):

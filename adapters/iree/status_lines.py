@@ -4,7 +4,8 @@ Sources: iree/base/status.c (`FILE:LINE: CODE; MESSAGE; while invoking native fu
 iree/vm/stack.c (`[ 0] bytecode module.function:OFFSET FILE:LINE:COLUMN`), the drivers in iree/hal/drivers.
 
 Invariants:
-    iree_status.L1. Only a line with a source file and one of the codes of a status is one.
+    iree_status.L1. Only a line with a source file, or `<vm>` for a check of the program, and one of the codes of a
+        status is one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _CODES: Final = (
     "|INCOMPATIBLE"
 )
 _STATUS = re.compile(
-    r"(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)):(?P<line>\d{1,9}): (?P<code>" + _CODES + r");"
+    r"(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): (?P<code>" + _CODES + r");"
     r"(?P<rest>[^\n]{0,2000}(?:\n(?!\[ *\d)[^\n]{0,400}; ?while [^\n]{0,400})?)"
     r"(?P<stack>(?:\n *(?:\[ *\d{1,4}\]|at )[^\n]{0,600}|\n {4}[^\n]{0,400}|\n +\])*)"
 )
@@ -40,11 +41,42 @@ _STEPS: Final = (
     (r"DEVICE_LOST", "dmesg, and a smaller dispatch; --device_replay_output=F keeps the work of the next one"),
     (r"(?i)RESOURCE_EXHAUSTED|out of memory", "look for a size that is wrong: the shapes of the inputs"),
     (r"semaphore", "the first failure is another one: read the lines before it"),
-    (r"(?i)NOT_FOUND|INCOMPATIBLE|no executable", "compile for that device: --iree-hal-target-device and its target"),
+    (r"scopes like '(?P<name>[^']{1,100})'", "--parameters={name}=FILE.irpa names the file of its parameters"),
+    (r"required module 'io_parameters'", "the module has parameters: --parameters=FILE, or in Python "
+     "create_io_parameters_module before the module"),
+    (r"no parameter found in index|parameter `[^`]*` range", "iree-dump-parameters --parameters=FILE lists what the "
+     "file has; it must be of the same model"),
+    (r"no driver '", "iree-run-module --list_drivers lists the drivers"),
+    (r"VK_ERROR_INCOMPATIBLE_DRIVER|libvulkan", "Vulkan found no driver: livedbg doctor lists them; look at "
+     "VK_ICD_FILENAMES, or install mesa-vulkan-drivers"),
+    (r"(?:HIP|CUDA) \w+ library", "the driver of that device is not on this host: livedbg doctor, or another --device"),
+    (r"no function `", "iree-dump-module MODULE lists the functions"),
+    (r"required module features", "the module was compiled for a newer runtime, or with more types than this one has: "
+     "compile it with iree-base-compiler of the runtime's version"),
+    (r"FlatBuffer data is not present", "the file is no compiled module (.vmfb)"),
+    (r"failed to open file|unable to open file", "the path is relative to the working directory of the run"),
+    (r"header prefix", "the file is no .npy file, or was cut"),
+    (r"(?:type|rank|dimension \d+) mismatch|input list and function mismatch",
+     "livedbg iree -- CMD compares the inputs with what the function declares"),
+    (r"(?<!_)INCOMPATIBLE(?!_)|no executable|no compatible",
+     "compile for that device: --iree-hal-target-device and its target"),
+)  # fmt: skip
+_DOING: Final = re.compile(
+    r"(?:resolving dependencies|creating VM context|creating run context|loading modules|parsing function inputs"
+    r"|invoking function|looking up function|`a?sync func|while |resolving module|$)"
+)
+"""What a status says of what the program was doing, which adds nothing to its words."""
+_AT_WORK: Final = re.compile(r"(?:loading bytecode module|parsing input|creating (?:driver for )?device) ")
+_COMPILED_FOR: Final = re.compile(
+    r"(?P<who>HAL device `[^`]{1,100}` not found or unavailable): #hal\.device\.target<\"(?P<device>\w{1,40})\""
+    r"(?:[^\n]{0,40}?#hal\.executable\.target<\"(?P<target>[\w-]{1,40})\")?"
 )
 _VERSIONS: Final = re.compile(
     r"version mismatch; runtime supports (?P<runtime>\d{1,6}\.\d{1,6}), module has (?P<module>\d{1,6}\.\d{1,6})"
 )
+_VM: Final = "<vm>"
+_CHECKS: Final = ("FAILED_PRECONDITION", "UNKNOWN")
+"""What `cf.assert` and the like are compiled to."""
 _WORDS: Final = {"VK_ERROR_DEVICE_LOST": "the Vulkan device was lost"}
 
 
@@ -58,12 +90,14 @@ def _status(match: re.Match[str]) -> Said:
     where = f" in {frame['name']}" if frame is not None else ""
     where += f" ({place})" if place else ""
     by = f", calling {native['name']}" if native is not None else ""
+    by += f", {doing}" if (doing := _doing(rest)) else ""
     lost = next((words for word, words in _WORDS.items() if word in rest), "")
     said = f"{lost} ({message})" if lost else message
+    who = "A check of the program failed with" if match["file"] == _VM and code in _CHECKS else "IREE failed with"
     return Said(
         code=CODE,
         key=f"{match['file']}:{match['line']} {code} {message}",
-        sentence=f"IREE failed with {code}{f': {said}' if said else ''}{by}{where}",
+        sentence=f"{who} {code}{f': {said}' if said else ''}{by}{where}",
         cause=CauseClass.DEVICE if _of_device(rest) else CauseClass.PROCESS,
         steps=_steps(f"{code} {rest}"),
         attributes={"status": code, "file": f"{match['file'].rpartition('/')[2]}:{match['line']}", "place": place},
@@ -79,19 +113,33 @@ def _steps(text: str) -> tuple[str, ...]:
             f"the {older} is older than the {newer}: pip install -U iree-base-{older}==VERSION, VERSION as pip show "
             f"iree-base-{newer} says, and compile the module again",
         )
-    return tuple(step for pattern, step in _STEPS if re.search(pattern, text) is not None)[:2]
+    found = ((re.search(pattern, text), step) for pattern, step in _STEPS)
+    return tuple(step.format(**match.groupdict()) for match, step in found if match is not None)[:2]
 
 
 def _of_device(text: str) -> bool:
     return any(word in text for word in ("DEVICE_LOST", "ILLEGAL_ADDRESS", "LAUNCH_FAILED", "IllegalAddress"))
 
 
+def _parts(rest: str) -> list[str]:
+    return [part for each in rest.replace("\n", " ").split(";") if (part := each.strip())]
+
+
 def _message(rest: str) -> str:
     """The words between the code and what was being done."""
-    parts = [part.strip() for part in rest.replace("\n", " ").split(";")]
-    own = [part for part in parts if part and not part.startswith(("while ", "invoking function"))]
-    text = "; ".join(own)
+    compiled = _COMPILED_FOR.search(rest)
+    if compiled is not None:
+        target = f" ({compiled['target']})" if compiled["target"] else ""
+        return f"{compiled['who']}: the module is compiled for {compiled['device']}{target}"
+    text = "; ".join(part for part in _parts(rest) if _DOING.match(part) is None and _AT_WORK.match(part) is None)
+    text = text.rstrip(":")
     return text if len(text) <= 140 else f"{text[:139]}…"
+
+
+def _doing(rest: str) -> str:
+    """`loading bytecode module at 'm.vmfb'`: the file or device that it was about."""
+    found = next((part for part in _parts(rest) if _AT_WORK.match(part) is not None), "")
+    return found if len(found) <= 140 else f"{found[:139]}…"
 
 
 FORMS: Final = (Form(tuple(f": {code};" for code in _CODES.split("|")), _STATUS, _status),)

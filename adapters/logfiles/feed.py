@@ -106,6 +106,7 @@ class SourceFeed:
         """
         self._decoding.opened(self.source, stamp)
         if isinstance(self.tail, PackedFile):
+            self._assembler.learn(LineCutter().feed(self.tail.ahead[:_LEARNED]))
             if self.tail.packed_size * _PACKED_RATIO > whole_limit:
                 self._skim(sys.maxsize)
             return []
@@ -219,7 +220,7 @@ class SourceFeed:
     def _skim(self, until: int) -> bool:
         """Pass over what has no trigger up to `until`; False when the decoders want everything."""
         triggers, opens, alarms = self._decoding.triggers, self._decoding.opens, ALARMS
-        if triggers is None:
+        if triggers is None or self._assembler.door.rewrites:
             return False
         if self._assembler.door.escaped:
             triggers, opens, alarms = with_escaped(triggers), with_escaped(opens), with_escaped(alarms)

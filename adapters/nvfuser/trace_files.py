@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
 from livedbg.linux.procfs import process_exists
+from livedbg.logs.seen_paths import is_file
 from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState, ids
 from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
 from livedbg.session.pacing import Limit, Stopwatch
@@ -195,7 +196,7 @@ def _candidates(paths: Iterable[str]) -> Iterator[Path]:
         path = Path(text).expanduser().absolute()
         while any(mark in str(path) for mark in "*?[") and path != path.parent:
             path = path.parent
-        if path.is_file():
+        if is_file(path):
             if path.suffix == ".json" or "trace" in path.name:
                 yield path
             continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from livedbg.logs.seen_paths import is_folder
 from livedbg.model.intents import VALUES_DUMP
 from livedbg.session.adapter import Context
 from livedbg.values.readers import DumpFiles
@@ -107,7 +108,7 @@ def folders_of(context: Context) -> list[Path]:
         path = Path(name).expanduser().absolute()
         while any(sign in str(path) for sign in "*?[") and path != path.parent:
             path = path.parent
-        found[path if path.is_dir() else path.parent] = None
+        found[path if is_folder(path) else path.parent] = None
     for source in context.snapshot().log_sources.values():
         if source.path:
             found[Path(source.path).parent] = None

@@ -22,6 +22,7 @@ from livedbg.text.secrets import mask_command
 __all__ = ["in_app"]
 
 _LOOK_S: Final = 0.2
+_ENOUGH: Final = "The cause is found: the other steps would add nothing."
 _LAST: Final = "This is the last step. Esc closes this sheet, q quits."
 
 
@@ -39,7 +40,7 @@ def in_app(course: Course, first: int, screen: AppOptions) -> int:
             click.echo(f"{clean_line(label, 20):9}  {clean_line(sentence, 1000)}")
         if code != NEXT_STEP:
             return code or ended or 0
-        before = tuple((f"step {number}", sentence) for label, sentence in found.lines if label in ("found", "kernel"))
+        before += tuple((f"step {number}", sentence) for label, sentence in found.lines if label in ("found", "kernel"))
     return 0
 
 
@@ -119,8 +120,10 @@ class _Following:
         self._stopped.set()
         self._thread.join()
 
-    def _note_lacks(self, found: StepFound) -> None:
-        """No step follows that lacks what only the user can give."""
+    def _note(self, found: StepFound) -> None:
+        """No step follows that lacks what only the user can give; none is needed once the cause is found."""
+        if found.cause and self.following and _ENOUGH not in self.following:
+            self.following = f"{self.following}. {_ENOUGH}"
         if found.lacks and self.following:
             given = " ".join(f"--{name} {value}" for name, value in found.lacks.items())
             self.ending = f"The next steps need {given}: q quits; start again with it."
@@ -133,10 +136,10 @@ class _Following:
             if not ended and child.exit_code is not None:
                 ended = True
                 self.final = found_of(*self._read, self._view.latest().snapshot, child.exit_code)
-                self._lines = (*self._before, *self.final.lines)
-                self._note_lacks(self.final)
+                self._lines = (*self.final.lines, *self._before)
+                self._note(self.final)
             elif self._asked.is_set():
                 self._asked.clear()
                 found = self.final or found_so_far(*self._read, with_stacks(self._view))
-                self._lines = (*self._before, *found.lines)
-                self._note_lacks(found)
+                self._lines = (*found.lines, *self._before)
+                self._note(found)

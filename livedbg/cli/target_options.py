@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct, field
 
+from livedbg.logs.seen_paths import is_closed
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.intents import SAMPLES
 from livedbg.session.adapter import Request
@@ -51,7 +52,7 @@ class TargetOptions(Struct, frozen=True):
         if not self.targets and not self.logs:
             raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps", "usage")
         for path in self.logs:
-            if not any(sign in path for sign in "*?[") and not Path(path).exists():
+            if not any(sign in path for sign in "*?[") and not (is_closed(Path(path)) or Path(path).exists()):
                 raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
         _known_services(self.ask)
         return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})

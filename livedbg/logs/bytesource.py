@@ -1,4 +1,4 @@
-"""The bytes of a log, by offset: of a plain file, or of a packed one unpacked beside (livedbg.logs.packed).
+"""The bytes of a log, by offset: of a plain file, or of one that is unpacked beside (livedbg.logs.packed).
 
 Reading is by `pread`, never by mapping: a file that is truncated while it is mapped would kill
 the reader with SIGBUS.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from livedbg.logs.packed import Unpacked, packing_of
+from livedbg.logs.transcripts.kinds import HEAD, transcript_of
 
 __all__ = ["ByteSource", "FileBytes", "PackedBytes", "open_bytes"]
 
@@ -132,7 +133,8 @@ def open_bytes(path: Path) -> ByteSource:
     """
     plain = FileBytes(path)
     try:
-        packed = packing_of(plain.read(0, 4)) != ""
+        head = plain.read(0, HEAD)
+        packed = packing_of(head) != "" or transcript_of(head) is not None
     except OSError:
         plain.close()
         raise

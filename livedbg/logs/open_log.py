@@ -13,7 +13,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import LogFormats
 from livedbg.logs.index import LineIndex
 from livedbg.logs.lines import LineCutter
-from livedbg.logs.naming import tag_of
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.search import Matcher, compile_pattern
 from livedbg.logs.search_shown import ShownMatcher
@@ -38,7 +37,7 @@ class OpenLog:
         self.complete = False
         self.closed = False
         mtime_ns = path.stat().st_mtime_ns
-        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats, own=tag_of(source))
+        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
         self.assembler.learn(LineCutter().feed(self.data.read(0, BLOCK)))  # also finds the clock anchor
 
     def matcher(self, pattern: str, shown: Callable[[str], str]) -> Matcher:

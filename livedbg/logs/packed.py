@@ -1,4 +1,4 @@
-"""Logs that are packed (gzip, Zstandard) or written in UTF-16, piece by piece as UTF-8.
+"""Logs that are packed (gzip, Zstandard), written in UTF-16 or as entries over many lines, piece by piece as UTF-8.
 
 Invariants:
     logs_packed.Z1. Whatever a file holds, nothing is raised but for what reading it raises; what can be unpacked before
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 import zstandard
+
+from livedbg.logs.transcripts.kinds import HEAD, LIKELY_FIRST, transcript_of
 
 __all__ = ["PACKED_SUFFIXES", "Unpacked", "is_packed", "packing_of"]
 
@@ -43,7 +45,10 @@ def is_packed(path: Path) -> bool:
         return path.is_file()
     try:
         with path.open("rb") as file:
-            return packing_of(file.read(4)) != ""
+            head = file.read(4)
+            if head and head[0] in LIKELY_FIRST:
+                head += file.read(HEAD - len(head))
+            return packing_of(head) != "" or transcript_of(head) is not None
     except OSError:
         return False
 
@@ -82,6 +87,12 @@ class Unpacked(Iterator[bytes]):
         kind = packing_of(head)
         if kind.startswith("utf"):
             return self._written(head[2:], kind)
+        if not kind and head and head[0] in LIKELY_FIRST:
+            self._file.seek(0)
+            transcript = transcript_of(self._file.read(HEAD))
+            self._file.seek(0)
+            if transcript is not None:
+                return transcript(self._file)
         if not kind:
             self.problem = "is not packed as its name says" if head else ""
             return iter(())

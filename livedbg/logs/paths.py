@@ -1,7 +1,8 @@
 """Which files are logs: expanding what the user named, and distinguishing logs from other files.
 
 What the user names as a file is always read. In a directory everything is read but known other
-kinds (data, sources, archives), hidden files, documents, and what turns out to be binary.
+kinds (data, sources, archives), hidden files, documents, and what turns out to be binary. JSON is read if it is a
+list of log entries or lines of a collector of logs, and so are recordings of a terminal.
 """
 
 from __future__ import annotations
@@ -12,24 +13,31 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.logs.clock import SourceClock
 from livedbg.logs.packed import packing_of
+from livedbg.logs.seen_paths import is_closed, is_file, is_folder
+from livedbg.logs.transcripts.kinds import transcript_of
+from livedbg.logs.wrapping.certain import entry_json
 
 __all__ = ["Found", "Scan", "looks_binary", "scan"]
 
 _MOST_FILES: Final = 20_000
 _DEEPEST: Final = 16
 _SNIFFED: Final = 4096
+_CARRIERS: Final = frozenset({".json", ".jsonl", ".ndjson", ".cast"})
+_CARRIED: Final = 16 * 1024  # bytes of them that are looked at
 
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err", ".stdout", ".stderr"})
 # fmt: off
 _OTHER_SUFFIXES: Final = frozenset(
     (
-        ".json", ".jsonl", ".bin", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
+        ".json", ".jsonl", ".ndjson", ".cast", ".bin", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
         ".onnx", ".h5", ".parquet", ".arrow", ".csv", ".tsv", ".so", ".o", ".a", ".ko", ".exe", ".dll", ".whl",
         ".pyc", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".jar",
         ".py", ".pyi", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".h",
@@ -81,7 +89,7 @@ class Scan(Struct):
 
     Attributes:
         missing: names for which there is nothing now.
-        denied: directories that can't be listed.
+        denied: directories that can't be listed, and what is below one.
         skipped: files in directories that are not text.
         odd: what is neither file nor directory, and what it is: `a pipe`, `a device`, `a link to nothing`.
         too_many: a directory held more files than are read.
@@ -105,14 +113,16 @@ def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[st
     """
     result = Scan()
     path = Path(named).expanduser()
-    if path.is_dir():
+    if is_folder(path):
         _add_directory(result, path, known, no_logs)
+    elif is_closed(path):
+        result.denied.append(path)
     elif path.exists():
         _add_named(result, path)
     elif glob.has_magic(str(path)):
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (absolute patterns too)
         for match in map(Path, matches):
-            if match.is_dir():
+            if is_folder(match):
                 _add_directory(result, match, known, no_logs)
             else:
                 _add_named(result, match)
@@ -124,8 +134,10 @@ def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[st
 
 
 def _add_named(result: Scan, path: Path) -> None:
-    if path.is_file():
+    if is_file(path):
         result.files.append(Found(path, path.name, True))
+    elif is_closed(path):
+        result.denied.append(path)
     elif path.exists():
         result.odd.append((path, _kind(path)))
 
@@ -139,6 +151,9 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: fro
             result.files.append(Found(path, str(path.relative_to(top)), False))
             continue
         suffix = _suffix(path.name)
+        if suffix in _CARRIERS and suffix not in no_logs and _holds_log(path):
+            result.files.append(Found(path, str(path.relative_to(top)), False))
+            continue
         if suffix in _OTHER_SUFFIXES or suffix in no_logs or _DOCUMENTS.match(path.name):
             continue
         if suffix not in _LOG_SUFFIXES and looks_binary(path):
@@ -197,6 +212,26 @@ def _kind(path: Path) -> str:
 def _suffix(name: str) -> str:
     """The suffix that says the kind: `.log` of `a.log`, `a.log.1`, `a.log.2.gz`, `a.log-20260101`."""
     return Path(_ROTATED.sub("", name)).suffix.lower()
+
+
+def _holds_log(path: Path) -> bool:
+    """Whether a file holds entries of a log."""
+    try:
+        status = path.stat()
+        return _carries(path, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _carries(path: Path, mtime_ns: int, size: int) -> bool:
+    """The same; a file that has not changed is not read again."""
+    with path.open("rb") as file:
+        head = file.read(_CARRIED)
+    if transcript_of(head) is not None:
+        return True
+    line = head.partition(b"\n")[0].decode("utf-8", "replace")
+    return line.startswith("{") and entry_json(line, SourceClock(0, 0)) is not None
 
 
 def looks_binary(path: Path) -> bool:

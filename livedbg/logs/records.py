@@ -100,6 +100,9 @@ class RecordAssembler:
         """
         bare, take, add_bare, add_plain = self.door.bare, self.door.take, self._add_bare, self._add_plain
         header_of = self._header
+        if not self.door.looked:
+            lines = list(lines)
+            self.door.see(lines)
         for line in lines:
             text = line.text
             if bare(text):

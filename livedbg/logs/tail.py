@@ -223,7 +223,13 @@ class PackedFile:
         self.mtime_ns = status.st_mtime_ns
         self.packed_size = status.st_size
         self._pieces = Unpacked(self._file)
-        self.head = self._next()[:HEAD]
+        self._next()
+        self.head = read_head(path)
+
+    @property
+    def ahead(self) -> bytes:
+        """Bytes that will be read next, of which no more is kept than a piece."""
+        return self._rest
 
     @property
     def problem(self) -> str:

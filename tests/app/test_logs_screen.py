@@ -116,3 +116,15 @@ async def test_the_scroll_bar_has_marks_where_errors_and_matches_are(tmp_path: P
                 in str(panel.vertical_scrollbar.render_lines(panel.vertical_scrollbar.size.region))
             ),
         )
+
+
+async def test_who_wrote_a_line_of_a_shared_log_is_shown_and_searched(tmp_path: Path) -> None:
+    view = _view(tmp_path)
+    (tmp_path / "rank0").write_text("".join(f"(W rank={rank} pid=30{rank}) step\n" for rank in (1, 2, 3, 1, 2, 3)))
+    app = make_app(view)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await pilot.press("6", "right_square_bracket")
+        await until(pilot, lambda: "rank 3, pid 303: step" in text_of(app))
+        await pilot.press("g", "slash", *"pid", "space", *"302", "enter")
+        await until(pilot, lambda: "match 1 of 2" in text_of(app))

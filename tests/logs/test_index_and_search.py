@@ -21,6 +21,7 @@ from livedbg.logs.files import FileLogReader
 from livedbg.logs.index import BLOCK, LineIndex
 from livedbg.logs.recorded import RecordedLogReader
 from livedbg.logs.search import compile_pattern, search_all, search_backward, search_forward
+from livedbg.logs.writers import written_by
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.log_formats import known_log_formats
@@ -238,6 +239,32 @@ def test_Q1_in_wrapped_logs_that_is_found_which_is_shown(logs: _Files, pattern: 
     assert found == [number for number, text in enumerate(shown) if re.search(pattern, text, flags)]
     assert logs.reader.search(source, pattern) == (found[0] if found else None)
     assert logs.reader.search(source, pattern, -1, backwards=True) == (found[-1] if found else None)
+
+
+@pytest.mark.invariant("search_shown.Q1")
+@pytest.mark.parametrize(
+    "pattern", ["rank 3", "rank", "pid 302", "10.0.0.7", "3, 10", "Rank 3", "^rank 1", "step 2", "worker", "=>"]
+)
+def test_Q1_who_wrote_a_line_is_found_too(logs: _Files, pattern: str) -> None:
+    lines = [
+        f"(worker{rank}, rank={rank}, pid=30{rank}, ip=10.0.0.{rank + 5}) step {n} => worker"
+        for n in range(40)
+        for rank in (1, 2, 3)
+    ]
+    source = logs.write("sky.log", "\n".join([*lines, ""]).encode())
+    assert logs.count(source) == len(lines)
+    records = logs.reader.read(source, 0, len(lines))
+    flags = 0 if pattern != pattern.lower() else re.IGNORECASE
+    expected = [
+        number
+        for number, one in enumerate(records)
+        if any(re.search(pattern, said, flags) for said in (one.text, written_by(one.writer, one.host, one.pid)))
+    ]
+    found: list[int] = []
+    logs.reader.matches(source, pattern, lambda more, _share: found.extend(more) is None)
+    assert found == expected
+    assert written_by("rank 3", "10.0.0.8", 303) == "rank 3, 10.0.0.8, pid 303"
+    assert written_by("train[42]", "node07", 42) == "train[42], node07"
 
 
 @pytest.mark.invariant("files.B2")

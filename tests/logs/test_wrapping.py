@@ -279,7 +279,7 @@ LOOK_ALIKES = {
     "json of programs": '{"message":"x","level":"error","timestamp":"2026-11-21T12:00:00Z"}\n{"line":3,"labels":{}}\n{"log":"a","level":"x"}\n',
     "marks": "## [error] x\n# a\n##[other]b\n",
     "times": "".join(f"12:00:{n:02} step {n}\n" for n in range(40)),
-    "days": "".join(f"Nov 21 12:00:{n:02} all is well\n" for n in range(40)),
+    "times of another kind": "".join(f"Now 21 12:00:{n:02} all is well\n" for n in range(40)),
     "words": "".join(f"pre-train-{n % 2} stage-1 begins {n}\n" for n in range(40)),
     "angles": "<module> x\n<3> y\n<14>x\n",
     "indented pieces": "config:\n  lr: 1\n  wd: 2\n",

@@ -10,14 +10,16 @@ from typing import Final
 
 from tests.wild.judging import Said, graded, report
 from tests.wild.texts import Text
-from tests.wild.wrappings import RANKED, WRAPPINGS, has_ranks, wrapped
+from tests.wild.wrappings import RANKED, WRAPPINGS, encoded, has_ranks
 
 __all__ = ["EACH", "like_bare", "pairs", "rotation"]
 
 EACH: Final = 4
 """The wrappings that the suite tries for each text; `make wild` tries all."""
 _TOLD: Final = 60
-_NAMES: Final = re.compile(r"(?i)\b(?:rank|pid|process|worker|host|log|line)s? [\w.:/-]+|\([^()]*\)|\d+")
+_NAMES: Final = re.compile(
+    r"(?i)\b(?:rank|pid|process|worker|host|container|pod|job|log|line)s? [\w.:/-]+|\([^()]*\)|\d+"
+)
 
 
 def pairs(found: list[Text]) -> Iterator[tuple[Text, str]]:
@@ -49,7 +51,7 @@ def like_bare(text: Text, name: str, folder: Path) -> str | None:
     for log, content in text.files().items():
         path = folder / log
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(wrapped(name, content).encode())
+        path.write_bytes(encoded(name, content))
     bare, said = _bare(text), report(folder)
     same = said.state == bare.state and graded(text, said) == graded(text, bare)
     if same and _plain(bare)[:_TOLD] in _plain(said):  # which may name the rank or the container, too

@@ -24,8 +24,14 @@ _HANGS = 10
 @click.argument("module", metavar="MODULE", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--function", default="main", show_default=True, metavar="NAME", help="Function to run.")
 @click.option(
-    "--input", "inputs", multiple=True, metavar="SPEC", help="4x8xf32, 4x8xf32=0.5 or @FILE.npy; default: random."
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="SPEC",
+    help="As for iree-run-module (4x8xf32=0.5, @FILE.npy, 4x8xf32=@FILE.bin); without a value, and by default: random.",
 )
+@click.option("--parameters", multiple=True, metavar="[SCOPE=]FILE", help="A file of parameters, as iree-run-module's.")
+@click.option("--load", "before", multiple=True, metavar="VMFB", help="A compiled module to load before MODULE.")
 @click.option("--device", "devices", multiple=True, metavar="DEVICE", help="Of each side: local-task, vulkan, …")
 @click.option("--flags", "flags", multiple=True, metavar="FLAGS", help="Compiler flags of each side, quoted.")
 @click.option("--compiler", "compilers", multiple=True, metavar="EXE", help="iree-compile of each side.")
@@ -48,6 +54,8 @@ def command(
     module: Path,
     function: str,
     inputs: tuple[str, ...],
+    parameters: tuple[str, ...],
+    before: tuple[str, ...],
     devices: tuple[str, ...],
     flags: tuple[str, ...],
     compilers: tuple[str, ...],
@@ -65,6 +73,7 @@ def command(
     Options that are given once hold for both sides. Two sides that are the same are compared bit by bit, with two
     runs or more: what is not deterministic shows so. The first dispatch that differs is run alone with its inputs.
     """
+    from livedbg.adapters.iree.differences.input_specs import absolute
     from livedbg.adapters.iree.differences.sentences import as_json as document
     from livedbg.adapters.iree.differences.sentences import lines
     from livedbg.adapters.iree.differences.side import Side
@@ -90,6 +99,8 @@ def command(
             find_python(python[at]),
             device[at] or "local-task",
             tuple(shlex.split(flag[at] or "")),
+            parameters=parameters,
+            before=before,
         )
         for at, name in enumerate("AB")
     ]
@@ -102,7 +113,7 @@ def command(
     request = Request(
         module,
         function,
-        tuple(f"@{Path(one[1:]).resolve()}" if one.startswith("@") else one for one in inputs),
+        tuple(map(absolute, inputs)),
         (sides[0], sides[1]),
         max(runs, 2) if same else runs,
         Tolerance(0.0, 0.0) if exact else Tolerance(rtol, atol),
@@ -120,7 +131,7 @@ def command(
         return _HANGS if any("no end" in trace.failure for _side, trace in whole.failed) else _FAILS
     if not whole.traces[0].calls:
         raise SourceError("No dispatch was traced.", "give the .mlir, or compile with the tracing flag", "no-trace")
-    return _DIFFERS if whole.compared.differs or any(whole.compared.only) else 0
+    return _DIFFERS if whole.compared.differs else 0
 
 
 def _both(name: str, given: tuple[str, ...]) -> tuple[str | None, str | None]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.differences.extracted import by_hand, compile_alone, extract, save_inputs, words_for
 from livedbg.adapters.iree.differences.first import CallDifference, differing_runs
-from livedbg.adapters.iree.differences.side import TRACE, Side
-from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.trace import Trace, run_module
 from livedbg.model.errors import SourceError
 from livedbg.values.compare import Difference, Tolerance
@@ -25,7 +25,8 @@ class Alone(Struct):
         reason: why not.
         outputs: how its outputs differ.
         modules: the `.mlir` of each side.
-        commands: what compiles and runs them by hand.
+        folder: of these, and of the inputs.
+        commands: what compiles and runs them by hand, in the folder.
         runs: how often each side made the call.
     """
 
@@ -33,6 +34,7 @@ class Alone(Struct):
     reason: str = ""
     outputs: tuple[Difference | None, ...] = ()
     modules: tuple[Path, ...] = ()
+    folder: Path = Path()
     commands: tuple[str, ...] = ()
     runs: int = 1
 
@@ -40,7 +42,6 @@ class Alone(Struct):
 def isolate(
     culprit: CallDifference,
     *,
-    function: str,
     sides: tuple[Side, Side],
     flows: tuple[Path, Path],
     expected: Trace,
@@ -54,7 +55,6 @@ def isolate(
 
     Args:
         culprit: the dispatch.
-        function: that makes the call.
         sides: how to compile and run.
         flows: the modules of both sides in the flow phase.
         expected: the second side's trace, whose inputs are taken.
@@ -65,36 +65,28 @@ def isolate(
         still_s: as for the whole.
     """
     folder.mkdir(parents=True)
-    call = culprit.calls[1] if culprit.calls is not None else None
-    if call is None or any(not saved.file for saved in call.inputs):
+    if culprit.calls is None or any(not saved.file for saved in culprit.calls[1].inputs):
         return Alone(reason="the values of its inputs could not be read")
-    inputs = [f"@{expected.folder / saved.file}" for saved in call.inputs]
+    inputs = save_inputs(expected, culprit.calls[1], folder)
     traces: list[Trace] = []
     modules: list[Path] = []
     commands: list[str] = []
-    for side, flow in zip(sides, flows, strict=True):
+    for side, flow, call in zip(sides, flows, culprit.calls, strict=True):
         source = folder / f"alone-{side.name}.mlir"
-        told = read_flow(side.python, flow, function, (culprit.name, source))
-        if not source.exists():
-            reasons = [str(one.get("reason", "")) for one in told if one.get("call") == culprit.name]
-            return Alone(reason=next(filter(None, reasons), "IREE's parser did not find the call"))
-        binary = source.with_suffix(".vmfb")
-        command = [side.compiler, "--compile-from=flow", str(source), "-o", str(binary), *side.flags]
+        reason = extract(side, flow, call.name, source)
+        if reason:
+            return Alone(reason=reason)
         try:
-            compile_module([one for one in command if one != TRACE], limit_s)
+            binary = compile_alone(side, source, limit_s)
         except SourceError as error:
             return Alone(reason=f"it does not compile alone on side {side.name}: {error}")
-        made_in = folder / side.name
-        trace = run_module(side, binary, made_in, "main", inputs, runs=runs, limit_s=limit_s, still_s=still_s)
+        words, made_in = words_for(inputs, folder), folder / side.name
+        trace = run_module(side, binary, made_in, "main", words, runs=runs, limit_s=limit_s, still_s=still_s)
         if trace.failure:
             return Alone(reason=f"alone it fails on side {side.name}: {trace.failure}", modules=tuple(modules))
         traces.append(trace)
         modules.append(source)
-        given = " ".join(f"--input={one}" for one in inputs)
-        commands += [
-            f"{' '.join(command)}",
-            f"iree-run-module --module={binary} --device={side.device} --function=main {given}",
-        ]
+        commands += by_hand(side, source, inputs)
     found = differing_runs(traces[0], traces[1], tolerance, runs)
     known = all(one is not None for one in found.results)
     return Alone(
@@ -102,6 +94,7 @@ def isolate(
         reason="" if known and found.results else "the values of its outputs could not be read",
         outputs=tuple(found.results),
         modules=tuple(modules),
+        folder=folder,
         commands=tuple(commands),
         runs=runs,
     )

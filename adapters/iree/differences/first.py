@@ -1,9 +1,14 @@
-"""The first dispatch in which two traces differ, and what only follows from it."""
+"""The first dispatch in which two traces differ, and what only follows from it.
+
+Invariants:
+    iree_first.F1. Only dispatches that compute the same are compared: where two compilations cut the program in other
+        places, equal names mean nothing.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
@@ -21,7 +26,7 @@ class CallDifference(Struct):
     """One dispatch on both sides.
 
     Attributes:
-        name: `EXECUTABLE::FUNCTION`.
+        name: `EXECUTABLE::FUNCTION`, on the first side.
         ordinal: the how manieth call of it, from 0.
         fate: see Fate.
         inputs: of each input that both have.
@@ -42,7 +47,7 @@ class Compared(Struct):
 
     Attributes:
         calls: that both have, in the order of the first trace.
-        only: names of dispatches that one side has only, by side.
+        only: names of dispatches that one side has only, or that the other side makes of something else, by side.
         results: of the function's last run that both have.
     """
 
@@ -66,14 +71,21 @@ class Compared(Struct):
         return sum(one.fate == fate for one in self.calls)
 
 
-def compare_traces(one: Trace, other: Trace, tolerance: Tolerance, runs: tuple[int, int] = (0, 0)) -> Compared:
-    """Compare two runs, dispatch by dispatch; calls of one name are paired in their order.
+def compare_traces(
+    one: Trace,
+    other: Trace,
+    tolerance: Tolerance,
+    runs: tuple[int, int] = (0, 0),
+    mates: Mapping[str, str] | None = None,
+) -> Compared:
+    """Compare two runs, dispatch by dispatch; calls of one dispatch are paired in their order.
 
     Args:
         one: the side that is judged.
         other: the side that it is compared with.
         tolerance: what may differ.
         runs: which run of each.
+        mates: the other side's name of each dispatch (F1); None: they have the same names.
     """
     here, there = _of_run(one, runs[0]), _of_run(other, runs[1])
     waiting: dict[str, list[Call]] = {}
@@ -82,26 +94,29 @@ def compare_traces(one: Trace, other: Trace, tolerance: Tolerance, runs: tuple[i
     found = Compared()
     seen: Counter[str] = Counter()
     for call in here:
-        mates = waiting.get(call.name, [])
+        name = call.name if mates is None else mates.get(call.name, "")
+        queue = waiting.get(name, [])
         ordinal = seen[call.name]
         seen[call.name] += 1
-        if not mates:
+        if not queue:
             found.only[0].append(call.name)
             continue
-        found.calls.append(_pair((one, other), (call, mates.pop(0)), ordinal, tolerance))
-    found.only[1].extend(call.name for mates in waiting.values() for call in mates)
+        found.calls.append(_pair((one, other), (call, queue.pop(0)), ordinal, tolerance))
+    found.only[1].extend(call.name for queue in waiting.values() for call in queue)
     if len(one.results) > runs[0] and len(other.results) > runs[1]:
         found.results = _tensors(one, other, one.results[runs[0]], other.results[runs[1]], tolerance)
     return found
 
 
-def differing_runs(one: Trace, other: Trace, tolerance: Tolerance, runs: int) -> Compared:
+def differing_runs(
+    one: Trace, other: Trace, tolerance: Tolerance, runs: int, mates: Mapping[str, str] | None = None
+) -> Compared:
     """Compare each run of the first trace with the first run of the other, up to one that differs; else the first."""
-    first = compare_traces(one, other, tolerance)
+    first = compare_traces(one, other, tolerance, mates=mates)
     if first.differs:
         return first
     for run in range(1, runs):
-        again = compare_traces(one, other, tolerance, (run, 0))
+        again = compare_traces(one, other, tolerance, (run, 0), mates)
         if again.differs:
             return again
     return first
@@ -119,7 +134,8 @@ def _pair(traces: tuple[Trace, Trace], calls: tuple[Call, Call], ordinal: int, t
     if call.outputs is None or mate.outputs is None or (outputs and all(each is None for each in outputs)):
         fate = "uncompared"
     elif _any(outputs) or len(call.outputs) != len(mate.outputs):
-        fate = "inherited" if _any(inputs) else "culprit"
+        known = call.given and mate.given and None not in inputs
+        fate = "inherited" if _any(inputs) else "culprit" if known else "uncompared"
     return CallDifference(call.name, ordinal, fate, inputs, outputs, calls)
 
 

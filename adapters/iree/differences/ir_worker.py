@@ -1,14 +1,17 @@
 """Reads the dispatches of a module in the flow phase, by IREE's own parser; imports nothing of ours.
 
-    python ir_worker.py FLOW.mlir FUNCTION              prints a JSON object a call, in the order of the program
-    python ir_worker.py FLOW.mlir FUNCTION CALL OUT     also writes a module that makes that call alone
+    python ir_worker.py FLOW.mlir                 prints a JSON object a call, in the order of the program
+    python ir_worker.py FLOW.mlir CALL OUT        also writes a module that makes that call alone
 
-FLOW.mlir comes from `iree-compile --compile-to=flow --mlir-print-debuginfo`. A call has {"call", "operations":
-[{"name", "file", "line", "column"}…], "reason"}, where `reason` says why it can't stand alone, or is empty.
+FLOW.mlir comes from `iree-compile --compile-to=flow --mlir-print-debuginfo`. A call has {"call", "function",
+"operations": [{"name", "file", "line", "column"}…], "reason", "body", "made_of"}: `reason` says why it can't stand
+alone, or is empty; `body` is a digest of the dispatch's text without its names; `made_of` its types, its arithmetic
+and the places of its operations in the source, or empty where these are not known.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -35,11 +38,28 @@ def _place(operation):
     return {"file": match[1], "line": int(match[2]), "column": int(match[3])} if match else {}
 
 
-def _operations(executable):
+def _chosen(executable):
     inside = [one for one in _walk(executable) if one.name not in _TRIVIAL]
     chosen = [one for one in inside if one.name.startswith(_STRUCTURED)]
-    chosen = chosen or [one for one in inside if one.name.startswith(_OTHER)]
-    return [{"name": one.name, **_place(one)} for one in chosen]
+    return chosen or [one for one in inside if one.name.startswith(_OTHER)]
+
+
+def _body(executable):
+    """A digest of what it computes: equal where two compilations made the same of the same."""
+    names = [_name(one.attributes["sym_name"]) for one in _walk(executable) if "sym_name" in one.attributes]
+    text = _asm(executable)
+    for name in sorted({_name(executable.attributes["sym_name"]), *names}, key=len, reverse=True):
+        text = re.sub(rf"@{re.escape(name)}\b", "@_", text)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _made_of(executable, dispatch):
+    """Its tensors' types, its arithmetic, and every place of an operation in it; "" if there is none."""
+    within = [one for each in _chosen(executable) for one in (each, *_walk(each)) if one.name not in _TRIVIAL]
+    places = sorted({match for one in within for match in _PLACE.findall(str(one.location))})
+    kinds = [str(value.type) for value in (*dispatch.operands, *dispatch.results) if "tensor<" in str(value.type)]
+    arithmetic = sorted(one.name for one in within if one.name.startswith(("arith.", "math.")))
+    return json.dumps([kinds, arithmetic, places]) if places else ""
 
 
 def _name(attribute):
@@ -85,7 +105,8 @@ def _asm(operation):
 
 def _alone(module, executable, dispatch):
     """A module whose `main` takes the tensors of one call and gives its results."""
-    text = [_asm(one.operation) for one in module.body.operations if one.operation.name == "util.global"]
+    top = [_asm(one.operation) for one in module.body.operations if one.operation.name == "util.global"]
+    text = [one for one in top if "hal.device" in one]  # values of others come as operands
     text.append(_asm(executable))
     taken, names, body = [], [], []
     for value in dispatch.operands:
@@ -126,24 +147,25 @@ def _alone(module, executable, dispatch):
     return "\n".join([f"module{affinity} {{", *text, "}", ""])
 
 
-def main(path, function, wanted=None, out=None):
+def main(path, wanted=None, out=None):
     context = ir.Context()
     module = ir.Module.parse(Path(path).read_text(), context)
     top = [one.operation for one in module.body.operations]
     executables = {_name(one.attributes["sym_name"]): one for one in top if one.name == "flow.executable"}
     for one in top:
-        if one.name != "util.func" or _name(one.attributes["sym_name"]) != function:
-            continue
+        function = _name(one.attributes["sym_name"]) if one.name == "util.func" else ""
         for call in _walk(one):
             if call.name != "flow.dispatch":
                 continue
             entry = _entry(call)
             executable = executables[entry.split("::")[0]]
-            told = {"call": entry, "operations": _operations(executable), "reason": _reason(call)}
-            if entry == wanted and not told["reason"]:
+            operations = [{"name": each.name, **_place(each)} for each in _chosen(executable)]
+            reason = _reason(call)
+            if entry == wanted and not reason:
                 Path(out).write_text(_alone(module, executable, call))
                 wanted = None
-            print(json.dumps(told))
+            kin = {"body": _body(executable), "made_of": _made_of(executable, call)}
+            print(json.dumps({"call": entry, "function": function, "operations": operations, "reason": reason, **kin}))
 
 
 if __name__ == "__main__":

@@ -2,55 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from livedbg.adapters.iree.differences.alone import Alone
+from livedbg.adapters.iree.differences.bad_values import first_bad, numbers_told
 from livedbg.adapters.iree.differences.first import CallDifference
-from livedbg.adapters.iree.differences.made_nan import first_made_nan
 from livedbg.adapters.iree.differences.side import Side, label
 from livedbg.adapters.iree.differences.trace import Saved
 from livedbg.adapters.iree.differences.whole import Whole
+from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 from livedbg.values.compare import Difference
 from livedbg.values.listing import shape_text
 from livedbg.values.sentences import difference_json, difference_text
-from livedbg.values.statistics import Statistics, statistics
+from livedbg.values.statistics import statistics
 
-__all__ = ["as_json", "headline", "lines"]
+__all__ = ["as_json", "difference_told", "headline", "lines"]
 
 _NAMED = 6
 
 
 def headline(whole: Whole) -> str:
-    """What was found, in one sentence."""
+    """What was found, in a sentence or three."""
     if whole.failed:
         side, trace = whole.failed[0]
+        if not trace.called:
+            return f"{_label(whole, side)} could not call the function: {trace.failure}."
         at = f"{_where(whole, trace.open.name)} began and did not return" if trace.open else "no dispatch was open"
         return f"{_label(whole, side)} did not end well ({trace.failure}): {at}."
     first = whole.compared.first
     if first is None:
-        if any(one is not None and one.differs for one in whole.compared.results):
-            return "The results differ, and no traced dispatch does."
-        runs = f" in {whole.request.runs} runs of each side" if _twice(whole) else ""
-        return f"No dispatch and no result differs{runs}."
-    if _twice(whole) and first.fate == "culprit":
+        return _no_dispatch(whole)
+    where = f"{_where(whole, first.name)}{_call(first)}"
+    if first.fate == "inherited":
+        before = " What is made otherwise on the two sides lies before it." if _apart(whole) else ""
+        return f"{where} differs, as do its inputs.{before}"
+    if whole.exact is not None:
+        return _spread(whole, first, where)
+    if _twice(whole):
         device = whole.request.sides[0].device
-        where = f"{_where(whole, first.name)}{_call(first)}"
         return f"{where} is not deterministic on {device}: other outputs for equal inputs."
-    what = "is the first that differs" if _twice(whole) or first.fate == "culprit" else "differs, as do its inputs"
-    equal = " Its inputs are equal." if first.fate == "culprit" else ""
-    return f"{_where(whole, first.name)}{_call(first)} {what}.{equal}"
+    result = " No result of the function differs beyond the tolerance." if _results_equal(whole) else ""
+    return f"{where} is the first that differs. Its inputs are equal.{result}"
+
+
+def _no_dispatch(whole: Whole) -> str:
+    """No dispatch that both sides have differs."""
+    compared = whole.compared
+    runs = f" in {whole.request.runs} runs of each side" if _twice(whole) else ""
+    apart = f"{many(len(compared.only[0]), 'dispatch')} of A and {len(compared.only[1])} of B"
+    if not any(one is not None and one.differs for one in compared.results):
+        unread = compared.counted("uncompared")
+        if not _apart(whole) and not unread:
+            return f"No dispatch and no result differs{runs}."
+        if not _apart(whole):
+            could = "could not be compared, for values could not be read"
+            return f"No difference was seen{runs}; {many(unread, 'dispatch')} {could}."
+        same = "No result differs" if _results_equal(whole) else "No difference was seen"
+        return f"{same}{runs}; {apart} have no counterpart and were not compared: the program is cut otherwise."
+    if _apart(whole):
+        return (
+            f"The results differ, and no dispatch that both sides have: {apart} have no counterpart, since the program "
+            "is cut otherwise."
+        )
+    return "The results differ, and no traced dispatch does."
+
+
+def _spread(whole: Whole, first: CallDifference, where: str) -> str:
+    """The first that differs does so because its inputs do, within the tolerance."""
+    assert whole.exact is not None
+    source = f"{_where(whole, whole.exact.name)}{_call(whole.exact)}"
+    makes = f"They come from {source}." if whole.exact.fate == "culprit" else f"{source} has them first."
+    alone = whole.alone.differs if whole.alone is not None else None
+    if alone is False:
+        return f"{where} makes large differences of small ones in its inputs; with equal inputs it is equal. {makes}"
+    if alone:
+        return f"{where} is the first that differs, with equal inputs too."
+    return f"{where} is the first that differs; its inputs differ too, within the tolerance. {makes}"
+
+
+def _apart(whole: Whole) -> bool:
+    return any(whole.compared.only)
+
+
+def _results_equal(whole: Whole) -> bool:
+    """Whether all results were read and are equal within the tolerance."""
+    results = whole.compared.results
+    return bool(results) and all(one is not None and not one.differs for one in results)
 
 
 def nan_lines(whole: Whole) -> Iterator[str]:
-    """The first dispatch that made NaN, on each side."""
-    for side, trace in zip(whole.request.sides, whole.traces, strict=True):
-        made = first_made_nan(trace)
-        if made is not None:
-            call = f", call {made.ordinal + 1}," if made.ordinal else ""
+    """The first dispatch that made NaN of finite inputs, on each side."""
+    for at, (side, trace) in enumerate(zip(whole.request.sides, whole.traces, strict=True)):
+        bad = first_bad(trace, "nan")
+        if bad is not None and bad.made and not bad.infinite:
+            call = f", call {bad.ordinal + 1}," if bad.ordinal else ""
             yield (
-                f"{_where(whole, made.name)}{call} makes NaN on side {side.name} ({side.device}): {made.count:,} of "
-                f"{made.size:,} elements of output {made.output}, first at {list(made.index)}. Its inputs are finite."
+                f"{_where(whole, bad.call.name, at)}{call} makes NaN on side {side.name} ({side.device}): "
+                f"{bad.count:,} of {bad.size:,} elements of output {bad.output}, first at {list(bad.index)}. Its "
+                "inputs are finite."
             )
 
 
@@ -62,10 +112,14 @@ def lines(whole: Whole) -> Iterator[str]:
     compared = whole.compared
     counts = f"{many(len(compared.calls), 'dispatch')} compared, {compared.counted('equal')} equal"
     inherited = compared.counted("inherited")
-    yield counts + (f", {inherited} with inputs that differ already" if inherited else "")
+    counts += f", {inherited} with inputs that differ already" if inherited else ""
+    uncompared = compared.counted("uncompared")
+    yield counts + (f", {uncompared} not comparable (values that could not be read)" if uncompared else "")
     for side, names in zip(request.sides, compared.only, strict=True):
         if names:
-            yield f"{many(len(names), 'dispatch')} on side {side.name} only: {', '.join(names[:_NAMED])}"
+            yield f"{many(len(names), 'dispatch')} of side {side.name} without a counterpart: {_named(names)}"
+    if whole.program.sides[0] and not whole.program.known:
+        yield "Paired by name: what the dispatches are made of could not be read on both sides."
     yield ""
     yield headline(whole)
     yield from nan_lines(whole)
@@ -73,7 +127,7 @@ def lines(whole: Whole) -> Iterator[str]:
     if first is not None and first.calls is not None:
         yield from _details(whole, first)
     elif compared.differs:
-        yield from (f"  result {n}: {_difference(one)}" for n, one in enumerate(compared.results))
+        yield from (f"  result {n}: {difference_told(one)}" for n, one in enumerate(compared.results))
     if whole.alone is not None:
         yield ""
         yield from _alone(whole.alone)
@@ -88,11 +142,11 @@ def _details(whole: Whole, first: CallDifference) -> Iterator[str]:
         ("output", first.calls[0].outputs or [], first.calls[1].outputs or [], first.outputs),
     ):
         for number, found in enumerate(differences):
-            yield f"  {kind} {number} {mine[number].type}{shape_text(mine[number].shape)}: {_difference(found)}"
+            yield f"  {kind} {number} {mine[number].type}{shape_text(mine[number].shape)}: {difference_told(found)}"
             if found is not None and found.differs:
                 yield f"    {whole.request.sides[0].name}: {_statistics(whole, 0, mine[number])}"
                 yield f"    {whole.request.sides[1].name}: {_statistics(whole, 1, its[number])}"
-    for operation in whole.operations.get(first.name, []):
+    for operation in whole.program.operations(first.name):
         yield f"  {operation.name} at {operation.file}:{operation.line}"
 
 
@@ -105,30 +159,30 @@ def _alone(alone: Alone) -> Iterator[str]:
     else:
         chance = "" if alone.runs == 1 else f" in {alone.runs} runs"
         yield f"Alone, with the same inputs, it does not differ{chance}: what comes before matters, or the timing."
-    yield from (f"  output {number}: {_difference(one)}" for number, one in enumerate(alone.outputs))
+    yield from (f"  output {number}: {difference_told(one)}" for number, one in enumerate(alone.outputs))
+    yield f"  cd {shell_word(alone.folder)}"
     yield from (f"  {command}" for command in alone.commands)
 
 
 def _statistics(whole: Whole, side: int, saved: Saved) -> str:
     tensor = whole.traces[side].tensor(saved)
-    return "no values" if tensor is None else _numbers(statistics(tensor))
+    return "no values" if tensor is None else numbers_told(statistics(tensor))
 
 
-def _numbers(found: Statistics) -> str:
-    odd = "".join(
-        f", {count:,} {name}" for count, name in ((found.nans, "NaN"), (found.infinities, "infinite")) if count
-    )
-    if found.mean is None:
-        return f"no finite number{odd}"
-    return f"minimum {found.minimum:.6g}, maximum {found.maximum:.6g}, mean {found.mean:.6g}{odd}"
+def _named(names: Sequence[str]) -> str:
+    """Some of them, once each."""
+    each = [name.split("::")[0] for name in dict.fromkeys(names)]
+    more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
+    return f"{', '.join(each[:_NAMED])}{more}"
 
 
-def _difference(found: Difference | None) -> str:
+def difference_told(found: Difference | None) -> str:
+    """How two tensors differ; None: one could not be read."""
     return "its values could not be read" if found is None else difference_text(found)
 
 
-def _where(whole: Whole, name: str) -> str:
-    operations = [one for one in whole.operations.get(name, []) if one.file]
+def _where(whole: Whole, name: str, side: int = 0) -> str:
+    operations = [one for one in whole.program.operations(name, side) if one.file]
     short = name.split("::", maxsplit=1)[0]
     return f"{short} ({operations[0].name} at {operations[0].file}:{operations[0].line})" if operations else short
 
@@ -150,7 +204,7 @@ def _label(whole: Whole, side: Side) -> str:
 def as_json(whole: Whole) -> dict[str, object]:
     """The outcome for a program, schema `livedbg.diff-run/1`."""
     first, alone = whole.compared.first, whole.alone
-    operations = whole.operations.get(first.name, []) if first is not None else []
+    operations = whole.program.operations(first.name) if first is not None else ()
     return {
         "schema": "livedbg.diff-run/1",
         "module": str(whole.request.module),
@@ -171,10 +225,12 @@ def as_json(whole: Whole) -> dict[str, object]:
             "operations": [{"name": o.name, "file": o.file, "line": o.line} for o in operations],
             "inputs": [None if one is None else difference_json(one) for one in first.inputs],
             "outputs": [None if one is None else difference_json(one) for one in first.outputs],
+            "spread_from": None if whole.exact is None else whole.exact.name,
         },
         "results": [None if one is None else difference_json(one) for one in whole.compared.results],
         "alone": None if alone is None else {
-            "differs": alone.differs, "reason": alone.reason, "commands": list(alone.commands),
+            "differs": alone.differs, "reason": alone.reason,
+            "folder": str(alone.folder), "commands": list(alone.commands),
             "outputs": [None if one is None else difference_json(one) for one in alone.outputs],
         },
         "folder": str(whole.request.folder),

@@ -32,6 +32,8 @@ class Side(Struct, frozen=True):
         device: of the runtime, such as `local-task`, `vulkan`, `cuda://0`.
         flags: of the compiler, besides those that the device asks for.
         runtime_flags: of the runtime, such as `--task_topology_group_count=1`.
+        parameters: files of parameters, `SCOPE=FILE` or `FILE`.
+        before: compiled modules that are loaded before the one that is run.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Side(Struct, frozen=True):
     device: str
     flags: tuple[str, ...] = ()
     runtime_flags: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 def target_flags(device: str, hardware: str, flags: Sequence[str]) -> list[str]:

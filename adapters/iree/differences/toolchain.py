@@ -116,18 +116,17 @@ def compile_module(command: Sequence[str], limit_s: float) -> None:
         raise SourceError(f"The module does not compile (exit code {done.returncode}):\n{told}", "", "compile-error")
 
 
-def read_flow(python: str, flow: Path, function: str, alone: tuple[str, Path] | None = None) -> list[dict[str, object]]:
-    """The calls of dispatches in a module of the flow phase; none where IREE's parser is not there.
+def read_flow(python: str, flow: Path, alone: tuple[str, Path] | None = None) -> list[str]:
+    """The calls of dispatches in a module of the flow phase, as lines of JSON; none where IREE's parser is not there.
 
     Args:
         python: with `iree.compiler`.
         flow: the module's text.
-        function: whose calls.
         alone: a call, and where to write a module that makes it alone.
     """
-    command = [python, str(IR_WORKER), str(flow), function, *([alone[0], str(alone[1])] if alone else ())]
+    command = [python, str(IR_WORKER), str(flow), *((alone[0], str(alone[1])) if alone else ())]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [line for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def _last(text: str) -> str:

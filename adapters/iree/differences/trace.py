@@ -50,6 +50,8 @@ class _Line(Struct):
     run: int = 0
     returned: int | None = None
     inputs: list[Saved] = field(default_factory=list)
+    refused: tuple[str, ...] = ()
+    uncalled: bool = False
     tensors: list[Saved] = field(default_factory=list)
 
 
@@ -60,12 +62,15 @@ class Call(Struct):
         name: `EXECUTABLE::FUNCTION`.
         run: number of the function's run that it belongs to, from 0.
         outputs: None while it has not returned.
+        given: its inputs were written. Traces of inputs may be made later than those of outputs, for no data orders
+            them (seen with modules of 3.10).
     """
 
     name: str
     run: int
     inputs: list[Saved]
     outputs: list[Saved] | None = None
+    given: bool = True
 
 
 class Trace(Struct):
@@ -77,6 +82,8 @@ class Trace(Struct):
         calls: in order.
         results: of the function, a list for each of its runs that returned.
         failure: how it ended, if not well: `no end after 60 s`, or what it said.
+        called: the module was loaded, the inputs were made, and the function was called.
+        refused: flags that its runtime does not know; it ran without them.
     """
 
     folder: Path
@@ -84,6 +91,8 @@ class Trace(Struct):
     calls: list[Call] = field(default_factory=list)
     results: list[list[Saved]] = field(default_factory=list)
     failure: str = ""
+    called: bool = False
+    refused: tuple[str, ...] = ()
 
     def tensor(self, saved: Saved) -> Held | None:
         """The values of a tensor; None if they could not be read."""
@@ -129,7 +138,7 @@ def run_module(
     request: dict[str, Any] = {
         "module": str(module), "device": side.device, "function": function, "inputs": list(inputs),
         "folder": str(folder), "runs": runs, "seed": 0, "flags": list(side.runtime_flags),
-        "print": show,
+        "print": show, "parameters": list(side.parameters), "before": list(side.before),
     }  # fmt: skip
     path = folder / "request.json"
     path.write_bytes(msgspec.json.encode(request))
@@ -184,14 +193,31 @@ def read_trace(folder: Path, failure: str) -> Trace:
             said = decoder.decode(line)
         except msgspec.DecodeError:
             continue  # the last line of one that was killed
-        if said.call and said.io == "inputs":
-            trace.calls.append(Call(said.call, said.run, said.tensors))
-        elif said.call:
-            begun = next((one for one in reversed(trace.calls) if one.name == said.call and one.outputs is None), None)
-            if begun is not None:
-                begun.outputs = said.tensors
+        if said.call:
+            _of_call(trace.calls, said)
         elif said.returned is not None:
             trace.results.append(said.tensors)
+        elif said.uncalled:
+            trace.called = False
+        elif said.refused:
+            trace.refused = said.refused
         else:
-            trace.inputs = said.inputs
+            trace.inputs, trace.called = said.inputs, True
     return trace
+
+
+def _of_call(calls: list[Call], said: _Line) -> None:
+    """Inputs or outputs of a dispatch; in either order."""
+    same = [one for one in calls if one.name == said.call and one.run == said.run]
+    if said.io == "inputs":
+        late = next((one for one in same if not one.given), None)
+        if late is None:
+            calls.append(Call(said.call, said.run, said.tensors))
+        else:
+            late.inputs, late.given = said.tensors, True
+        return
+    begun = next((one for one in reversed(same) if one.outputs is None), None)
+    if begun is None:
+        calls.append(Call(said.call, said.run, [], said.tensors, given=False))
+    else:
+        begun.outputs = said.tensors

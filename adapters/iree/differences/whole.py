@@ -9,21 +9,14 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.differences.alone import Alone, isolate
-from livedbg.adapters.iree.differences.first import Compared, differing_runs
+from livedbg.adapters.iree.differences.dispatch_calls import Both, calls_of_both
+from livedbg.adapters.iree.differences.first import CallDifference, Compared, differing_runs
 from livedbg.adapters.iree.differences.side import TRACE, Side, target_flags
-from livedbg.adapters.iree.differences.toolchain import compile_module, hardware_of, read_flow
+from livedbg.adapters.iree.differences.toolchain import compile_module, hardware_of
 from livedbg.adapters.iree.differences.trace import Trace, run_module
 from livedbg.values.compare import Tolerance
 
-__all__ = ["Operation", "Request", "Whole", "compare_sides"]
-
-
-class Operation(Struct, frozen=True):
-    """An operation of a dispatch, and where it is in the user's source."""
-
-    name: str = ""
-    file: str = ""
-    line: int = 0
+__all__ = ["Request", "Whole", "compare_sides"]
 
 
 class Request(Struct, frozen=True):
@@ -61,14 +54,17 @@ class Whole(Struct):
         request: what was compared.
         traces: of both sides.
         compared: the pair of runs that differ, else the first runs.
-        operations: of each dispatch, by name.
+        program: the calls of both sides; empty for a compiled module.
+        exact: where the first that differs has inputs that differ too, within the tolerance: the dispatch before it
+            that made other bits of equal ones.
         alone: the first dispatch that differs, by itself; None if that was not tried.
     """
 
     request: Request
     traces: tuple[Trace, Trace]
     compared: Compared
-    operations: dict[str, list[Operation]] = field(default_factory=dict)
+    program: Both = field(default_factory=Both)
+    exact: CallDifference | None = None
     alone: Alone | None = None
 
     @property
@@ -123,18 +119,20 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
                 still_s=request.still_s,
             )
         )
-    compared = differing_runs(traces[0], traces[1], request.tolerance, request.runs)
-    whole = Whole(request, (traces[0], traces[1]), compared)
-    if flows:
-        whole.operations = _operations(request, flows[0])
+    pair = (traces[0], traces[1])
+    program = calls_of_both((sides[0].python, sides[1].python), (flows[0], flows[1])) if flows else Both()
+    compared = differing_runs(*pair, request.tolerance, request.runs, program.mates)
+    whole = Whole(request, pair, compared, program)
     first = compared.first
+    if first is not None and first.fate == "culprit":
+        bits = differing_runs(*pair, Tolerance(0.0, 0.0), request.runs, program.mates)
+        own = [one.fate for one in bits.calls if (one.name, one.ordinal) == (first.name, first.ordinal)]
+        whole.exact = bits.first if own == ["inherited"] else None
     if request.reduce and first is not None and flows:
         step(f"running {first.name.split('::')[0]} alone on both sides")
-        pair = (request.sides[0], request.sides[1])
         whole.alone = isolate(
             first,
-            function=request.function,
-            sides=pair,
+            sides=request.sides,
             flows=(flows[0], flows[1]),
             expected=traces[1],
             folder=request.folder / "alone",
@@ -148,15 +146,3 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
 def _same_inputs(traces: Sequence[Trace]) -> tuple[str, ...]:
     """What the first side made, so that the other gets the same."""
     return tuple(f"@{traces[0].folder / one.file}" for one in traces[0].inputs) if traces else ()
-
-
-def _operations(request: Request, flow: Path) -> dict[str, list[Operation]]:
-    found: dict[str, list[Operation]] = {}
-    for told in read_flow(request.sides[0].python, flow, request.function):
-        operations = told.get("operations")
-        if isinstance(operations, list):
-            found[str(told.get("call"))] = [
-                Operation(str(one.get("name", "")), str(one.get("file", "")), int(one.get("line", 0)))
-                for one in operations
-            ]
-    return found

@@ -4,8 +4,9 @@
     python worker.py functions MODULE      prints the exported functions of a module, a JSON object a line
     python worker.py run REQUEST.json      runs a function; writes tensors and `calls.jsonl` into a folder
 
-The request: {"module", "device", "function", "inputs": [spec…], "folder", "runs", "seed", "flags", "print"}. A spec is
-`4x8xf32`, `4x8xf32=0.5`, or `@FILE.npy`; without any, inputs of the declared types are drawn from a seeded generator.
+The request: {"module", "before": [module…], "parameters": ["SCOPE=FILE"…], "device", "function", "inputs": [spec…],
+"folder", "runs", "seed", "flags", "print"}; the modules of "before" are loaded before it. worker_inputs.py says what a
+spec is; without any, inputs of the declared types are drawn from a seeded generator.
 Each line of `calls.jsonl` is written as soon as it is known, so that a run that hangs or dies leaves what came before:
 {"call": "EXE::FUNCTION", "io": "inputs"|"outputs", "run": 0, "tensors": [{"file", "shape", "type"}…]}, and at the end
 of a run {"returned": run, "tensors": […]}. With "print", dispatches and the first values of their tensors are also
@@ -16,17 +17,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
-_TYPE = re.compile(r"tensor<((?:\d+x)*)([a-z]+\d+(?:E\w+)?)>|%input\d+: ([a-z]+\d+)")
 _KINDS = {"b": "i", "u": "ui"}
 _PRINTED = 1024  # values of a tensor
-_NUMPY = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-    "i1": "bool", "si32": "int32", "ui8": "uint8", "ui32": "uint32",
-}  # fmt: skip
 
 
 def _devices(driver):
@@ -46,39 +41,6 @@ def _functions(path):
             print(json.dumps({"name": name, "declaration": reflection.get("iree.abi.declaration", "")}))
 
 
-def _inputs(specs, declaration, seed):
-    import numpy as np
-
-    random = np.random.default_rng(seed)
-    if not specs:
-        arguments = declaration.partition("(")[2].partition(") ->")[0]
-        specs = [f"{match[1]}{match[2]}" if match[2] else match[3] for match in _TYPE.finditer(arguments)]
-        if "?" in arguments or len(specs) != arguments.count("%"):
-            raise ValueError(f"inputs have to be given, since not all types are known: {declaration}")
-    return [_input(spec, random) for spec in specs]
-
-
-def _input(spec, random):
-    import numpy as np
-
-    if spec.startswith("@"):
-        return np.load(spec[1:], allow_pickle=False)
-    kind, _, value = spec.partition("=")
-    *shape, element = kind.split("x")
-    if element not in _NUMPY:
-        raise ValueError(f"{spec}: {element} is no type that can be made here; give @FILE.npy")
-    dtype, dims = np.dtype(_NUMPY[element]), [int(size) for size in shape]
-    if value:
-        words = value.translate({ord(one): " " for one in "[],"}).split()
-        numbers = np.array([float(word) for word in words])
-        return (
-            np.broadcast_to(numbers, dims).astype(dtype) if numbers.size == 1 else numbers.astype(dtype).reshape(dims)
-        )
-    if dtype.kind == "f":
-        return random.standard_normal(dims).astype(dtype)
-    return random.integers(0, 2 if dtype.kind == "b" else 8, dims).astype(dtype)
-
-
 class _Files:
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -91,6 +53,7 @@ class _Files:
     def save(self, array):
         import numpy as np
 
+        array = np.asarray(array)
         name = f"{self.count:06}.npy"
         self.count += 1
         kind = str(array.dtype)
@@ -140,13 +103,40 @@ def _values(device, view):
         return _staged(device, view)
 
 
+def _parameters(instance, words):
+    """The module that gives parameters of files; several files of a scope are one index."""
+    import iree.runtime as rt
+
+    scopes = {}
+    for word in words:
+        scope, _, path = word.partition("=") if "=" in word else ("", "", word)
+        scopes.setdefault(scope, rt.ParameterIndex()).load(path)
+    providers = [index.create_provider(scope=scope) for scope, index in scopes.items()]
+    return [rt.create_io_parameters_module(instance, *providers)] if providers else []
+
+
+def _taken(flag):
+    """Whether the runtime has a flag: the programs of the wheel have more of them."""
+    import iree.runtime as rt
+
+    try:
+        rt.flags.parse_flags(flag)
+    except ValueError as error:
+        if "not recognized" not in str(error):
+            raise
+        return False
+    return True
+
+
 def _run(path):
     request = json.loads(Path(path).read_text())
     import iree.runtime as rt
+    from worker_inputs import inputs_of  # type: ignore[import-not-found]  # beside this file
 
-    for flag in request.get("flags", ()):
-        rt.flags.parse_flags(flag)
     files, at = _Files(request["folder"]), {"run": 0}
+    refused = [flag for flag in request.get("flags", ()) if not _taken(flag)]
+    if refused:
+        files.line(refused=refused)
     device = rt.get_device(request["device"])
     instance = rt.VmInstance()
 
@@ -173,17 +163,24 @@ def _run(path):
     sink = rt.HalModuleDebugSink(traced)
     hal = rt.create_hal_module(instance, device, debug_sink=sink)
     module = rt.VmModule.mmap(instance, request["module"])
-    context = rt.VmContext(instance, [hal, module])
+    before = [rt.VmModule.mmap(instance, path) for path in request.get("before", ())]
+    context = rt.VmContext(instance, [hal, *_parameters(instance, request.get("parameters", ())), *before, module])
     there = [name for name in module.function_names if not name.startswith("__")]
     if request["function"] not in there:
         raise ValueError(f"the module has no function {request['function']}, but: {', '.join(there)}")
     function = module.lookup_function(request["function"])
-    inputs = _inputs(request["inputs"], function.reflection.get("iree.abi.declaration", ""), request["seed"])
+    inputs = inputs_of(request["inputs"], function.reflection.get("iree.abi.declaration", ""), request["seed"])
     files.line(inputs=[files.save(array) for array in inputs])
     invoke = rt.FunctionInvoker(context, device, function)
     for run in range(request["runs"]):
         at["run"] = run
-        results = invoke(*inputs)
+        try:
+            results = invoke(*inputs)
+        except ValueError as error:
+            if "input list and function mismatch" in str(error) and not request["inputs"]:
+                files.line(uncalled=True)
+                raise ValueError(f"inputs have to be given: {request['function']} does not declare them") from None
+            raise
         results = results if isinstance(results, (tuple, list)) else [results]
         tensors = [
             tensor(one._buffer_view) if isinstance(one, rt.DeviceArray) else {"value": repr(one)} for one in results

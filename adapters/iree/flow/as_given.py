@@ -22,12 +22,19 @@ from livedbg.linux.procfs import read_stat
 from livedbg.logs.said import found_in
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["AsGiven", "error_words", "run_as_given", "saved_source"]
+__all__ = ["EXPECTED", "AsGiven", "error_words", "run_as_given", "saved_source"]
 
+EXPECTED: Final = "expected"
+"""The fault of a result that is not as `--expected_output` says."""
+_CALLED: Final = "EXEC @"
+"""What iree-run-module prints as it calls a function."""
+_UNEXPECTED: Final = re.compile(r"^\[FAILED\] (result\[\d+\]: [^;\n]+)", re.M)
 _REPORT_S: Final = 120.0
 _SAVED: Final = "IREE_SAVE_TEMPS"
 """Where iree.compiler keeps what it compiles (iree/compiler/tools/debugging.py)."""
-_ERROR: Final = re.compile(r"\berror: |^(?:\w+\.)*\w*(?:Error|Exception)\b|FLAGS ERROR|^\[FAILED\]|\bfailed\b", re.M)
+_ERROR: Final = re.compile(
+    r"\berror: |^(?:\w+\.)*\w*(?:Error|Exception)\b|FLAGS ERROR|^\[ *FAILED *\]|\bfailed\b", re.M
+)
 _ESCAPE: Final = re.compile(r"\x1b\[[\d;]*m")
 _SHOWN: Final = 4  # dispatches
 _MOST: Final = 4 << 20
@@ -41,12 +48,16 @@ class AsGiven(Struct, frozen=True):
         error: what it said, in words.
         state: what a look at it said, if it did not end.
         nans: which of its printed results have NaN, with how many.
+        called: the program says that it called the function; False also for programs that do not say so.
+        unexpected: the first result that is not as `--expected_output` says, in its words.
     """
 
     code: int | None
     error: str = ""
     state: str = ""
     nans: tuple[tuple[int, int], ...] = ()
+    called: bool = False
+    unexpected: str = ""
 
 
 def run_as_given(ground: Ground) -> AsGiven:
@@ -69,7 +80,14 @@ def run_as_given(ground: Ground) -> AsGiven:
         _end(process)
         return AsGiven(None, state=state)
     out, err = (_new_text(path, size) for path, size in zip(streams, sizes, strict=True))
-    return AsGiven(code if code >= 0 else 128 - code, error_words(err + out) if code else "", "", tuple(_nans(out)))
+    unexpected = _UNEXPECTED.search(out) if code else None
+    return AsGiven(
+        code if code >= 0 else 128 - code,
+        error_words(err + out) if code else "",
+        nans=tuple(_nans(out)),
+        called=out.startswith(_CALLED) or f"\n{_CALLED}" in out,
+        unexpected=clean_line(unexpected[1], 300) if unexpected is not None else "",
+    )
 
 
 def saved_source(ground: Ground) -> tuple[str, tuple[str, ...]] | None:

@@ -8,16 +8,17 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.iree.differences.bad_values import first_bad, told
 from livedbg.adapters.iree.differences.first import CallDifference
-from livedbg.adapters.iree.differences.sentences import headline, lines
+from livedbg.adapters.iree.differences.sentences import difference_told, headline, lines
 from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.whole import Request, Whole, compare_sides
+from livedbg.adapters.iree.flow.as_given import EXPECTED
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
-from livedbg.adapters.iree.flow.values import first_bad, told
 from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
-from livedbg.values.sentences import difference_text
+from livedbg.values.listing import shape_text
 
 __all__ = ["AGAINST", "compare", "sides", "tolerance"]
 
@@ -62,7 +63,7 @@ def sides(ground: Ground) -> tuple[Side, Side]:
     if ground.source is None:
         own = ()
         device = given.get("against") or ("local-sync" if ground.device != "local-sync" else "local-task")
-    return one, Side("B", one.compiler, one.python, device, tuple(own), one.runtime_flags)
+    return one, structs.replace(one, name="B", device=device, flags=tuple(own))
 
 
 def tolerance(ground: Ground) -> Tolerance:
@@ -83,11 +84,12 @@ def _judged(ground: Ground, whole: Whole) -> None:
     for side, names in zip(whole.request.sides, compared.only, strict=True):
         if names:
             short = ", ".join(name.split("::")[0] for name in names[:4])
-            book.say("dispatches", f"{len(names)} on side {side.name} only: {short}.")
+            book.say("dispatches", f"{len(names)} of side {side.name} without a counterpart: {short}.")
     first = compared.first
-    book.say(
-        "found", headline(whole) if compared.differs or whole.failed else "Nothing: no dispatch and no result differs."
-    )
+    told_all = compared.differs or whole.failed or any(compared.only)
+    book.say("found", headline(whole) if told_all else "Nothing: no dispatch and no result differs.")
+    if ground.handed.get("fault") == EXPECTED and not compared.differs and not whole.failed:
+        book.say("expected", "Both sides give the same: the program or the expected values are wrong, not one device.")
     if ground.handed.get("fault") == "nan" and all(first_bad(trace, "nan") for trace in whole.traces):
         book.say("NaN", "It is on both sides: it comes of the program or its inputs, not of one device.")
     if whole.failed:
@@ -115,7 +117,8 @@ def _numbers(whole: Whole, first: CallDifference) -> Iterator[tuple[str, str]]:
         ("output", first.outputs, [call.outputs or [] for call in first.calls]),
     ):
         for number, found in enumerate(differences):
-            yield f"{kind} {number}", "its values could not be read" if found is None else difference_text(found)
+            which = f"{tensors[0][number].type}{shape_text(tensors[0][number].shape)}: "
+            yield f"{kind} {number}", which + difference_told(found)
             if found is not None and found.differs:
                 for side, trace, saved in zip("AB", whole.traces, tensors, strict=True):
                     yield f"  side {side}", told(trace, saved[number])
@@ -124,6 +127,8 @@ def _numbers(whole: Whole, first: CallDifference) -> Iterator[tuple[str, str]]:
 def _by_hand(ground: Ground, request: Request) -> str:
     words = ["livedbg", "diff-run", str(request.module), "--function", request.function]
     words += [word for one in request.inputs for word in ("--input", one)]
+    words += [word for one in request.sides[0].parameters for word in ("--parameters", one)]
+    words += [word for one in request.sides[0].before for word in ("--load", one)]
     for side in request.sides:
         words += ["--device", side.device]
         if any(one.flags for one in request.sides):

@@ -21,7 +21,7 @@ __all__ = ["Declared", "declared_inputs", "misfits", "shown"]
 
 _INPUT: Final = re.compile(r"%\w+: (tensor<[^>]*>|[\w!.]+)")
 _SPEC: Final = re.compile(r"(?P<shape>(?:\d+x)*)(?P<type>[a-z]+\d+\w*)(?:=|$)")
-_NUMBER: Final = re.compile(r"[-+.\d]")
+_NUMBER: Final = re.compile(r"[-+]?(?:0x[\da-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf|nan)")
 _WORDS: Final = {"b": "i1", "f": "f", "i": "i", "u": "i"}
 
 
@@ -54,6 +54,8 @@ def shown(inputs: Sequence[Declared]) -> str:
 
 def misfits(declared: Sequence[Declared], specs: Sequence[str], function: str) -> Iterator[str]:
     """A sentence for each input that does not fit."""
+    if any(spec.startswith("*") for spec in specs):
+        return  # how many inputs the file has is not read
     if len(declared) != len(specs):
         yield f"{function} takes {many(len(declared), 'input')} ({shown(declared)}), and gets {len(specs)}."
         return
@@ -87,7 +89,7 @@ def _given(spec: str) -> Declared | None:
         return _of_file(Path(spec[1:]))
     match = _SPEC.match(spec)
     if match is None:
-        return Declared(type="", tensor=False) if _NUMBER.match(spec) else None
+        return Declared(type="", tensor=False) if _NUMBER.fullmatch(spec) else None
     return Declared(tuple(int(size) for size in match["shape"].split("x") if size), match["type"])
 
 

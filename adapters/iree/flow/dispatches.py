@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.differences.dispatch_calls import Operation, calls_in
 from livedbg.adapters.iree.differences.side import Side
-from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.differences.toolchain import compile_module
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 
 __all__ = ["Dispatch", "Dispatches", "make_flow"]
@@ -35,9 +37,11 @@ class Dispatches(Struct, frozen=True):
 
     Attributes:
         flow: the module's text in the flow phase.
+        function: that makes them: torch's functions have their code in `NAME$async`.
     """
 
     flow: Path
+    function: str = ""
     calls: tuple[Dispatch, ...] = ()
 
     def shown(self, name: str) -> str:
@@ -62,20 +66,19 @@ def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
     if not flow.exists():
         command = [side.compiler, str(ground.source), *side.flags]
         compile_module([*command, "--compile-to=flow", "--mlir-print-debuginfo", "-o", str(flow)], COMPILE_S)
-    calls = []
-    for told in read_flow(side.python, flow, function):
-        operations = told.get("operations")
-        place = _place(operations) if isinstance(operations, list) else ""
-        calls.append(Dispatch(str(told.get("call", "")), place, str(told.get("reason", ""))))
-    return Dispatches(flow, tuple(calls))
+    found = calls_in(side.python, flow)
+    made_by = {one.function for one in found}
+    function = function if function in made_by or f"{function}$async" not in made_by else f"{function}$async"
+    calls = [Dispatch(one.call, _place(one.operations), one.reason) for one in found if one.function == function]
+    return Dispatches(flow, function, tuple(calls))
 
 
-def _place(operations: list[dict[str, object]]) -> str:
+def _place(operations: Sequence[Operation]) -> str:
     """`linalg.generic at m.mlir:14, :20`: the first operation, and the lines of all that were fused."""
-    placed = [one for one in operations if one.get("file")]
+    placed = [one for one in operations if one.file]
     if not placed:
         return ""
     first = placed[0]
-    same = dict.fromkeys(one["line"] for one in placed[1:] if one["file"] == first["file"] and one != first)
-    more = "".join(f", :{line}" for line in [*same][:_LINES] if line != first["line"])
-    return f"{first['name']} at {Path(str(first['file'])).name}:{first['line']}{more}"
+    same = dict.fromkeys(one.line for one in placed[1:] if one.file == first.file and one != first)
+    more = "".join(f", :{line}" for line in [*same][:_LINES] if line != first.line)
+    return f"{first.name} at {Path(first.file).name}:{first.line}{more}"

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.iree.differences.input_specs import absolute
 from livedbg.adapters.iree.differences.side import Side, target_flags
 from livedbg.adapters.iree.differences.toolchain import (
     compile_module,
@@ -81,8 +82,8 @@ class Ground:
 
     @property
     def module(self) -> Path | None:
-        """The compiled module that the program runs."""
-        return Path(self.program.modules[-1]) if len(self.program.modules) == 1 else None
+        """The compiled module that the program runs: the last one; those before it are loaded with it."""
+        return Path(self.program.modules[-1]) if self.program.modules else None
 
     @property
     def traced(self) -> Path | None:
@@ -106,7 +107,7 @@ class Ground:
     def inputs(self) -> tuple[str, ...]:
         """The inputs, or none: then they are random."""
         given = self.handed.get("input", "")
-        return tuple(_absolute(one.strip()) for one in given.split(";")) if given else self.program.inputs
+        return tuple(absolute(one.strip()) for one in given.split(";")) if given else self.program.inputs
 
     @property
     def random(self) -> bool:
@@ -123,7 +124,11 @@ class Ground:
         own = self.flags if flags is None else tuple(flags)
         compiler = self.compiler if self.source is not None else ""
         made = target_flags(device, hardware_of(self.python, device), own) if compiler else []
-        return Side(name, compiler, self.python, device, (*made, *own), self.program.runtime_flags)
+        program = self.program
+        before = tuple(str(Path(one).resolve()) for one in program.modules[:-1])
+        return Side(
+            name, compiler, self.python, device, (*made, *own), program.runtime_flags, program.parameters, before
+        )
 
     def build(self, side: Side, out: Path, recipe: str = "", option: str = "", *more: str) -> list[str]:
         """Compile the source, with a recipe.
@@ -186,20 +191,23 @@ class Ground:
             function: of the module.
             inputs: instead of the program's.
             show: print the dispatches: they become tasks on the screen.
+
+        Raises:
+            LivedbgError: the program uses several devices, or the function could not be called: what fails before
+                that is no fault of a dispatch.
         """
+        if self.program.devices > 1 and not self.handed.get("device"):
+            raise LivedbgError(
+                f"CMD uses {self.program.devices} devices, and a step runs the module on one.",
+                "--device DEVICE, with a module that is compiled for it alone", "devices",
+            )  # fmt: skip
         given = self.inputs if inputs is None else tuple(inputs)
-        return run_module(
-            side,
-            module,
-            self.folder / name,
-            function,
-            given,
-            runs=1,
-            limit_s=COMPILE_S,
-            still_s=self.limit_s,
+        trace = run_module(
+            side, module, self.folder / name, function, given, runs=1, limit_s=COMPILE_S, still_s=self.limit_s,
             show=show,
-        )
-
-
-def _absolute(spec: str) -> str:
-    return f"@{Path(spec[1:]).resolve()}" if spec.startswith("@") else spec
+        )  # fmt: skip
+        if trace.refused and not any(label == "flags" for label, _ in self.book.note.lines):
+            self.book.say("flags", f"Not taken over, since iree.runtime has them not: {' '.join(trace.refused)}.")
+        if trace.failure and not trace.called:
+            raise LivedbgError(f"{function} could not be called on {side.device}: {trace.failure}.", "", "not-called")
+        return trace

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.iree.differences.bad_values import Bad, bad_inputs, first_bad, tensors_told
 from livedbg.adapters.iree.differences.trace import Trace
-from livedbg.adapters.iree.flow.cuts import first_cut, told_cut
+from livedbg.adapters.iree.flow.cuts import FAULTS, first_cut, told_cut
 from livedbg.adapters.iree.flow.dispatches import Dispatches, make_flow
 from livedbg.adapters.iree.flow.ground import Ground
-from livedbg.adapters.iree.flow.values import Bad, bad_inputs, first_bad, tensors_told
 from livedbg.text.wording import many
 
 __all__ = ["LACKS", "isolate"]
@@ -51,7 +51,7 @@ def isolate(ground: Ground) -> None:
         return
     if found:
         told_cut(ground, side, function, dispatches, found)
-    elif fault := ground.handed.get("fault"):
+    elif (fault := ground.handed.get("fault", "")) in FAULTS:
         first_cut(ground, side, function, dispatches, fault)
 
 

@@ -11,21 +11,27 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.differences.input_specs import absolute, zeros
+
 __all__ = ["Kind", "Program", "device_of", "is_traced", "of_compiler", "program_of"]
 
-Kind = Literal["run", "benchmark", "compile", "python", "other"]
+Kind = Literal["run", "benchmark", "check", "compile", "python", "other"]
 
 _KINDS: Final[dict[str, Kind]] = {
     "iree-run-module": "run",
     "iree-benchmark-module": "benchmark",
+    "iree-check-module": "check",
     "iree-compile": "compile",
 }
 _RUNTIME: Final = re.compile(r"--(?:task|local|vulkan|cuda|hip|amdgpu|hal|device)_\w+(?:=|$)")
 """Flags that say how the runtime and its drivers work, which a run with tracing has to have too."""
-_NOT_CARRIED: Final = re.compile(r"--(?:device_replay|device_profiling|device_statistics|hal_replay)")
+_NOT_CARRIED: Final = re.compile(r"--(?:device_replay|device_profiling|device_statistics|device_lead|hal_replay)")
 _COMPILER_VALUES: Final = ("-o", "--output-format-bytecode-file")
 _ENDS: Final = (".mlir", ".mlirbc", ".onnx", ".stablehlo")
-_OUTPUT: Final = re.compile(r"-o$|-o=|--compile-to|--compile-from|--output-format|--dump-|--mlir-print|--mlir-pass")
+_OUTPUT: Final = re.compile(
+    r"-o$|-o=|--?(?:compile-to|compile-from|output-format|mlir-print|mlir-pass|mlir-timing|save-temp)|--?[\w-]*dump-"
+)
+"""Flags that say what is written, and where: a step's compilation does not write over what the user has."""
 _DEVICES: Final = {
     "local": "local-task",
     "llvm-cpu": "local-task",
@@ -49,7 +55,9 @@ class Program(Struct, frozen=True, kw_only=True):
         flags: of the compiler, without those that say what is written where.
         runtime_flags: of the runtime.
         device: `local-task` if it names none, as diff-run's.
+        devices: how many it names; a run of a step has one.
         function: "" if it names none.
+        parameters: files of parameters, `SCOPE=FILE` or `FILE`.
         inputs: as `iree-run-module` takes them.
     """
 
@@ -61,7 +69,9 @@ class Program(Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     runtime_flags: tuple[str, ...] = ()
     device: str = "local-task"
+    devices: int = 0
     function: str = ""
+    parameters: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
 
 
@@ -74,7 +84,7 @@ def program_of(argv: Sequence[str]) -> Program:
     own = _interpreter(argv[0])
     python, known = own or sys.executable, bool(own)
     if kind == "compile":
-        source, flags = of_compiler(argv[1:])
+        source, flags = of_compiler(list(_words(argv[1:])))
         return Program(kind=kind, python=python, known=known, source=source, flags=flags, device=device_of(flags))
     if kind == "other":
         return Program(kind="python" if argv[0].endswith(".py") else "other", python=python, known=known)
@@ -89,23 +99,25 @@ def program_of(argv: Sequence[str]) -> Program:
         runtime_flags=tuple(word for word in words if _RUNTIME.match(word) and not _NOT_CARRIED.match(word)),
         device=last.get("--device", "local-task"),
         function=last.get("--function", ""),
-        inputs=tuple(_zeros(value) for name, value in given if name == "--input"),
+        devices=sum(name == "--device" for name, _ in given),
+        parameters=tuple(_parameter(value) for name, value in given if name == "--parameters"),
+        inputs=tuple(zeros(absolute(value)) for name, value in given if name == "--input"),
     )
 
 
 def of_compiler(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """The source and the flags of a compiler's command line; "" where it reads its standard input."""
-    source, flags, skip = "", [], False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in _COMPILER_VALUES:
-            skip = True
-        elif not word.startswith("-"):
-            source = word
-        elif word != "-" and not _OUTPUT.match(word):
-            flags.append(word)
-    return source, tuple(flags)
+    bare = [at for at, word in enumerate(words) if not word.startswith("-") and words[at - 1] not in _COMPILER_VALUES]
+    likely = [at for at in bare if words[at].endswith(_ENDS) or Path(words[at]).is_file()]
+    source = (likely or bare)[-1] if bare else -1
+    flags: list[str] = []
+    dropped = False
+    for at, word in enumerate(words):
+        value = not word.startswith("-")  # of the flag before it
+        if at != source and not (value and dropped):
+            dropped = word == "-" or _OUTPUT.match(word) is not None
+            flags += [] if dropped else [word]
+    return words[source] if source >= 0 else "", tuple(flags)
 
 
 def is_traced(module: Path) -> bool:
@@ -128,9 +140,10 @@ def _words(argv: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _zeros(spec: str) -> str:
-    """An input without values is zeros for `iree-run-module`."""
-    return spec if "=" in spec or spec.startswith("@") or not re.fullmatch(r"(?:\d+x)+\w+", spec) else f"{spec}=0"
+def _parameter(word: str) -> str:
+    """`SCOPE=FILE` or `FILE`, for a process that runs elsewhere."""
+    scope, equals, path = word.rpartition("=")
+    return f"{scope}{equals}{Path(path).resolve()}"
 
 
 def _interpreter(program: str) -> str:

@@ -6,28 +6,35 @@ Invariants:
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.iree.differences.alone import isolate
+from livedbg.adapters.iree.differences.bad_values import has_nan, tensors_told
+from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both
+from livedbg.adapters.iree.differences.extracted import by_hand, compile_alone, extract, save_inputs, words_for
 from livedbg.adapters.iree.differences.first import compare_traces
-from livedbg.adapters.iree.differences.toolchain import compile_module, read_flow
+from livedbg.adapters.iree.differences.sentences import difference_told
 from livedbg.adapters.iree.differences.trace import Call, Trace, read_trace
 from livedbg.adapters.iree.flow.compare import sides, tolerance
 from livedbg.adapters.iree.flow.dispatches import Dispatches, make_flow
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
-from livedbg.adapters.iree.flow.values import tensors_told, told
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
-from livedbg.values.sentences import difference_text
 
 __all__ = ["reduce"]
 
 _NOT_EXCLUDED: Final = (
     "Not excluded: other inputs; what happens only sometimes (diff-run with --runs); values that are wrong on both "
     "sides; accesses out of bounds (recipe iree-sanitize); what another driver or device does; speed."
+)
+
+
+_OUTSIDE: Final = (
+    "It may read outside of its tensors what others wrote there (recipes iree-sanitize, iree-asan), or race "
+    "(iree-one-worker, diff-run --runs 20)."
 )
 
 
@@ -52,14 +59,14 @@ def reduce(ground: Ground) -> None:
         return
     name = found[0]
     if ground.handed.get("fault") == "differs" and ground.handed.get("compared"):
-        _both(ground, function, dispatches)
+        _both(ground, dispatches)
         return
     trace = _whole(ground, function)
     call = _call(trace, name, int(number or 0))
     if call is None:
         book.say("found", f"{dispatches.shown(name)} was not reached when the function ran with traces.")
         return
-    _alone(ground, function, dispatches, trace, call)
+    _alone(ground, dispatches, trace, call)
 
 
 def _nothing(ground: Ground) -> None:
@@ -91,7 +98,7 @@ def _call(trace: Trace, name: str, ordinal: int) -> Call | None:
     return found[ordinal] if ordinal < len(found) else None
 
 
-def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, call: Call) -> None:
+def _alone(ground: Ground, dispatches: Dispatches, trace: Trace, call: Call) -> None:
     book, shown, fault = ground.book, dispatches.shown(call.name), ground.handed.get("fault", "")
     unread = [one for one in call.inputs if not one.file]
     if unread:
@@ -99,43 +106,37 @@ def _alone(ground: Ground, function: str, dispatches: Dispatches, trace: Trace, 
         return
     side, source = ground.side(), ground.folder / "alone.mlir"
     book.doing(f"extracting {call.name.split('::')[0]}")
-    reasons = [one.reason for one in dispatches.calls if one.name == call.name]
-    read_flow(side.python, dispatches.flow, function, (call.name, source))
-    if not source.exists():
-        why = next(filter(None, reasons), "IREE's parser did not find the call")
-        book.say("found", f"{shown} can't be run alone: {why}.")
+    reason = extract(side, dispatches.flow, call.name, source)
+    if reason:
+        book.say("found", f"{shown} can't be run alone: {reason}.")
         return
-    module = source.with_suffix(".vmfb")
-    command = [side.compiler, "--compile-from=flow", str(source), "-o", str(module), *side.flags]
     book.doing("compiling it alone")
     try:
-        compile_module(command, COMPILE_S)
+        module = compile_alone(side, source, COMPILE_S)
     except SourceError as error:
         book.note.failed = True
         book.say("found", f"{shown} does not compile alone: {' '.join(error.message.split(chr(10)))}")
         return
-    names = [f"input{number}.npy" for number in range(len(call.inputs))]
-    for name, saved in zip(names, call.inputs, strict=True):
-        shutil.copyfile(trace.folder / saved.file, ground.folder / name)
-    inputs = [f"@{ground.folder / name}" for name in names]
+    inputs = save_inputs(trace, call, ground.folder)
     book.doing("running it alone with its saved inputs")
-    alone = ground.run(side, module, "alone", "main", inputs)
+    alone = ground.run(side, module, "alone", "main", words_for(inputs, ground.folder))
     _judged(ground, shown, fault, alone)
     book.note.lines += tensors_told(alone, "input", call.inputs if not alone.inputs else alone.inputs)
     if alone.results:
         book.note.lines += tensors_told(alone, "output", alone.results[-1])
-    book.say("by hand", f"cd {shell_word(ground.folder)}")
-    compiling = ["iree-compile", "--compile-from=flow", source.name, "-o", module.name, *side.flags]
-    book.say("", " ".join(shell_word(word) for word in compiling))
-    given = [f"--input=@{name}" for name in names]
-    run = ["iree-run-module", f"--module={module.name}", f"--device={side.device}", "--function=main", *given]
-    book.say("", " ".join(shell_word(word) for word in run))
+    _by_hand(ground, ground.folder, by_hand(side, source, inputs))
+
+
+def _by_hand(ground: Ground, folder: Path, commands: Sequence[str]) -> None:
+    ground.book.say("by hand", f"cd {shell_word(folder)}")
+    for command in commands:
+        ground.book.say("", command)
 
 
 def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
     book = ground.book
     hang = "no end" in alone.failure
-    nan = bool(alone.results) and any(" NaN" in told(alone, one) for one in alone.results[-1])
+    nan = bool(alone.results) and any(has_nan(alone, one) for one in alone.results[-1])
     seen = "hang" if hang else "fails" if alone.failure else "nan" if nan else ""
     what = {
         "hang": f"it does not return ({alone.failure})",
@@ -150,24 +151,27 @@ def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
     else:
         sentence = f"Not alone: it needs what came before, or the timing. {shown}, with its saved inputs: {what}."
         sentence = sentence if fault else f"{shown} alone, with its saved inputs: {what}."
+    if fault and not seen:
+        book.say("try", _OUTSIDE)
     book.note.hung, book.note.failed = hang, seen == "fails"
     book.note.wrong_value = nan and not ground.random
     book.say("found", sentence)
 
 
-def _both(ground: Ground, function: str, dispatches: Dispatches) -> None:
+def _both(ground: Ground, dispatches: Dispatches) -> None:
     """A dispatch that differs: alone on both sides."""
     book, compared = ground.book, Path(ground.handed["compared"])
     traces = [read_trace(compared / f"{name}.trace", "") for name in "AB"]
     allowed = tolerance(ground)
-    first = compare_traces(traces[0], traces[1], allowed).first
+    pair, flows = sides(ground), (compared / "A.flow.mlir", compared / "B.flow.mlir")
+    program = calls_of_both((pair[0].python, pair[1].python), flows)
+    first = compare_traces(traces[0], traces[1], allowed, mates=program.mates).first
     if first is None:
         book.say("found", "The tensors that step 3 saved do not differ any more, or are gone: run step 3 again.")
         return
-    pair = sides(ground)
     book.doing(f"running {first.name.split('::')[0]} alone on both sides")
     alone = isolate(
-        first, function=function, sides=pair, flows=(compared / "A.flow.mlir", compared / "B.flow.mlir"),
+        first, sides=pair, flows=flows,
         expected=traces[1], folder=ground.folder / "alone", tolerance=allowed, runs=1, limit_s=COMPILE_S,
         still_s=ground.limit_s,
     )  # fmt: skip
@@ -182,8 +186,6 @@ def _both(ground: Ground, function: str, dispatches: Dispatches) -> None:
             "found", f"Not alone: with the same inputs {shown} is equal. It needs what came before, or the timing."
         )
     for number, one in enumerate(alone.outputs):
-        book.say(f"output {number}", "its values could not be read" if one is None else difference_text(one))
-    for path in alone.modules:
-        book.say("module", str(path))
-    for command in alone.commands:
-        book.say("by hand", command)
+        book.say(f"output {number}", difference_told(one))
+    if alone.commands:
+        _by_hand(ground, alone.folder, alone.commands)

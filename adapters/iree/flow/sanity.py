@@ -10,19 +10,25 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.iree.differences.bad_values import bad_inputs, tensors_told
 from livedbg.adapters.iree.differences.toolchain import functions_of
 from livedbg.adapters.iree.differences.trace import Trace
-from livedbg.adapters.iree.flow.as_given import AsGiven, run_as_given, saved_source
+from livedbg.adapters.iree.flow.as_given import EXPECTED, AsGiven, run_as_given, saved_source
 from livedbg.adapters.iree.flow.declared import declared_inputs, misfits, shown
 from livedbg.adapters.iree.flow.environment import environment_lines
 from livedbg.adapters.iree.flow.ground import Ground
-from livedbg.adapters.iree.flow.values import bad_inputs, tensors_told
 from livedbg.model.errors import LivedbgError
 from livedbg.text.wording import many
 
 __all__ = ["sanity"]
 
 _SIMPLEST: Final = "local-sync"
+_SIGNALS: Final = 128  # exit codes above are signals
+_ONLY_ITS_END: Final = {
+    "other": "CMD is none of IREE's programs and no Python: only its end is looked at.",
+    "check": "The functions of iree-check-module need its own module `check`, which iree.runtime has not: only its end "
+    "is looked at. For the steps, give a source without it: --source FILE --function NAME.",
+}
 
 
 def sanity(ground: Ground) -> None:
@@ -30,8 +36,8 @@ def sanity(ground: Ground) -> None:
     book = ground.book
     book.doing("checking versions and drivers")
     book.note.lines += environment_lines(ground.program.python, ground.device, known=ground.program.known)
-    if ground.program.kind == "other":
-        book.say("program", "CMD is none of IREE's programs and no Python: only its end is looked at.")
+    if ground.program.kind in _ONLY_ITS_END:
+        book.say("program", _ONLY_ITS_END[ground.program.kind])
     if ground.program.kind != "python":  # it may compile the source as it runs
         book.note.lacks = _lacks(ground)
     module, function = _module(ground)
@@ -65,12 +71,13 @@ def _module(ground: Ground) -> tuple[Path | None, str]:
             module = ground.folder / "plain.vmfb"
             book.doing(f"compiling {ground.source.name}")
             ground.build(ground.side(), module)
-        elif ground.module is not None:
+        elif ground.module is not None and ground.program.kind != "check":
             module = ground.module
         else:
-            if ground.program.modules:
-                book.say("module", f"It loads {len(ground.program.modules)} modules: the steps look at one.")
             return None, ""
+        if len(ground.program.modules) > 1:
+            before = ", ".join(Path(one).name for one in ground.program.modules[:-1])
+            book.say("modules", f"The steps look at the last one; loaded before it: {before}.")
         return module, ground.function(module)
     except LivedbgError as error:
         book.say("module", _short(error))
@@ -81,7 +88,7 @@ def _unreadable(ground: Ground, given: AsGiven) -> None:
     """A module that does not compile, or can't be loaded, is the cause if CMD fails too."""
     book = ground.book
     if any(label == "module" for label, _ in book.note.lines) and ground.program.kind != "python":
-        book.note.cause = bool(given.code) and len(ground.program.modules) < 2
+        book.note.cause = bool(given.code)
         book.note.failed = True
 
 
@@ -127,9 +134,18 @@ def _as_given(ground: Ground, given: AsGiven, wrong: list[str]) -> None:
                 book.say("found", sentence)
             book.say("it said", f"{given.error}.")
             return
+        if given.unexpected:
+            book.note.wrong_value = True
+            book.note.hands["fault"] = EXPECTED
+            book.say("found", f"A result is not the expected one: {given.unexpected}.")
+            return
         book.note.hands["fault"] = "fails"
-        how = f"died of signal {given.code - 128}" if given.code > 128 else f"failed with exit code {given.code}"
+        book.note.cause = ground.program.kind == "run" and given.code < _SIGNALS and not given.called
+        how = f"failed with exit code {given.code}"
+        how = f"died of signal {given.code - _SIGNALS}" if given.code > _SIGNALS else how
         book.say("found", f"It {how}{f': {given.error}' if given.error else ''}.")
+        if book.note.cause:
+            book.say("when", "Before the function was called: no dispatch has to do with it.")
     else:
         book.say("as given", "It ended with exit code 0.")
     for number, count in given.nans:

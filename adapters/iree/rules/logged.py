@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from livedbg.adapters.iree import status_lines, vulkan_lines
+from livedbg.adapters.iree import status_lines, tool_lines, vulkan_lines
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import SaidRule, finding_of
@@ -45,6 +45,13 @@ def rules() -> Sequence[Rule]:
             "program that its stack names. A crash, unless the log goes on after it.",
             "iree",
             {status_lines.CODE: VerdictState.CRASHED},
+        ),
+        SaidRule(
+            "iree-tool",
+            "A program of IREE refused its command line, its source file or its target: nothing was compiled or run. "
+            "A result that is not the one of --expected_output is a wrong value.",
+            "iree",
+            {tool_lines.TOOL: VerdictState.CRASHED, tool_lines.RESULT: VerdictState.DIVERGED},
         ),
         VulkanLogged(),
     )

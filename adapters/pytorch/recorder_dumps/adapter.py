@@ -10,6 +10,7 @@ from typing import Final
 
 from livedbg.adapters.pytorch.recorder_dumps.compared import Said, compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, Dump, looks_like_dump, rank_in_name, read_dump
+from livedbg.logs.seen_paths import is_file
 from livedbg.model import Diagnostic, Evidence, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
@@ -103,7 +104,7 @@ def _candidates(names: Iterable[str]) -> Iterator[Path]:
     visited = 0
     for name in names:
         path = Path(name).expanduser().absolute()
-        if path.is_file() and rank_in_name(path.name) is not None:
+        if is_file(path) and rank_in_name(path.name) is not None:
             yield path
             continue
         for root, directories, files in os.walk(path):

@@ -2,8 +2,8 @@
 
 Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelog), Kubernetes' CRI log format, `kubectl
 logs --prefix`, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before
-it), Ray's log deduplicator, vLLM's decorate_logs, systemd's Journal Export in JSON, syslog (RFC 3164 and 5424 with
-`<PRI>`).
+it; SageMaker's has rank and host), Ray's log deduplicator (and SkyPilot's logs), vLLM's decorate_logs, systemd's
+Journal Export in JSON, syslog (RFC 3164 and 5424 with `<PRI>`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.collected import LIKELY, collected_json
+from livedbg.logs.wrapping.platforms import PLATFORMS, month_of
 from livedbg.logs.wrapping.tags import Opened, Tag
 
-__all__ = ["CERTAIN", "Certain"]
+__all__ = ["CERTAIN", "Certain", "entry_json"]
 
 _Open = Callable[[str, SourceClock], Opened | None]
 
@@ -106,8 +107,13 @@ def _journal_json(line: str, clock: SourceClock) -> Opened | None:
 
 @lru_cache(maxsize=4096)
 def _of_program(program: str, pid: int | None, host: str, container: str) -> Tag:
-    writer = f"{program}[{pid}]" if pid is not None else program
+    writer = f"{program}[{pid}]" if pid is not None else program or host
     return Tag(writer, pid=pid, host=host, container=container)
+
+
+def entry_json(line: str, clock: SourceClock) -> Opened | None:
+    """The text in any entry of JSON that is known."""
+    return _docker_json(line, clock) or _journal_json(line, clock) or collected_json(line, clock)
 
 
 _GITLAB: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})(Z) [0-9a-f]{2}([OE])(?:[ +]|$)")
@@ -150,7 +156,8 @@ _LAUNCHER: Final = re.compile(
     r"\[(?:(?P<word>rank(?:: )?|default|trainer|worker)(?P<rank>\d{1,6})\]:?"
     r"|(?P<role>\w{1,30})/(?P<replica>\d{1,6})\]:?"
     r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
-    r"|(?:[\w.-]{1,100}@)?\d{1,9},(?P<mpi>\d{1,6})\](?:\[[\w.,:-]{1,100}\])?<(?P<stream>stdout|stderr|stddiag)>:?)"
+    r"|(?:[\w.-]{1,100}@)?\d{1,9},(?P<mpi>\d{1,6})\](?:\[[\w.,:-]{1,100}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
+    r"|\d{1,9},mpirank:(?P<mpirank>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<out>stdout|stderr)>)?:)"
     r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
 )
 
@@ -166,12 +173,13 @@ def _of_launcher(prefix: str) -> Tag:
     assert match is not None, "it matched before"
     if match["pod"] is not None:
         return Tag(f"pod {match['pod']}/{match['container']}", host=match["pod"], container=match["container"])
-    number = match["rank"] or match["replica"] or match["mpi"]
-    return Tag(f"rank {int(number)}", rank=int(number), stream=match["stream"] or "")
+    number = match["rank"] or match["replica"] or match["mpi"] or match["mpirank"]
+    stream = match["stream"] or match["out"] or ""
+    return Tag(f"rank {int(number)}", rank=int(number), host=match["host"] or "", stream=stream)
 
 
 _WORKER: Final = re.compile(
-    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?: [\w.:=-]{1,40}){0,4}?),? )?pid=(?P<pid>\d{1,10})"
+    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?:,? [\w.:=-]{1,40}){0,4}?),? )?pid=(?P<pid>\d{1,10})"
     r"(?P<rest>(?:,? ?[\w.]{1,30}=[\w.:@/-]{0,64}){0,4})\) ?"
 )
 _RANK: Final = re.compile(r"\brank=(\d{1,6})\b")
@@ -229,15 +237,13 @@ _CTIME: Final = re.compile(
     r"(?=(?:\[(?:[\w.-]{1,100}@)?\d{1,9},\d{1,6}\](?:\[[\w.,:-]{1,100}\])?)?<std(?:out|err|diag)>:)"
     r"(?:<(stdout|stderr)>:)?"
 )
-_MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 
 def _mpi_time(line: str, clock: SourceClock) -> Opened | None:
     match = _CTIME.match(line)
     if match is None:
         return None
-    month = _MONTHS.find(match[1]) // 3 + 1
-    stamp = f"{match[4]}-{month:02}-{int(match[2]):02} {match[3]}"
+    stamp = f"{match[4]}-{month_of(match[1]) or 0:02}-{int(match[2]):02} {match[3]}"
     return Opened(line[match.end() :], _of_stream(match[5] or ""), clock.date_time(stamp, None))
 
 
@@ -248,9 +254,15 @@ CERTAIN: Final = (
     Certain("gitlab", "0123456789", r"\d{4}-\d\d-\d\dT", _gitlab),
     Certain("github-mark", "#", r"##\[", _github_mark),
     Certain("cri", "0123456789", r"\d{4}-\d\d-\d\dT", _cri),
-    Certain("launcher", "[", r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},\d{1,6}\])", _launcher),
+    Certain(
+        "launcher",
+        "[",
+        r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
+        _launcher,
+    ),
     Certain("worker", "(", r".{0,200}?pid=", _worker),
     Certain("syslog", "<", r"<\d", _syslog),
+    *(Certain(one.name, one.first, one.likely, one.open) for one in PLATFORMS),
     Certain("mpi-time", "MTWFS", r"[A-Z][a-z]{2} [A-Z][a-z]{2} ", _mpi_time),
 )
 """All of them."""

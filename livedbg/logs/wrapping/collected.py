@@ -1,7 +1,8 @@
 """JSON lines of log collectors: a program's line as one field of many.
 
 Sources of the formats: Loki (`logcli --output=jsonl`, Grafana's download), Cloud Logging (LogEntry with `textPayload`),
-CloudWatch Logs (`get-log-events`), Fluent Bit's `json_lines`, Elastic's Filebeat and Logstash, Vector.
+CloudWatch Logs (`get-log-events`), Fluent Bit's `json_lines`, Elastic's Filebeat and Logstash, Vector, Kaggle's log of
+a kernel, Colab's of a runtime.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from livedbg.logs.wrapping.tags import Opened, Tag
 
 __all__ = ["LIKELY", "collected_json"]
 
-LIKELY: Final = r'.*?"(?:textPayload|line|message|log)"'
+LIKELY: Final = r'.*?"(?:textPayload|line|message|log|stream_name|jupyter)"'
 
 _NS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}  # by digits of a number of seconds, ms, us, ns
 _FIELDS: Final = (  # the text, and what stands beside it where a collector wrote it
-    ("textPayload", ("timestamp", "insertId", "logName", "receiveTimestamp")),
+    ("textPayload", ()),
+    ("message", ("insertId",)),  # of its jsonPayload
+    ("data", ("stream_name", "time")),
+    ("msg", ("pid", "type", "level", "v")),
     ("line", ("labels", "timestamp")),
     ("line", ("fields", "timestamp")),
     ("message", ("ingestionTime",)),
@@ -42,17 +46,21 @@ def collected_json(line: str, clock: SourceClock) -> Opened | None:
         entry = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
+    payload = entry.get("jsonPayload")
+    if isinstance(payload, dict) and "message" not in entry:
+        entry["message"] = payload.get("message")
     for name, beside in _FIELDS:
         text = entry.get(name)
-        if isinstance(text, str) and (name == "textPayload" or all(one in entry for one in beside)):
+        if isinstance(text, str) and all(one in entry for one in beside):
             when = next((entry[one] for one in _TIMES if one in entry), None)
-            return Opened(text.removesuffix("\n"), _tag(entry), _wall_ns(when, clock))
+            part = name == "data" and not text.endswith("\n")  # pieces of a stream, as they came
+            return Opened(text.removesuffix("\n"), _tag(entry), _wall_ns(when, clock), part)
     return None
 
 
 def _wall_ns(when: object, clock: SourceClock) -> int | None:
     if isinstance(when, float):
-        return int(when * 1e9)
+        return int(when * 1e9) if when > 1e9 else None  # smaller ones count from a start
     text = str(when)
     if text.isdecimal():
         return int(text) * _NS[len(text)] if len(text) in _NS else None
@@ -66,16 +74,21 @@ def _wall_ns(when: object, clock: SourceClock) -> int | None:
 
 
 def _tag(entry: dict[str, Any]) -> Tag:
-    stream = entry.get("stream")
-    kubernetes = entry.get("kubernetes") or entry.get("labels") or entry.get("fields") or {}
-    if not isinstance(kubernetes, dict):
-        kubernetes = {}
-    pod = kubernetes.get("pod_name") or kubernetes.get("pod")
-    container = kubernetes.get("container_name") or kubernetes.get("container")
-    return _of(stream if stream in ("stdout", "stderr") else "", str(pod or ""), str(container or ""))
+    stream = entry.get("stream", entry.get("stream_name"))
+    resource = entry.get("resource")
+    places = (entry.get("kubernetes"), resource.get("labels") if isinstance(resource, dict) else None)
+    named = next((one for one in (*places, entry.get("labels"), entry.get("fields")) if isinstance(one, dict)), {})
+    pod = named.get("pod_name") or named.get("pod")
+    container = named.get("container_name") or named.get("container")
+    return _of(
+        stream if stream in ("stdout", "stderr") else "",
+        str(pod or ""),
+        str(container or ""),
+        str(named.get("task_name") or ""),
+    )
 
 
 @lru_cache(maxsize=4096)
-def _of(stream: str, pod: str, container: str) -> Tag:
-    writer = f"pod {pod}/{container}" if pod else ""
-    return Tag(writer, host=pod, stream=stream, container=container)
+def _of(stream: str, pod: str, container: str, task: str) -> Tag:
+    writer = f"pod {pod}/{container}" if container else f"pod {pod}"
+    return Tag(writer if pod else task, host=pod or task, stream=stream, container=container)

@@ -20,6 +20,7 @@ from livedbg.logs.wrapping.certain import CERTAIN, Certain
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.logs.wrapping.heads import Head, Watch, watching
 from livedbg.logs.wrapping.learned import learned
+from livedbg.logs.wrapping.opening import FIRST_LINES, shown_by
 from livedbg.logs.wrapping.peeling import Known, Peeler, Plain
 from livedbg.logs.wrapping.redraw import after_bar
 from livedbg.logs.wrapping.rows import LONGEST, Guess, Row
@@ -55,6 +56,9 @@ class FrontDoor:
 
     Args:
         clock: maps its time stamps.
+
+    Attributes:
+        looked: it has seen the first lines.
     """
 
     def __init__(self, clock: SourceClock) -> None:
@@ -67,6 +71,8 @@ class FrontDoor:
         self._held: dict[Tag, _Held] = {}
         self._watch: Watch | None = None  # for what shows that a head stands before what another program wrote
         self._begun = False
+        self._rewrites = False
+        self.looked = False
 
     @property
     def waiting(self) -> bool:
@@ -84,9 +90,24 @@ class FrontDoor:
         return bool(self._peeler.proved) or self._peeler.escaped or self._peeler.stamped
 
     @property
+    def rewrites(self) -> bool:
+        """Whether what lines say can't be searched for in the file itself."""
+        return self._rewrites
+
+    @property
     def wraps(self) -> bool:
         """Whether some line had a wrapping."""
         return self._peeler.took
+
+    def see(self, lines: Sequence[Line]) -> None:
+        """See what the first lines of the log show together, before they are taken; later ones show nothing more."""
+        if self.looked or not lines:
+            return
+        self.looked = True
+        for known in shown_by([line.text for line in lines[:FIRST_LINES]]):
+            self._peeler.add(known)
+            self._rewrites = self._rewrites or known.rewrites
+        self._changed()
 
     def bare(self, text: str) -> bool:
         """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
@@ -135,6 +156,8 @@ class FrontDoor:
 
     def learn(self, lines: Iterable[Line]) -> list[Plain]:
         """See how lines are wrapped that come again; gives what they say."""
+        lines = list(lines)
+        self.see(lines)
         plains = [plain for line in lines for plain in self.take(line)]
         plains += self.release()
         self._begun = False

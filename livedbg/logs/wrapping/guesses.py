@@ -16,6 +16,7 @@ from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.heads import Head
+from livedbg.logs.wrapping.hosts import may_be_host
 from livedbg.logs.wrapping.rows import Guess, Layer, Row
 from livedbg.logs.wrapping.stamps import Journal, Stamp
 from livedbg.logs.wrapping.tags import Opened, Tag
@@ -61,13 +62,6 @@ class _Label:
         return self.open if row.sure or (row.long and len(set(labels)) * 2 <= len(labels)) else None
 
 
-_NO_HOST: Final = re.compile(
-    r"(?i:[gnx]pu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter"
-    r"|test|line|block|group|node_?|hip|mlx5_|eth|ib|loss|top)[-_.]?[\d.]*$"
-    r"|.*(?:[Ee]rror|[Ee]xception|[Ww]arning|\.py|\.c|\.cc|\.cpp|\.cu|\.h|\.so[.\d]*)$"
-)
-
-
 class _Host:
     """`node12: ` of pdsh, dsh and clush."""
 
@@ -78,13 +72,9 @@ class _Host:
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
         match = self._pattern.match(text)
-        if match is None or not any(map(str.isdecimal, match[1])) or self._no_host(match[1]):
+        if match is None or not may_be_host(match[1]):
             return None
         return Opened(text[match.end() :], Tag(match[1], host=match[1]))
-
-    @staticmethod
-    def _no_host(name: str) -> bool:
-        return _NO_HOST.match(name) is not None and re.fullmatch(r"node_?-?\d+", name) is None
 
     def proved(self, row: Row) -> Layer | None:
         hosts = [one.tag.host for one in row.inner]

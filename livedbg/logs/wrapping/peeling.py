@@ -9,7 +9,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LINE_LIMIT, Line
 from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.redraw import after_bar, redrawn
-from livedbg.logs.wrapping.rows import Layer
+from livedbg.logs.wrapping.rows import Layer, begins_line
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
 from livedbg.text.sanitize import clean
 
@@ -27,12 +27,16 @@ class Known(NamedTuple):
         open: takes it off.
         escaped: the text in it is a JSON string.
         once: it is around a line at most once.
+        joins: it cut lines of any writer in pieces.
+        rewrites: what a line says does not stand in the file as it is said.
     """
 
     first: str
     open: Layer
     escaped: bool = False
     once: bool = False
+    joins: bool = False
+    rewrites: bool = False
 
 
 class Plain(NamedTuple):
@@ -111,9 +115,11 @@ class Peeler:
                 once = (*once, layer)
             self.stamped = self.stamped or opened.wall_ns is not None
             text, tag = opened.text, merged(tag, opened.tag)
-            wall_ns = wall_ns if opened.wall_ns is None else opened.wall_ns
+            wall_ns = opened.wall_ns if wall_ns is None else wall_ns  # one clock for all lines: the outer one
             before = self.parts.pop(tag, None) if self.parts else None
-            if before is not None:
+            if before is not None and layer.joins and begins_line(text):
+                yield from self.peeled(before)
+            elif before is not None:
                 line, text = before.line, before.text + text
                 wall_ns = before.wall_ns
             if opened.part and len(text) < LINE_LIMIT:

@@ -35,6 +35,7 @@ SURE: Final = re.compile(
 )
 _PARTS: Final = re.compile(r"\t| {4,}\S|[=_*#-]{10,}$|$")
 _FEWEST_PARTS: Final = 3
+_SERVICE: Final = re.compile(r"[A-Za-z][\w.-]{0,80}-\d{1,4} +\|(?: |$)")  # a container of compose
 
 
 def longer(texts: Sequence[str], enough: bool) -> bool:
@@ -45,6 +46,8 @@ def longer(texts: Sequence[str], enough: bool) -> bool:
         enough: there are so many of them that several lines which only may be parts of a longer text count, too.
     """
     if any(SURE.match(text) is not None for text in texts):
+        return True
+    if len(texts) >= _FEWEST_PARTS and all(_SERVICE.match(text) is not None for text in texts):
         return True
     return enough and sum(_PARTS.match(text) is not None for text in texts) >= _FEWEST_PARTS
 

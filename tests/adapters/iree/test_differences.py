@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from livedbg.adapters.iree.differences.dispatch_calls import DispatchCall, counterparts
 from livedbg.adapters.iree.differences.first import compare_traces, differing_runs
 from livedbg.adapters.iree.differences.side import Side, label, target_flags
 from livedbg.adapters.iree.differences.trace import Trace, read_trace
@@ -78,6 +79,39 @@ def test_dispatches_of_one_side_only_are_named(tmp_path: Path) -> None:
     one = _Writer(tmp_path / "a").call("x", 1, 1).call("fused", 1, 1).read()
     other = _Writer(tmp_path / "b").call("x", 1, 1).call("left", 1, 1).call("right", 1, 1).read()
     assert compare_traces(one, other, EXACT).only == (["fused"], ["left", "right"])
+
+
+@pytest.mark.invariant("iree_first.F1")
+def test_equal_names_of_other_dispatches_are_not_compared(tmp_path: Path) -> None:
+    one = _Writer(tmp_path / "a").call("d0", 1, 1).call("d1", 1, 2).read()
+    other = _Writer(tmp_path / "b").call("d0", 1, 2).call("d9", 1, 3).read()
+    found = compare_traces(one, other, EXACT, mates={"d1": "d9"})
+    assert [(call.name, call.fate) for call in found.calls] == [("d1", "culprit")]
+    assert found.only == (["d0"], ["d0"])
+
+
+@pytest.mark.invariant("iree_calls.K1")
+def test_what_two_compilations_have_in_common() -> None:
+    here = [
+        DispatchCall(call="d0", body="x"),
+        DispatchCall(call="d1", body="y", made_of="at 3"),
+        DispatchCall(call="d2"),
+    ]
+    there = [DispatchCall(call="d0", body="z"), DispatchCall(call="d1", body="x"), DispatchCall(call="d2")]
+    assert counterparts(here, there) == {"d0": "d1"}, "d2 has neither code nor places that are known"
+    assert counterparts(here, [DispatchCall(call="d7", body="w", made_of="at 3")]) == {"d1": "d7"}
+
+
+def test_inputs_that_are_traced_behind_the_outputs_belong_to_them(tmp_path: Path) -> None:
+    writer = _Writer(tmp_path / "a").call("x", 1, 2).call("y", 2, 3)
+    writer.lines = [writer.lines[at] for at in (1, 2, 3, 0)]
+    one = writer.read()
+    assert one.open is None and [(call.name, call.given, len(call.inputs)) for call in one.calls] == [
+        *(("x", True, 1), ("y", True, 1)),
+    ]
+    writer = _Writer(tmp_path / "b").call("x", 1, 5)
+    del writer.lines[0]
+    assert _fates(one, writer.read()) == [("x", 0, "uncompared")], "its inputs are not known"
 
 
 def test_a_later_run_that_differs_is_found(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from livedbg.adapters.iree.differences.bad_values import bad_inputs, first_bad
 from livedbg.adapters.iree.differences.trace import Trace, read_trace
 from livedbg.adapters.iree.flow.as_given import error_words
 from livedbg.adapters.iree.flow.declared import declared_inputs, misfits
 from livedbg.adapters.iree.flow.notebook import Notebook
 from livedbg.adapters.iree.flow.program import program_of
 from livedbg.adapters.iree.flow.steps import read
-from livedbg.adapters.iree.flow.values import bad_inputs, first_bad
 from livedbg.session.guide import StepRun
 
 NAN = float("nan")

@@ -64,6 +64,83 @@ def test_a_status_line(text: str, begins: str, names: str) -> None:
     assert verdict(text + STEPS).state is not CRASHED
 
 
+LOADING = "loading modules and dependencies; creating run context\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "step"),
+    [
+        (
+            "<vm>:0: FAILED_PRECONDITION; mismatched size for broadcast; ; invoking function 'main'; `sync func`\n",
+            "A check of the program failed with FAILED_PRECONDITION: mismatched size for broadcast.",
+            "",
+        ),
+        (
+            '<vm>:0: INCOMPATIBLE; HAL device `__device_0` not found or unavailable: #hal.device.target<"vulkan", '
+            '[#hal.executable.target<"vulkan-spirv", "vulkan-spirv-fb", {a = "b"}>]>; ; creating run context\n',
+            "IREE failed with INCOMPATIBLE: HAL device `__device_0` not found or unavailable: the module is compiled "
+            "for vulkan (vulkan-spirv).",
+            "compile for that device",
+        ),
+        (
+            f"c/io/file.c:373: NOT_FOUND; failed to open file 'm.vmfb'; loading bytecode module at 'm.vmfb'; {LOADING}",
+            "IREE failed with NOT_FOUND: failed to open file 'm.vmfb', loading bytecode module at 'm.vmfb'.",
+            "the path is relative",
+        ),
+        (
+            "c/module.c:130: NOT_FOUND; no provider registered that handles scopes like 'model'; while invoking native "
+            "function io_parameters.load; while calling import; \n[ 0] bytecode module@2:2524 -; creating context\n",
+            "IREE failed with NOT_FOUND: no provider registered that handles scopes like 'model', calling "
+            "io_parameters.load in module@2.",
+            "--parameters=model=FILE.irpa",
+        ),
+        (
+            "c/vulkan/device.c:441: UNAVAILABLE; [vkCreateInstance] VK_ERROR_INCOMPATIBLE_DRIVER; creating device "
+            "'vulkan'; creating run context\n",
+            "IREE failed with UNAVAILABLE: [vkCreateInstance] VK_ERROR_INCOMPATIBLE_DRIVER, creating device 'vulkan'.",
+            "Vulkan found no driver",
+        ),
+        (
+            "iree-compile: Unknown command line argument '--iree-x'.  Try: '/b/iree-compile --help'\n",
+            "iree-compile has no flag --iree-x.",
+            "--help-list-hidden",
+        ),
+        (
+            "error opening input file: cannot open input file 'm.mlir': No such file or directory\n",
+            "IREE's compiler: cannot open input file 'm.mlir': No such file or directory.",
+            "the path is relative",
+        ),
+        (
+            "Unknown CPU for target architecture x86_64.\nList of accepted CPUs: nocona, core2\n",
+            "IREE's compiler does not know the processor that it is to compile for (architecture x86_64).",
+            "target-cpu=host",
+        ),
+    ],
+)
+def test_what_the_programs_of_iree_fail_with(text: str, sentence: str, step: str) -> None:
+    """As the wheels 3.13 print it; paths are shortened."""
+    said = verdict(text)
+    assert (said.state, said.sentence) == (CRASHED, sentence)
+    steps = [one for finding in (*found("iree-status", text), *found("iree-tool", text)) for one in finding.next]
+    assert any(step in one for one in steps) or not step
+    assert "compile for that device" not in " ".join(steps) or step == "compile for that device"
+
+
+@pytest.mark.invariant("iree_tools.T1")
+def test_T1_a_result_that_is_not_expected_is_a_wrong_value_and_one_that_is_none() -> None:
+    said = verdict(
+        "EXEC @main\n[FAILED] result[0]: element at index 0 (126) does not match the expected (7); expected\n"
+    )
+    assert said.state is VerdictState.DIVERGED
+    assert said.sentence.startswith("Result 0 (counted from 0) is not the expected one: element at index 0 (126)")
+    for text in (
+        "EXEC @main\n[SUCCESS] all function outputs matched their expected values.\n",
+        "'znver9' is not a recognized processor for this target (ignoring processor)\n",
+        "List of accepted CPUs: nocona, core2\n",
+    ):
+        assert found("iree-tool", text) == []
+
+
 def test_a_status_in_an_exception_is_one_finding() -> None:
     text = (
         'Traceback (most recent call last):\n  File "/w/run.py", line 7, in main\n    f(x)\nRuntimeError: Error '

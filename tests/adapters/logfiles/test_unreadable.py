@@ -5,7 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import shutil
 import socket
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -121,3 +125,47 @@ def test_Z1_Z2_pieces_to_the_end_or_to_the_damage(packed: bytes, tmp_path: Path)
     got, problem = read(packed + b"\x01garbage")
     assert got.startswith(STEPS.encode()[:100]) and problem == "is damaged"
     assert read(b"") == (b"", "")
+
+
+LOOK_AS_NOBODY = """
+import os, sys
+from livedbg.commands.sessions import running
+from livedbg.model.request import Request
+for who in ("root", "nobody"):
+    if who == "nobody":  # who may not read this checkout: all has been imported by the first look
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    for folder in sys.argv[1:]:
+        with running(Request(host="box", logs=(folder,), once=True)) as view:
+            print(who, "settled", view.wait_settled(100))
+            snapshot = view.latest().snapshot
+        print(who, *(status.sentence for status in snapshot.statuses.values()), sep="|")
+        print(who, *(hit.type for hit in snapshot.exceptions.values()), sep="|")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_what_another_user_may_not_read_is_named_and_the_rest_is_read() -> None:
+    """In a folder of its own: pytest takes what others may do from its folders again whenever a worker starts."""
+    top = Path(tempfile.mkdtemp(prefix="livedbg-test-"))
+    try:
+        top.chmod(0o755)
+        for folder in (top / "open", top / "closed" / "in"):
+            (folder / "folder").mkdir(parents=True)
+            (folder / "run.log").write_text(CRASH)
+            (folder / "mine.log").write_text(CRASH)
+            (folder / "mine.log").chmod(0)
+            (folder / "folder").chmod(0o700)
+        (top / "closed").chmod(0o700)
+        command = [sys.executable, "-c", LOOK_AS_NOBODY, str(top / "open"), str(top / "closed" / "in")]
+        done = subprocess.run(command, cwd=top, capture_output=True, text=True, check=False)
+    finally:
+        shutil.rmtree(top)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert [line for line in said if "settled" in line] == ["root settled True"] * 2 + ["nobody settled True"] * 2
+    opened, seen, closed, nothing = [line for line in said if line.startswith("nobody|") or line == "nobody"]
+    assert f"{top}/open/mine.log can't be read: permission denied" in opened
+    assert f"{top}/open/folder can't be listed: permission denied" in opened
+    assert seen == "nobody|KeyError"
+    assert closed == f"nobody|{top}/closed/in can't be listed: permission denied"
+    assert nothing == "nobody"

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
 from livedbg.values.listing import shape_text
-from livedbg.values.statistics import statistics
+from livedbg.values.statistics import Statistics, statistics
 
-__all__ = ["Bad", "bad_inputs", "first_bad", "tensors_told", "told"]
+__all__ = ["Bad", "bad_inputs", "first_bad", "has_nan", "numbers_told", "tensors_told", "told"]
 
 _TOLD = 6
 
@@ -25,9 +25,11 @@ class Bad(Struct, frozen=True):
     """A dispatch with a bad value in its outputs.
 
     Attributes:
-        ordinal: the how manieth call of it, from 0.
+        ordinal: the how manieth call of it in its run, from 0.
         output: the number of the first output that has it.
         count: how many elements of it.
+        size: elements of that output.
+        index: of its first NaN.
         made: none of its inputs has it (V1).
         infinite: an input has infinity.
     """
@@ -36,39 +38,44 @@ class Bad(Struct, frozen=True):
     ordinal: int
     output: int
     count: int
+    size: int
+    index: tuple[int, ...]
     made: bool
     infinite: bool
 
 
 def first_bad(trace: Trace, kind: Literal["nan", "infinity"]) -> Bad | None:
     """The first dispatch whose outputs have NaN, or infinity."""
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, int]] = Counter()
     for call in trace.calls:
-        ordinal = seen[call.name]
-        seen[call.name] += 1
+        ordinal = seen[call.name, call.run]
+        seen[call.name, call.run] += 1
         for number, saved in enumerate(call.outputs or ()):
-            counts = _counts(trace, saved)
-            count = 0 if counts is None else counts[kind == "infinity"]
-            if count:
-                given = [_counts(trace, one) for one in call.inputs]
-                clean = all(one is not None and not one[kind == "infinity"] for one in given)
-                infinite = any(one is not None and one[1] for one in given)
-                return Bad(call, ordinal, number, count, clean, infinite)
+            found = _statistics(trace, saved)
+            count = 0 if found is None else found.nans if kind == "nan" else found.infinities
+            if found is None or not count:
+                continue
+            given = [_statistics(trace, one) for one in call.inputs]
+            clean = all(one is not None and not (one.nans if kind == "nan" else one.infinities) for one in given)
+            infinite = any(one is not None and one.infinities for one in given)
+            return Bad(call, ordinal, number, count, found.total, found.first_nan or (), clean, infinite)
     return None
 
 
 def bad_inputs(trace: Trace) -> list[int]:
     """The function's inputs that have NaN, by number."""
-    return [at for at, one in enumerate(trace.inputs) if (counts := _counts(trace, one)) is not None and counts[0]]
+    return [number for number, one in enumerate(trace.inputs) if has_nan(trace, one)]
 
 
-def _counts(trace: Trace, saved: Saved) -> tuple[int, int] | None:
-    """How many NaN and infinite elements."""
+def has_nan(trace: Trace, saved: Saved) -> bool:
+    """Whether a tensor that could be read has NaN."""
+    found = _statistics(trace, saved)
+    return found is not None and found.nans > 0
+
+
+def _statistics(trace: Trace, saved: Saved) -> Statistics | None:
     tensor = trace.tensor(saved)
-    if tensor is None:
-        return None
-    found = statistics(tensor)
-    return found.nans, found.infinities
+    return None if tensor is None else statistics(tensor)
 
 
 def tensors_told(trace: Trace, label: str, tensors: Sequence[Saved]) -> Iterator[tuple[str, str]]:
@@ -81,14 +88,18 @@ def tensors_told(trace: Trace, label: str, tensors: Sequence[Saved]) -> Iterator
 
 def told(trace: Trace, saved: Saved) -> str:
     """`float32[16,32]: minimum 0, maximum 1, mean 0.5, 3 NaN`."""
-    tensor = trace.tensor(saved)
-    if tensor is None:
+    found = _statistics(trace, saved)
+    if found is None:
         return f"its values could not be read{f' ({saved.problem})' if saved.problem else ''}"
-    found = statistics(tensor)
+    return f"{saved.type}{shape_text(saved.shape)}: {numbers_told(found)}"
+
+
+def numbers_told(found: Statistics) -> str:
+    """`minimum 0, maximum 1, mean 0.5, 3 NaN`."""
     odd = [f"{count:,} {word}" for count, word in ((found.nans, "NaN"), (found.infinities, "infinite")) if count]
     numbers = (
         [f"minimum {found.minimum:.6g}", f"maximum {found.maximum:.6g}", f"mean {found.mean:.6g}"]
         if found.mean is not None
         else ["no finite number"]
     )
-    return f"{saved.type}{shape_text(saved.shape)}: {', '.join([*numbers, *odd])}"
+    return ", ".join([*numbers, *odd])

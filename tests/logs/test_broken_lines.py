@@ -1,0 +1,121 @@
+# ruff: noqa: E501 (lines of real logs)
+"""Lines that a terminal broke at its width, and pages with entities; and what only looks like them."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+
+import pytest
+
+from livedbg.logs.wrapping.broken import broken_at
+from livedbg.logs.wrapping.opening import shown_by
+from tests.logs.test_wrapping import TRACEBACK, read
+
+FRAMES = "".join(
+    f'  File "/usr/local/lib/python3.11/dist-packages/{name}/nn/modules/module.py", line {n}, in _call_{name}_impl\n'
+    f"    return self._call_impl(*args, **kwargs)\n"
+    for n, name in enumerate(["torch", "accelerate", "transformers"], 1530)
+)
+LONG = f"loading\nTraceback (most recent call last):\n{FRAMES}RuntimeError: a message that is somewhat longer than a terminal of usual width is: {'x' * 30} ends\ndone\n"
+
+
+def broken(text: str, width: int) -> str:
+    return "".join(
+        f"{line[at : at + width]}\n" for line in text.splitlines() for at in range(0, max(len(line), 1), width)
+    )
+
+
+@pytest.mark.parametrize("width", [80, 100, 77])
+def test_broken_lines_are_joined(width: int) -> None:
+    assert [record.text for record in read(broken(LONG, width))] == [record.text for record in read(LONG)]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_broken_lines_with_a_wrapping_are_joined_first(width: int) -> None:
+    tagged = "".join(f"[rank3]: {line}\n" for line in LONG.splitlines())
+    records = read(broken(tagged, width))
+    assert [record.text for record in records] == [record.text for record in read(LONG)]
+    assert {record.rank for record in records} == {3}
+
+
+def test_a_line_that_is_just_as_wide_does_not_swallow_a_line_that_begins_something() -> None:
+    text = LONG.replace("loading", "y" * 80, 1)
+    assert [record.text for record in read(broken(text, 80))][:1] == ["y" * 80]
+
+
+STEP = "step {n:05} | loss {x:.6f} | lr 1.00e-04 | grad norm {x:.4f} | tokens/s 12345 | mem 41.2G"
+LOOK_ALIKES = {
+    "steps of one width": "".join(STEP.format(n=n, x=n / 7) + "\n" for n in range(40)),
+    "steps and others": "".join(STEP.format(n=n, x=n / 7) + f"\nepoch {n} of 9\n" for n in range(9)),
+    "prose": textwrap.fill("It was the best of times, it was the worst of times, it was the age of wisdom. " * 20, 80),
+    "prose with quotes": textwrap.fill('He said "it was the best of times", she "the worst of (all) times". ' * 20, 80),
+    "a table": "".join(f"| {'name':<20} | {n:>20} | {'x' * (n % 9):<20} |\n" for n in range(20)),
+    "rules": f"{'=' * 80}\nResults\n{'=' * 80}\nall is well\n{'-' * 80}\n" * 4,
+    "an array": "[[0.12345678 0.23456789 0.34567891 0.45678912 0.56789123 0.67891234 0.7891]\n"
+    " [0.12345678 0.23456789 0.34567891 0.45678912 0.56789123 0.67891234 0.7891]]\n" * 4,
+    "tensors": "tensor([[0.1234, 0.2345, 0.3456, 0.4567, 0.5678, 0.6789, 0.7891, 0.8912, 0.9123,\n"
+    "         0.1234, 0.2345],\n" * 4,
+    "keys": f"-----BEGIN KEY-----\n{'MIIEpAIBAAKCAQEA7x' * 4}\n{'gJx0aZ3FhQ92bTnqLw' * 4}\n{'Zq81mPx3RtV6kYb2Hs' * 4}\nx9\n",
+    "lines that a program cut": "".join(
+        f"sample {n}: {'the quick brown fox jumps over the lazy dog and (then) some more'[n:]:.<70}"[:80] + "\nstep 3\n" for n in range(9)
+    ),
+    "hexdump": "".join(f"{n:08x}  " + " ".join(f"{(n * k) % 256:02x}" for k in range(16)) + "  |................|\n" for n in range(9)),
+    "bars": "".join(f"{n:3}%|{'#' * 30:<60}| {n}/100 [00:01<00:02,  1.0it/s]\n" for n in range(20)),
+    "a compiler": "/srv/a/very/long/path/to/some/source/file/of/a/project/kernel.cu(31): error: ident\n/srv/b/x.cu(3): error: y\n" * 3,
+}  # fmt: skip
+
+
+@pytest.mark.invariant("broken.K1", "opening.O1")
+@pytest.mark.parametrize("kind", LOOK_ALIKES)
+def test_K1_O1_lines_of_one_width_are_left_alone(kind: str) -> None:
+    text = LOOK_ALIKES[kind]
+    assert broken_at(text.split("\n")) == 0
+    assert "\n".join(record.text for record in read(text)).split() == text.split()
+
+
+def test_a_page_is_read_as_what_it_shows() -> None:
+    for quote in (True, False):
+        page = "".join(f"{html.escape(line, quote=quote)}\n" for line in f'a > b && c\n{TRACEBACK}\n"x"'.split("\n"))
+        assert [record.text for record in read(page)] == ["a > b && c", TRACEBACK, '"x"']
+
+
+PAGES = {
+    "a program's HTML": "<p>a &amp; b &lt; c</p>\n<b>3</b>\n",
+    "some escaped": "got &lt;s&gt; from the tokenizer\nargs: <s> </s>\n",
+    "an address": "GET /x?a=1&lt;b=2&c=3\nGET /y?a=1&b=2\n",
+    "no entity": "AT&T; R&D\nx && y\n",
+    "shell": "a & b &amp; c\n",
+}
+
+
+@pytest.mark.invariant("opening.O1")
+@pytest.mark.parametrize("kind", PAGES)
+def test_O1_what_has_both_is_no_page(kind: str) -> None:
+    assert shown_by(PAGES[kind].split("\n")) == []
+    assert "\n".join(record.text for record in read(PAGES[kind])) == PAGES[kind].rstrip("\n")
+
+
+def test_a_table_of_three_columns_is_no_log_of_a_workflow() -> None:
+    rows = "name\tstep\t2026-03-04T10:00:00.1234567Z\n" + "".join(f"a\t{n}\tx\n" for n in range(20))
+    assert shown_by(rows.split("\n")) == []
+
+
+TABLES = {
+    "values": "name\tvalue\n" + "".join(f"key{n}\t{n}\n" for n in range(20)),
+    "devices": "".join(f"gpu{n % 2}\t{n}\t41.2\n" for n in range(20)),
+    "words": "".join(f"train\t{n}\t0.5\n" for n in range(20)),
+    "some lines": "".join(f"node07\t{n}\nplain {n}\n" for n in range(20)),
+}
+
+
+@pytest.mark.invariant("opening.O1")
+@pytest.mark.parametrize("kind", TABLES)
+def test_O1_a_table_with_tabs_is_left_as_it_is(kind: str) -> None:
+    assert shown_by(TABLES[kind].split("\n")) == []
+
+
+@pytest.mark.parametrize("label", ["node07", "job"])
+def test_the_tag_of_parallel_is_taken_off(label: str) -> None:
+    (record,) = read("".join(f"{label}\t{line}\n" for line in TRACEBACK.split("\n")))
+    assert (record.text, record.writer) == (TRACEBACK, label)
