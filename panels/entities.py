@@ -30,7 +30,8 @@ class Names:
         if (thread := state.threads.get(entity)) is not None:
             return f"thread {thread.tid} {thread.title}".rstrip()
         if (task := state.tasks.get(entity)) is not None:
-            return f"{task.name} {task.kernel or ''}".rstrip()
+            named = task.kernel is None or task.name.startswith(task.kernel)
+            return task.name if named else f"{task.name} {task.kernel}"
         if (process := state.processes.get(entity)) is not None:
             return self.process_label(process)
         if (resource := state.resources.get(entity)) is not None:

@@ -30,6 +30,8 @@ _KEYS = (
     Key("minus", "-", "hops(-1)", "show one hop less", "hops-fewer"),
 )
 _HEIGHT = 4
+_WIDE = 120  # cells of a screen on which boxes may be wider
+_MOST, _WIDEST = 40, 56  # cells of a label, at most
 _LACKS = " missing "
 
 
@@ -152,7 +154,8 @@ class GraphPanel(LinePanel):
 
     def _width(self, node: str) -> int:
         label, state = self._texts(node)
-        return min(max(width_of(label), width_of(state) + 1, 16), 40) + 4
+        most = _WIDEST if self.size.width >= _WIDE else _MOST
+        return min(max(width_of(label), width_of(state) + 1, 16), most) + 4
 
     def _paint(self) -> Canvas:
         context, ink = self.context, self.context.ink

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.iree.dispatch_graph import DispatchGraph, graph_beside
+from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
 from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Process, SourceStatus
@@ -52,7 +53,7 @@ class IreeAdapter(Adapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """What understands traced tensors."""
-        return (TraceDecoder(_once(request)),)
+        return (TraceDecoder(_once(request), _sources(request)),)
 
     async def run(self, context: Context) -> None:
         """Look until the targets have ended."""
@@ -66,7 +67,7 @@ class IreeAdapter(Adapter):
             if found and self._live is None:
                 from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
 
-                self._live = LiveWatch(self._say, _once(context.request))
+                self._live = LiveWatch(self._say, _once(context.request), _sources(context.request))
             pause_s = _SEARCH_S
             if self._live is not None:
                 pause_s = await self._live.turn(context, found)
@@ -106,6 +107,11 @@ class IreeAdapter(Adapter):
 def _once(request: Request) -> Callable[[], DispatchGraph | None]:
     """Gives the dispatch graph beside the logs: looked for when it is first needed."""
     return cache(partial(graph_beside, tuple(map(Path, request.logs))))
+
+
+def _sources(request: Request) -> Callable[[], Mapping[str, Dumped]]:
+    """Gives the dumped sources beside the logs: looked for when they are first needed."""
+    return cache(partial(dumped_beside, tuple(map(Path, request.logs))))
 
 
 def _mentions(pid: int) -> bool:

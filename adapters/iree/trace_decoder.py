@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraph, behind
+from livedbg.adapters.iree.dumped_sources import Dumped
 from livedbg.adapters.iree.traced import Header, TracedTensor, header, tensor
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
@@ -42,6 +43,7 @@ class _Open(Struct):
 
     Attributes:
         bad: an input has NaN, or was not read whole.
+        source: of the dispatch, if it was dumped.
     """
 
     name: str
@@ -49,6 +51,7 @@ class _Open(Struct):
     inputs: str
     bad: bool
     since_wall_ns: int
+    source: Dumped | None = None
 
 
 class _Log(Struct):
@@ -76,6 +79,7 @@ class TraceDecoder(LogDecoder):
 
     Args:
         graph: gives the dispatch graph of the module, if there is one.
+        sources: gives the dumped sources of its dispatches, by name.
     """
 
     name: ClassVar[str] = "iree-trace"
@@ -83,9 +87,14 @@ class TraceDecoder(LogDecoder):
         b" inputs ===", b" outputs ===", b"f32=", b"f16=", b"f64=", b"i1=", b"i8=", b"i16=", b"i32=", b"i64=",
     )  # fmt: skip
 
-    def __init__(self, graph: Callable[[], DispatchGraph | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        graph: Callable[[], DispatchGraph | None] = lambda: None,
+        sources: Callable[[], Mapping[str, Dumped]] = dict,
+    ) -> None:
         self._logs: dict[str, _Log] = {}
         self._graph = graph
+        self._sources = sources
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""
@@ -141,7 +150,8 @@ class TraceDecoder(LogDecoder):
         log.counts[head.dispatch] += 1
         log_name = (f"log{log.number}",) if log.number else ()
         name = ids.task("iree", "traced", *log_name, f"{head.dispatch}#{number}")
-        log.open = _Open(name, head.dispatch, "", True, record.wall_ns or stamp["wall_ns"])
+        since_ns = record.wall_ns or stamp["wall_ns"]
+        log.open = _Open(name, head.dispatch, "", True, since_ns, self._sources().get(head.dispatch))
         return [TasksSeen(tasks=(_task(log.open, TaskState.RUNNING),), **stamp)]
 
     def _end(self, log: _Log, record: LogRecord, stamp: Stamp) -> list[Event]:
@@ -175,7 +185,14 @@ class TraceDecoder(LogDecoder):
 
 
 def _task(one: _Open, state: TaskState, outputs: str = "") -> Task:
-    attributes = {"traced": one.dispatch, "inputs": one.inputs, "outputs": outputs}
+    source = one.source or Dumped("")
+    attributes = {
+        "traced": one.dispatch,
+        "inputs": one.inputs,
+        "outputs": outputs,
+        "source": source.place,
+        "backend": source.backend,
+    }
     return Task(
         id=one.name,
         system="iree",
@@ -203,13 +220,19 @@ def _made_nan(one: _Open, tensors: Sequence[TracedTensor], nans: int, log: str) 
         system="iree",
         code=MADE_NAN,
         severity=Severity.ERROR,
-        sentence=f"Dispatch {one.dispatch} made NaN ({_where(tensors, nans)}): its inputs are finite.",
+        sentence=f"Dispatch {one.dispatch}{_source(one)} made NaN ({_where(tensors, nans)}): its inputs are finite.",
         entities=(one.name,),
         attributes={"inputs": one.inputs, "outputs": _told(tensors)},
         evidence=(
             Evidence(kind="log", source=f"trace of {one.name.rpartition('/')[2]}", text=_told(tensors), log=log),
         ),
     )
+
+
+def _source(one: _Open) -> str:
+    if one.source is None:
+        return ""
+    return f" ({one.source.place}{f', compiled for {one.source.backend}' if one.source.backend else ''})"
 
 
 def _where(tensors: Sequence[TracedTensor], nans: int) -> str:

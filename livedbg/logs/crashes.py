@@ -152,6 +152,7 @@ class CrashDecoder(LogDecoder):
             raised_line=record.line_at(crash.raised) if crash.raised is not None else None,
             related=crash.related,
             writer=writer,
+            logged=crash.kind == "traceback" and record.head > 0,
         )
 
 

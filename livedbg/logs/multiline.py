@@ -22,6 +22,9 @@ __all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
 
+_MAX_INDENTED: Final = 100
+"""So many lines can hang on one by their indentation alone: what a tool runs is often printed below its heading."""
+
 _TRACEBACK = re.compile(r"\s*(?:[+|] *)*(?:Exception Group )?Traceback \(most recent call (?:last|first)\):")
 _EMBEDDED = re.compile(  # what stands between an exception and the traceback that it quotes
     r"Original Traceback \(most recent call last\):|-- Process \d+ terminated with the following error:|\"\"\"$"
@@ -239,7 +242,11 @@ class Continuation:
         if not line:
             return False
         if line[:1] in " \t":
-            if self._indented or (not self._traceback_follows and line.startswith("  + Exception Group Traceback")):
+            if (
+                self._indented
+                or self.lines >= _MAX_INDENTED
+                or (not self._traceback_follows and line.startswith("  + Exception Group Traceback"))
+            ):
                 return False
             self._enter(line)
             return True

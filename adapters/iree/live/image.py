@@ -70,6 +70,11 @@ class Image:
         """Bytes."""
         return sum(words.nbytes for _, words in self.pieces)
 
+    def __contains__(self, address: int) -> bool:
+        """Whether an address is in the copy."""
+        index = bisect_right(self.pieces, address, key=lambda piece: piece[0]) - 1
+        return index >= 0 and address < self.pieces[index][0] + self.pieces[index][1].nbytes
+
     def places(self, values: Collection[int]) -> list[tuple[int, int]]:
         """Where some values are: address and value, in rising order of address."""
         wanted = np.array(sorted(values), np.uint64)
@@ -78,6 +83,21 @@ class Image:
             (near,) = np.nonzero((words >= wanted[0]) & (words <= wanted[-1]))
             (hits,) = np.nonzero(np.isin(words[near], wanted))
             found += [(start + 8 * int(place), int(words[place])) for place in near[hits]]
+        return found
+
+    def pointers(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where pointers into some ranges are: address and value, in rising order of address.
+
+        Args:
+            ranges: begin and end of each, in rising order.
+        """
+        found: list[tuple[int, int]] = []
+        begins = np.array([begin for begin, _ in ranges], np.uint64)
+        ends = np.array([end for _, end in ranges], np.uint64)
+        for start, words in self.pieces if len(ranges) else ():
+            (near,) = np.nonzero((words >= begins[0]) & (words < ends[-1]))
+            inside = words[near] < ends[np.searchsorted(begins, words[near], "right") - 1]
+            found += [(start + 8 * int(place), int(words[place])) for place in near[inside]]
         return found
 
     def bytes_at(self, address: int, size: int) -> bytes | None:

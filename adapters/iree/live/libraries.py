@@ -45,12 +45,14 @@ class Dispatch(Struct, frozen=True):
         address: where its code begins.
         ordinal: its number in the library.
         source: `FILE:LINE`, or "" where the library has none.
+        device: name of the device that it is compiled for; "" of those that any local device runs.
     """
 
     address: int
     ordinal: int
     name: str
     source: str = ""
+    device: str = ""
 
 
 class Library(Struct, frozen=True):

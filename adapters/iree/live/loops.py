@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from livedbg.adapters.iree.live.libraries import Libraries
+from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.linux.procfs import read_stat
 from livedbg.linux.registers import PC
 from livedbg.model import Intrusion, ThreadState
@@ -29,13 +29,14 @@ from livedbg.probes.perf_event import NoPerf, supported
 from livedbg.probes.repeats import Repeats
 from livedbg.session.adapter import Context
 
-__all__ = ["Loop", "Loops", "sleeps"]
+__all__ = ["Loop", "Loops", "Sampled", "sleeps"]
 
 _PERIOD_NS: Final = 500_000  # CPU time between two samples
 _FOR_S: Final = 5.0  # at most, on a busy machine
 _POLL_S: Final = 0.02
 _ENOUGH: Final = 300
 _COMPUTES: Final = 10  # samples of a thread that contradict: it computes
+_ADDRESSES: Final = 16
 _EACH_NS: Final = 30_000  # what a sample takes of its thread, about (docs/performance.md)
 
 
@@ -53,6 +54,19 @@ class Loop(Struct, frozen=True):
     since_ns: int
 
 
+class Sampled(Struct):
+    """Where the newest samples of a thread were.
+
+    Attributes:
+        mono_ns: CLOCK_MONOTONIC of the newest one.
+        addresses: instructions of the dispatch, each once.
+    """
+
+    dispatch: Dispatch
+    mono_ns: int
+    addresses: dict[int, None] = field(default_factory=dict)
+
+
 class Loops:
     """Workers of one process.
 
@@ -60,21 +74,23 @@ class Loops:
         pid: the process.
 
     Attributes:
-        sampled: by tid the dispatch in which the newest sample of the last look was, and when that was taken.
+        sampled: by tid the dispatch in which the newest sample of the last look was, and where in it.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._repeats = Repeats(floats=True)
-        self.sampled: dict[int, tuple[str, int]] = {}
+        self.sampled: dict[int, Sampled] = {}
 
-    async def look(self, context: Context, threads: Mapping[int, str], libraries: Libraries) -> dict[int, Loop]:
+    async def look(
+        self, context: Context, threads: Mapping[int, str], at: Callable[[int], Dispatch | None]
+    ) -> dict[int, Loop]:
         """Sample some threads for a moment; gives those that repeat themselves, by tid.
 
         Args:
             context: of the session.
             threads: identifiers of threads by tid.
-            libraries: the dispatches of the process.
+            at: the dispatch whose code an address is in.
         """
         self._repeats.keep(threads)
         self.sampled = {}
@@ -93,10 +109,10 @@ class Loops:
                     for sample in clocks.read():
                         taken += 1
                         repeated = self._repeats.seen(self._pid, sample)
-                        dispatch = libraries.at(sample.registers[PC])
+                        dispatch = at(sample.registers[PC])
                         found.pop(sample.tid, None)
                         if dispatch is not None:
-                            self.sampled[sample.tid] = (dispatch.name, sample.mono_ns)
+                            self._note(sample.tid, dispatch, sample.mono_ns, sample.registers[PC])
                         if repeated is None:
                             against[sample.tid] += 1
                         elif dispatch is not None and repeated.samples >= _ENOUGH:
@@ -106,6 +122,14 @@ class Loops:
         if taken:
             self._account(context, taken, len(threads))
         return found
+
+    def _note(self, tid: int, dispatch: Dispatch, mono_ns: int, address: int) -> None:
+        known = self.sampled.get(tid)
+        if known is None or known.dispatch != dispatch:
+            known = self.sampled[tid] = Sampled(dispatch, mono_ns)
+        known.mono_ns = mono_ns
+        if len(known.addresses) < _ADDRESSES:
+            known.addresses[address] = None
 
     def _account(self, context: Context, samples: int, threads: int) -> None:
         about_ms = samples * _EACH_NS / 1e6

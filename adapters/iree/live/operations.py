@@ -20,17 +20,22 @@ from msgspec import Struct, structs
 
 from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.semaphores import Semaphore
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Driver", "Operation", "Point", "find_operations"]
 
 _LIST: Final = struct.Struct("<3Q")  # count, semaphores, values
-_TASK: Final = struct.Struct("<i68xQ")  # type at 8, scope at 80 - 8
+_TASK: Final = struct.Struct("<i60xQ")  # type at 8, scope at 72
 _COUNT_AND_QUEUE: Final = struct.Struct("<i4xQ8xQ")  # waits left at 136, queue 144, command buffer 160
 _WAIT_ENTRY: Final = struct.Struct("<2Q")  # behind the list node: operation, semaphore
 _KIND: Final = struct.Struct("<i")
 _MOST_POINTS: Final = 64
 _SLOTS: Final = 8  # of an array that are looked at before the one that was found
 _TASK_LIST, _TASK_WAITS = 80, 136  # iree_hal_task_queue_op_t
+_NAME: Final = 16  # bytes of the name of a device, at the begin of its scope
+_VULKAN_BUFFER: Final = 408  # from the list of waits of an execute to its command buffer
+_VULKAN_QUEUE: Final = 1048  # from the queue of a submission to its list of waits
+_POINTER: Final = struct.Struct("<Q")
 _VULKAN_NEAR: Final = 4096  # a submission and the list nodes of its waits are one block
 _NODE: Final = 48
 
@@ -66,6 +71,7 @@ class Operation(Struct, frozen=True):
         waits: what it waits for, without what is reached.
         left: how many waits are left, as it counts them; None where it doesn't.
         command_buffer: address of what it executes, else 0.
+        device: name of its device.
     """
 
     address: int
@@ -75,6 +81,7 @@ class Operation(Struct, frozen=True):
     waits: tuple[Point, ...] = ()
     left: int | None = None
     command_buffer: int = 0
+    device: str = "local-task"
 
     @property
     def blocked(self) -> bool:
@@ -82,27 +89,28 @@ class Operation(Struct, frozen=True):
         return bool(self.waits) or (self.left or 0) > 0
 
 
-def find_operations(image: Image, semaphores: Mapping[int, Semaphore], driver: Driver) -> dict[int, Operation]:
+def find_operations(image: Image, semaphores: Mapping[int, Semaphore], *, vulkan: bool) -> dict[int, Operation]:
     """Those that have not signalled all that they are to signal, by address.
 
     Args:
         image: the memory.
         semaphores: by address.
-        driver: of the process's device.
+        vulkan: the process has loaded Vulkan too.
     """
     arrays = {place - 8 * back for place, _ in image.places(semaphores) for back in range(_SLOTS)}
-    found: dict[int, Operation] = {}
+    local: dict[int, Operation] = {}
+    submitted: dict[int, Operation] = {}
     for place, _ in image.places(arrays):
         signals = _points(image, place - 8, semaphores)
         if signals and any(semaphores[one.semaphore].value < one.value for one in signals):
-            read = _local if driver is Driver.LOCAL else _vulkan
-            operation = read(image, place - 8, signals, semaphores)
+            operation = _local(image, place - 8, signals)
             if operation is not None:
-                found[operation.address] = operation
-    if driver is Driver.VULKAN:  # a list of waits lies before the list of signals
-        found = {at: one for at, one in found.items() if at + _LIST.size not in found}
-    else:
-        found = _with_waits(image, found, semaphores)
+                local[operation.address] = operation
+            elif vulkan and (operation := _vulkan(image, place - 8, signals, semaphores)) is not None:
+                submitted[operation.address] = operation
+    found = _with_waits(image, local, semaphores)
+    # a list of waits lies before the list of signals
+    found |= {at: one for at, one in submitted.items() if at + _LIST.size not in submitted}
     return {at: one for at, one in found.items() if _alive(one, found, semaphores)}
 
 
@@ -123,17 +131,29 @@ def _points(image: Image, at: int, semaphores: Mapping[int, Semaphore]) -> tuple
     return tuple(Point(one, value) for one, value in zip(ours, least, strict=True))
 
 
-def _local(image: Image, at: int, signals: tuple[Point, ...], _semaphores: Mapping[int, Semaphore]) -> Operation | None:
+def _local(image: Image, at: int, signals: tuple[Point, ...]) -> Operation | None:
+    """An operation of a local device: its scope begins with the name of the device, which tells it from others."""
     address = at - _TASK_LIST
     head = image.unpack(_TASK, address + 8)
     state = image.unpack(_COUNT_AND_QUEUE, address + _TASK_WAITS)
     if head is None or state is None or not head[1]:
         return None
-    (kind, _), (left, queue, buffer) = head, state
+    (kind, scope), (left, queue, buffer) = head, state
     if not 0 <= kind < len(_LOCAL_KINDS) or not 0 <= left < _MOST_POINTS or not queue:
         return None
+    device = (image.bytes_at(scope, _NAME) or b"").partition(b"\0")[0]
+    if not device or not device.isascii() or not device.decode("ascii").isprintable():
+        return None
     name = _LOCAL_KINDS[kind]
-    return Operation(address, Driver.LOCAL, name, signals, left=left, command_buffer=buffer if not kind else 0)
+    return Operation(
+        address,
+        Driver.LOCAL,
+        name,
+        signals,
+        left=left,
+        command_buffer=buffer if not kind else 0,
+        device=clean_line(device.decode("ascii")),
+    )
 
 
 def _with_waits(
@@ -153,10 +173,23 @@ def _vulkan(image: Image, at: int, signals: tuple[Point, ...], semaphores: Mappi
     """A submission: its waits, its signals, and its kind, one behind the other."""
     waits = _points(image, at - _LIST.size, semaphores)
     kind = image.unpack(_KIND, at + _LIST.size)
+    queue = image.unpack(_POINTER, at - _LIST.size - _VULKAN_QUEUE)
     if waits is None or kind is None or not 0 <= kind[0] < len(_VULKAN_KINDS):
         return None
+    if queue is None or queue[0] not in image:
+        return None
     pending = tuple(one for one in waits if semaphores[one.semaphore].value < one.value)
-    return Operation(at - _LIST.size, Driver.VULKAN, _VULKAN_KINDS[kind[0]], signals, pending)
+    address, name = at - _LIST.size, _VULKAN_KINDS[kind[0]]
+    buffer = image.unpack(_POINTER, address + _VULKAN_BUFFER) if name == "execute" else None
+    return Operation(
+        address,
+        Driver.VULKAN,
+        name,
+        signals,
+        pending,
+        command_buffer=buffer[0] if buffer is not None else 0,
+        device="vulkan",
+    )
 
 
 def _alive(one: Operation, all_of_them: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]) -> bool:

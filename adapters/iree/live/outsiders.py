@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from livedbg.model import EdgeKind, Stack, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["is_own", "outsiders_of"]
+__all__ = ["Outsiders", "is_own", "is_worker", "outsiders_of"]
 
 _OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
 _INSIDE: Final = re.compile(
@@ -27,24 +27,45 @@ def is_own(thread: Thread) -> bool:
     return _OWN.match(thread.name) is not None
 
 
-def outsiders_of(process: str, waiting: Collection[str], snapshot: Snapshot) -> tuple[str, ...]:
-    """Their names.
+def is_worker(thread: Thread) -> bool:
+    """Whether it is a worker of a local-task device."""
+    return thread.name.startswith("iree-worker")
+
+
+class Outsiders(NamedTuple):
+    """Threads that may signal a semaphore.
+
+    Attributes:
+        names: in a user's words.
+        wait: each of them waits for work that is in flight: what that work does decides.
+    """
+
+    names: tuple[str, ...] = ()
+    wait: bool = False
+
+
+def outsiders_of(process: str, stuck: Collection[str], waiting: Collection[str], snapshot: Snapshot) -> Outsiders:
+    """Those of a process.
 
     Args:
         process: the process.
-        waiting: threads that are known to wait for a semaphore.
+        stuck: threads that wait for a value that no work in flight will reach.
+        waiting: threads that wait for a value that work in flight will reach, if it ends.
         snapshot: the state.
     """
-    behind = _behind(waiting, snapshot)
-    return tuple(
-        thread.title or str(thread.tid)
+    behind = _behind(stuck, snapshot)
+    found = [
+        thread
         for thread in snapshot.threads.values()
         if thread.process == process
         and not thread.exited
         and thread.id not in behind
         and not is_own(thread)
         and not _inside(snapshot.stacks.get(thread.id))
-    )
+    ]
+    waits = _behind(waiting, snapshot)
+    names = tuple(thread.title or str(thread.tid) for thread in found)
+    return Outsiders(names, bool(found) and all(thread.id in waits for thread in found))
 
 
 def _behind(waiting: Collection[str], snapshot: Snapshot) -> set[str]:

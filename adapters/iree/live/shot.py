@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field, structs
 
+from livedbg.adapters.iree.live.driver_code import Code, code_mappings, read_code
 from livedbg.adapters.iree.live.image import Image
-from livedbg.adapters.iree.live.libraries import Libraries, Library
+from livedbg.adapters.iree.live.libraries import Dispatch, Libraries, Library
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point, find_operations
 from livedbg.adapters.iree.live.recordings import Recording, read_progress, read_recordings
 from livedbg.adapters.iree.live.runtime_files import Runtime, runtime_in
 from livedbg.adapters.iree.live.semaphores import Semaphore, find_semaphores
+from livedbg.adapters.iree.live.submissions import read_submissions
 from livedbg.adapters.iree.live.waits import Waits, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
@@ -45,20 +48,20 @@ class Shot(Struct, frozen=True):
 
     Attributes:
         known: the layout of the runtime is known (T2).
-        driver: of its device.
         host: threads that wait.
+        code: what a driver has compiled of the dispatches that are submitted.
         cut: there was more memory than is searched.
     """
 
     runtime: Runtime
     libraries: tuple[Library, ...] = ()
     known: bool = False
-    driver: Driver = Driver.LOCAL
     semaphores: dict[int, Semaphore] = field(default_factory=dict)
     operations: dict[int, Operation] = field(default_factory=dict)
     recordings: dict[int, Recording] = field(default_factory=dict)
     host: tuple[HostWait, ...] = ()
     waits: Waits = field(default_factory=Waits)
+    code: tuple[Code, ...] = ()
     cut: bool = False
 
 
@@ -78,6 +81,7 @@ class Reader:
         self.libraries = Libraries(pid)
         self._last: Shot | None = None
         self._state: tuple[bytes | None, ...] = ()
+        self._compiled: tuple[tuple[int, int], ...] = ()
         self.copied = 0
 
     def look(self) -> Shot | None:
@@ -95,11 +99,20 @@ class Reader:
         if not _KNOWN.match(runtime.version):
             return Shot(runtime, libraries)
         last = self._last
-        if last is not None and last.libraries == libraries and self._read_state(last) == self._state:
+        compiled = code_mappings(mappings) if _has_vulkan(mappings) else ()
+        same = last is not None and last.libraries == libraries and compiled == self._compiled
+        if last is not None and same and self._read_state(last) == self._state:
             return self._again(last)
+        self._compiled = compiled
         self._last = self._whole(runtime, libraries, mappings)
         self._state = self._read_state(self._last)
         return self._last
+
+    def at(self, address: int) -> Dispatch | None:
+        """The dispatch whose code an address is in."""
+        found = self.libraries.at(address)
+        code = self._last.code if found is None and self._last is not None else ()
+        return next((one.dispatch for one in code if one.start <= address < one.end), found)
 
     def moved(self) -> bool:
         """Whether a semaphore or a queued operation has changed since the last look."""
@@ -108,21 +121,21 @@ class Reader:
     def _whole(self, runtime: Runtime, libraries: tuple[Library, ...], mappings: list[Mapping]) -> Shot:
         image = Image(self._pid, mappings)
         self.copied += image.size
-        driver = Driver.VULKAN if any(_VULKAN.search(one.path) for one in mappings) else Driver.LOCAL
         semaphores = find_semaphores(image, runtime)
-        operations = find_operations(image, semaphores, driver)
-        buffers = sorted({one.command_buffer for one in operations.values() if one.command_buffer})
+        operations = find_operations(image, semaphores, vulkan=_has_vulkan(mappings))
+        submissions, pipelines = read_submissions(image, _buffers(operations, Driver.VULKAN), runtime)
+        recordings = read_recordings(image, _buffers(operations, Driver.LOCAL), libraries)
         host = self._host_waits(semaphores, mappings)
         return Shot(
             runtime,
             libraries,
             known=True,
-            driver=driver,
             semaphores=semaphores,
             operations=operations,
-            recordings=read_recordings(image, buffers, libraries),
+            recordings=recordings | submissions,
             host=host,
             waits=waits_of(operations, frozenset(one.point for one in host)),
+            code=read_code(image, self._compiled, pipelines),
             cut=image.cut,
         )
 
@@ -135,7 +148,8 @@ class Reader:
     def _read_state(self, shot: Shot) -> tuple[bytes | None, ...]:
         """The semaphores' values and lists, and the operations' counts."""
         wanted = [(at + _STATE_AT, _STATE.size) for at in shot.semaphores]
-        wanted += [(at + 80, 80) for at, one in shot.operations.items()]
+        wanted += [(at + 80, 80) for at in shot.operations]
+        wanted += [(at, 8) for one in shot.code for at, _ in one.proof]
         return tuple(memory.read_many(self._pid, wanted))
 
     def _host_waits(self, semaphores: dict[int, Semaphore], mappings: list[Mapping]) -> tuple[HostWait, ...]:
@@ -157,6 +171,15 @@ class Reader:
                 if top <= waiter.address < stack.end
             ]
         return tuple(found)
+
+
+def _has_vulkan(mappings: Sequence[Mapping]) -> bool:
+    return any(_VULKAN.search(one.path) for one in mappings)
+
+
+def _buffers(operations: dict[int, Operation], driver: Driver) -> list[int]:
+    """The command buffers of one driver's operations."""
+    return sorted({one.command_buffer for one in operations.values() if one.driver is driver and one.command_buffer})
 
 
 def _stack_pointer(pid: int, tid: int) -> int:

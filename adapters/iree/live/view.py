@@ -3,33 +3,51 @@
 Invariants:
     iree_view.W1. An operation is put on the stream only if two looks in a row found it with the same signals: a program
         that gets on shows next to nothing.
-    iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was begun or finished.
+    iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was begun or finished;
+        where workgroups are not counted, the first stack since which no other dispatch of its operation was seen.
+    iree_view.W3. Where the command buffers of several operations have the dispatch that runs, none is said to run it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from livedbg.adapters.iree.live.commands import (
+    active_in,
+    attributes_of,
+    begun,
+    lines_of,
+    mark_of,
+    one_of,
+    state_of,
+    with_loops,
+)
 from livedbg.adapters.iree.live.loops import Loop
+from livedbg.adapters.iree.live.loose import Loose
 from livedbg.adapters.iree.live.naming import Names
-from livedbg.adapters.iree.live.operations import Driver, Operation, Point
-from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
+from livedbg.adapters.iree.live.operations import Operation, Point
+from livedbg.adapters.iree.live.outsiders import Outsiders
+from livedbg.adapters.iree.live.recordings import Command, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.shot import Shot
+from livedbg.adapters.iree.live.turns import Turns
 from livedbg.model import OUTSIDE, Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
-__all__ = ["NO_LOOPS", "WORKGROUPS", "Shown", "View"]
+__all__ = ["NO_LOOPS", "UNTIL", "WORKGROUPS", "Shown", "View"]
+
+UNTIL: Final = "until"
+"""Attribute of a semaphore: what the threads that could signal it wait for themselves."""
 
 WORKGROUPS: Final = "workgroups"
 """Name of the counter of workgroups that are begun, of an operation."""
 
 NO_LOOPS: Final[Mapping[str, Loop]] = MappingProxyType({})
 _MOST_COMMANDS: Final = 500
-_DEVICES: Final = {Driver.LOCAL: "local-task", Driver.VULKAN: "vulkan"}
 
 
 class Shown(NamedTuple):
@@ -72,7 +90,8 @@ class View:
         self._process = process
         self._names = Names(prefix)
         self._seen: dict[int, _Seen] = {}
-        self._alone: dict[tuple[str, str], tuple[int, int]] = {}
+        self._loose = Loose(self._names, process.id)
+        self._turns = Turns()
         self._shot: Shot | None = None
 
     def take(self, shot: Shot, mono_ns: int) -> None:
@@ -81,30 +100,23 @@ class View:
         for address, one in shot.operations.items():
             before = self._seen.get(address)
             entry = seen[address] = _Seen(one.signals, mono_ns, mark_since_ns=mono_ns)
-            mark = _mark(shot.recordings.get(one.command_buffer))
+            mark = mark_of(shot.recordings.get(one.command_buffer))
             if before is not None and before.signals == one.signals:
                 entry.since_ns, entry.looks = before.since_ns, before.looks + 1
                 entry.mark_since_ns = before.mark_since_ns if before.mark == mark else mono_ns
             entry.mark = mark
         self._seen, self._shot = seen, shot
 
-    @property
-    def stands(self) -> bool:
-        """Whether something is queued."""
-        return bool(self._seen)
-
     def still(self, mono_ns: int) -> bool:
         """Whether something has stood since an earlier look, or runs that no queue explains."""
-        return bool(self._alone) or any(seen.looks > 1 and seen.mark_since_ns < mono_ns for seen in self._seen.values())
+        return self._loose.any or any(seen.looks > 1 and seen.mark_since_ns < mono_ns for seen in self._seen.values())
 
-    def shown(
-        self, running: list[OnStack], outsiders: tuple[str, ...], looping: Mapping[str, Loop] = NO_LOOPS
-    ) -> Shown:
+    def shown(self, running: list[OnStack], outsiders: Outsiders, looping: Mapping[str, Loop] = NO_LOOPS) -> Shown:
         """What to put on the stream.
 
         Args:
             running: which threads run which dispatch.
-            outsiders: threads that may signal a semaphore, in a user's words.
+            outsiders: threads that may signal a semaphore.
             looping: threads that repeat themselves, by identifier.
         """
         tasks: dict[str, Task] = {}
@@ -112,10 +124,11 @@ class View:
         points: set[Point] = set()
         shot = self._shot
         standing = {at: one for at, one in shot.operations.items() if self._seen[at].looks > 1} if shot else {}
+        active = self._active(standing, running)
         for one in standing.values():
-            self._operation(one, running, tasks, edges)
+            self._operation(one, active.get(one.address, ()), running=running, tasks=tasks, edges=edges)
             points.update(one.waits)
-        edges += self._loose(running, tasks, looping)
+        edges += self._loose.shown(running, tasks, looping)
         if shot is not None:
             for wait in shot.host:
                 if self._ends_in(wait.point, standing, shot):
@@ -130,14 +143,14 @@ class View:
                         Edge(kind=EdgeKind.HOLDS, source=self._task(producer), target=self._sem(point), evidence=text)
                     )
         resources = {one.id: one for one in self._resources(points, outsiders)}
-        tasks = {name: _with_loops(task, looping) for name, task in tasks.items()}
+        tasks = {name: with_loops(task, looping) for name, task in tasks.items()}
         return Shown(tasks, resources, tuple(edges), dict(self._counted()))
 
     def _counted(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """How many workgroups of each command buffer are begun, of how many."""
         for one in self._shot.operations.values() if self._shot is not None else ():
             recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
-            done = _begun(recording) if recording is not None and not one.blocked else None
+            done = begun(recording) if recording is not None and not one.blocked else None
             if done is not None:
                 yield (self._task(one), WORKGROUPS), done
 
@@ -157,11 +170,39 @@ class View:
         text = f"in the semaphore's list of waits: value {point.value}, it is at {value}"
         return Edge(kind=EdgeKind.WAITS_FOR, source=source, target=self._sem(point), evidence=text)
 
-    def _operation(self, one: Operation, running: list[OnStack], tasks: dict[str, Task], edges: list[Edge]) -> None:
+    def _active(self, standing: Mapping[int, Operation], running: list[OnStack]) -> dict[int, tuple[Command, ...]]:
+        """By operation, the commands that may run now; none where that isn't known (W3)."""
+        assert self._shot is not None or not standing
+        found: dict[int, tuple[Command, ...]] = {}
+        counted = set[int]()
+        shares = Counter(one.device for one in standing.values() if not one.blocked)
+        for at, one in standing.items():
+            recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
+            if recording is not None and not one.blocked:
+                found[at] = tuple(active_in(recording, running, alone=shares[one.device] == 1))
+                counted.update({at} if recording.progress is not None else ())
+        owners = Counter(command.dispatch for commands in found.values() for command in commands)
+        for at, commands in found.items():
+            if at not in counted and any(owners[command.dispatch] > 1 for command in commands):
+                found[at] = ()
+        self._turns.keep(found)
+        return found
+
+    def _operation(
+        self,
+        one: Operation,
+        active: tuple[Command, ...],
+        *,
+        running: list[OnStack],
+        tasks: dict[str, Task],
+        edges: list[Edge],
+    ) -> None:
         assert self._shot is not None
         seen, name = self._seen[one.address], self._task(one)
         recording = self._shot.recordings.get(one.command_buffer)
-        device = _DEVICES[one.driver]
+        attributes = {"operation": one.kind, "device": one.device}
+        if recording is not None and not one.blocked and not active:
+            attributes["one of"] = one_of(recording)
         tasks[name] = Task(
             id=name,
             system="iree",
@@ -169,18 +210,20 @@ class View:
             kernel=None,
             state=TaskState.SUBMITTED if one.blocked else TaskState.RUNNING,
             since_mono_ns=seen.since_ns,
-            where=(device,),
+            where=(one.device,),
             owner=self._process.id,
-            attributes={"operation": one.kind, "device": device},
+            attributes=attributes,
         )
         edges += [self._wait(name, point) for point in one.waits]
         if recording is not None:
-            self._commands(one, recording, running, tasks, edges)
+            self._commands(one, recording, active, running=running, tasks=tasks, edges=edges)
 
     def _commands(
         self,
         one: Operation,
         recording: Recording,
+        active: tuple[Command, ...],
+        *,
         running: list[OnStack],
         tasks: dict[str, Task],
         edges: list[Edge],
@@ -188,7 +231,6 @@ class View:
         """The dispatches of a command buffer that are not done."""
         operation, seen = self._task(one), self._seen[one.address]
         progress = None if one.blocked else recording.progress
-        active = _active(recording, progress, running) if not one.blocked else []
         first = min((command.region for command in active), default=0)
         busy = [self._command(one, command) for command in active]
         for number, command in enumerate(recording.commands):
@@ -198,21 +240,24 @@ class View:
             if waits and not one.blocked and not active:
                 continue  # what of it is done is not known
             name = self._command(one, command)
-            state = TaskState.SUBMITTED if waits else _state(command, progress)
-            threads = tuple(on.thread for on in running if on.dispatch == command.dispatch and not waits)
+            here = [on for on in running if on.dispatch == command.dispatch and not waits]
+            threads = tuple(on.thread for on in here)
+            attributes = attributes_of(command, progress, one.device, waits=waits)
+            since_ns = seen.since_ns if waits else seen.mark_since_ns
+            if not waits and progress is None:
+                turn = self._turns.seen(one.address, command.index, command.dispatch.name, here, since_ns)
+                since_ns = turn.since_ns
+                attributes |= {"after": turn.before} if turn.before else {}
             tasks[name] = Task(
                 id=name,
                 system="iree",
                 name=name.rpartition("/")[2],
                 kernel=command.dispatch.name,
-                state=state,
-                since_mono_ns=seen.since_ns if waits else seen.mark_since_ns,
-                where=(_DEVICES[one.driver], *threads),
+                state=TaskState.SUBMITTED if waits else state_of(command, progress),
+                since_mono_ns=since_ns,
+                where=(one.device, *threads),
                 owner=self._process.id,
-                attributes={
-                    **_attributes(command, progress, _DEVICES[one.driver], waits),
-                    "operation": operation,
-                },
+                attributes={**attributes, **lines_of(here), "operation": operation},
             )
             edges += [Edge(kind=EdgeKind.RUNS_ON, source=name, target=thread) for thread in threads]
             if waits and busy:
@@ -229,36 +274,7 @@ class View:
         assert command.dispatch is not None
         return self._names.task(command.dispatch.name, (one.address, one.signals, command.index))
 
-    def _loose(self, running: list[OnStack], tasks: dict[str, Task], looping: Mapping[str, Loop]) -> Iterator[Edge]:
-        """Dispatches on stacks that no operation in memory explains: local-sync, or a runtime of another version."""
-        shown = {task.kernel for task in tasks.values() if task.state is TaskState.RUNNING}
-        known: dict[tuple[str, str], tuple[int, int]] = {}
-        for on in running:
-            if on.dispatch.name in shown:
-                continue
-            key = (on.thread, on.dispatch.name)
-            first, last = self._alone.get(key, (on.taken_mono_ns, on.taken_mono_ns))
-            loop = looping.get(on.thread)
-            newest = max(last, on.taken_mono_ns, on.seen_mono_ns)
-            known[key] = (first, newest)
-            if newest <= first and loop is None:
-                continue  # one stack (W1)
-            name = self._names.task(on.dispatch.name, on.thread)
-            tasks[name] = Task(
-                id=name,
-                system="iree",
-                name=name.rpartition("/")[2],
-                kernel=on.dispatch.name,
-                state=TaskState.RUNNING,
-                since_mono_ns=first,
-                where=(on.thread,),
-                owner=self._process.id,
-                attributes={"dispatch": on.dispatch.name, "source": on.dispatch.source, "by": "stacks"},
-            )
-            yield Edge(kind=EdgeKind.RUNS_ON, source=name, target=on.thread)
-        self._alone = known
-
-    def _resources(self, points: set[Point], outsiders: tuple[str, ...]) -> Iterator[Resource]:
+    def _resources(self, points: set[Point], outsiders: Outsiders) -> Iterator[Resource]:
         shot = self._shot
         if shot is None:
             return
@@ -270,8 +286,9 @@ class View:
                 attributes["missing"] = "yes"
                 if point in shot.waits.later:
                     attributes["later"] = str(shot.waits.later[point])
-            if outsiders:
-                attributes[OUTSIDE] = f"{', '.join(outsiders[:3])} could signal it"
+            if outsiders.names:
+                attributes[OUTSIDE] = f"{', '.join(outsiders.names[:3])} could signal it"
+                attributes |= {UNTIL: "work in flight ends"} if outsiders.wait else {}
             yield Resource(
                 id=self._sem(point),
                 kind="sem",
@@ -279,55 +296,3 @@ class View:
                 state=f"at {value}",
                 attributes=attributes,
             )
-
-
-def _with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
-    """A running dispatch says in how many samples its workers repeated themselves, if all do."""
-    threads = [place for place in task.where if place.startswith("thread:")]
-    loops = [looping[thread] for thread in threads if thread in looping]
-    if task.state is not TaskState.RUNNING or not loops or len(loops) < len(threads):
-        return task
-    if any(loop.dispatch != task.kernel for loop in loops):
-        return task
-    return structs.replace(task, attributes={**task.attributes, "loops": str(sum(loop.samples for loop in loops))})
-
-
-def _mark(recording: Recording | None) -> tuple[int, ...]:
-    """Changes when a worker begins or finishes workgroups."""
-    progress = recording.progress if recording is not None else None
-    return (progress.epoch, progress.left, *progress.taken) if progress is not None else ()
-
-
-def _begun(recording: Recording) -> tuple[int, int] | None:
-    """Workgroups that workers have taken, and all; None where these aren't known."""
-    progress, commands = recording.progress, [one for one in recording.commands if one.dispatch is not None]
-    if progress is None or not all(one.tiles for one in commands) or len(commands) < len(recording.commands):
-        return None
-    before = sum(one.tiles for one in commands if one.region < progress.region)
-    return before + sum(progress.taken), sum(one.tiles for one in commands)
-
-
-def _active(recording: Recording, progress: Progress | None, running: list[OnStack]) -> list[Command]:
-    """The commands that may run now."""
-    dispatches = [command for command in recording.commands if command.dispatch is not None]
-    if progress is not None:
-        return [command for command in dispatches if command.region == progress.region]
-    on = {one.dispatch.address for one in running}
-    found = [one for one in dispatches if one.dispatch is not None and one.dispatch.address in on]
-    return found if len(found) == 1 else []  # one worker counts nothing: its stack tells, if it can mean one only
-
-
-def _state(command: Command, progress: Progress | None) -> TaskState:
-    if progress is None or (command.slot < len(progress.taken) and progress.taken[command.slot]):
-        return TaskState.RUNNING
-    return TaskState.READY
-
-
-def _attributes(command: Command, progress: Progress | None, device: str, waits: bool) -> dict[str, str]:
-    assert command.dispatch is not None
-    found = {"dispatch": command.dispatch.name, "source": command.dispatch.source, "device": device}
-    if command.tiles:
-        found["workgroups"] = str(command.tiles)
-    if progress is not None and not waits:
-        found["begun"] = str(progress.taken[command.slot]) if command.slot < len(progress.taken) else ""
-    return {name: text for name, text in found.items() if text}

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.iree.live.operations import Operation, Point
 
-__all__ = ["Waits", "waits_of"]
+__all__ = ["Waits", "ends_by_itself", "waits_of"]
 
 
 class Waits(Struct, frozen=True):
@@ -62,6 +62,20 @@ def waits_of(operations: Mapping[int, Operation], wanted: frozenset[Point]) -> W
             missing.add(point)
             later[point] = value
     return Waits(producers, frozenset(missing), later)
+
+
+def ends_by_itself(point: Point, waits: Waits, operations: Mapping[int, Operation]) -> bool:
+    """Whether work in flight will reach a value, if it ends: no value that is missing is waited for on the way, and
+    no circle is."""
+    todo, before = [(point, frozenset[Point]())], set[Point]()
+    while todo:
+        one, way = todo.pop()
+        if one not in waits.producers or one in way:
+            return False
+        if one not in before:
+            before.add(one)
+            todo += [(waited, way | {one}) for waited in operations[waits.producers[one]].waits]
+    return True
 
 
 def _depends(start: int, point: Point, operations: Mapping[int, Operation], producers: Mapping[Point, int]) -> bool:

@@ -11,14 +11,19 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.dispatch_graph import DispatchGraph
+from livedbg.adapters.iree.dumped_sources import Dumped
 from livedbg.adapters.iree.live.graph_tasks import with_graph
-from livedbg.adapters.iree.live.loops import Loop, Loops, sleeps
-from livedbg.adapters.iree.live.outsiders import is_own, outsiders_of
+from livedbg.adapters.iree.live.lines import Lines
+from livedbg.adapters.iree.live.loops import Loop, Loops, Sampled, sleeps
+from livedbg.adapters.iree.live.outsiders import is_own, is_worker, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
+from livedbg.adapters.iree.live.waits import ends_by_itself
+from livedbg.linux.maps import parse_maps
 from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
+from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, timed
 
@@ -40,10 +45,12 @@ class _Watched(Struct):
     reader: Reader
     view: View
     loops: Loops
+    lines: Lines
     tasks: dict[str, Task] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
     looping: dict[int, Loop] = field(default_factory=dict)
     sampled_s: float = -math.inf
+    in_callers: str = ""
     edges: tuple[Edge, ...] = ()
     counters: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
@@ -54,19 +61,29 @@ class LiveWatch:
     Args:
         say: puts the state of this source on the stream.
         graph: gives the dispatch graph of the module, if there is one.
+        sources: gives the dumped sources of its dispatches, by name.
     """
 
-    def __init__(self, say: Say, graph: Callable[[], DispatchGraph | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        say: Say,
+        graph: Callable[[], DispatchGraph | None] = lambda: None,
+        sources: Callable[[], Mapping[str, Dumped]] = dict,
+    ) -> None:
         self._say = say
         self._graph = graph
+        self._sources = sources
         self._watched: dict[str, _Watched] = {}
 
     async def turn(self, context: Context, processes: Sequence[Process]) -> float:
         """One look at each, or two of a session that samples once; gives the pause to the next one."""
         cost_s = await self._look(context, processes)
         if context.request.once and self._watched:
-            await context.sleep(_APART_S)
+            apart_s = time.monotonic() + _APART_S
             await self._stacks(context)
+            for watched in self._watched.values():
+                await self._sample(watched, context)
+            await context.sleep(max(0.0, apart_s - time.monotonic()))
             await self._look(context, processes)
         return _LIMIT.rest_s(Cost(cost_s))
 
@@ -104,7 +121,9 @@ class LiveWatch:
             if watched is None:
                 prefix = str(process.pid) if len(processes) > 1 else ""
                 view = View(context.request.host, process, prefix)
-                watched = self._watched[process.id] = _Watched(process, Reader(process.pid), view, Loops(process.pid))
+                watched = self._watched[process.id] = _Watched(
+                    process, Reader(process.pid), view, Loops(process.pid), Lines(process.pid)
+                )
             try:
                 shot, cost = await asyncio.to_thread(timed, watched.reader.look)
             except OSError:
@@ -117,22 +136,33 @@ class LiveWatch:
     async def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
         snapshot, process = context.snapshot(), watched.process
         watched.view.take(shot, time.monotonic_ns())
-        running = dispatches_on_stacks(process.id, watched.reader.libraries, snapshot)
-        waiting = {ids.thread(context.request.host, process.pid, wait.tid) for wait in shot.host}
-        stands = watched.view.still(time.monotonic_ns()) or context.request.once
-        if running and stands and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
-            threads = {_number(one.thread): one.thread for one in running}
-            watched.looping = await watched.loops.look(context, threads, watched.reader.libraries)
-            watched.sampled_s = time.monotonic()
+        watched.in_callers = _in_callers(process, shot, snapshot)
+        running = _running(watched, snapshot)
+        if watched.view.still(time.monotonic_ns()) or context.request.once:
+            await self._sample(watched, context)
         looping = {
             one.thread: loop for one in running if (loop := watched.looping.get(_number(one.thread))) is not None
         }
-        running = [_sampled(one, watched.loops.sampled) for one in running]
-        outsiders = outsiders_of(process.id, waiting, snapshot)
+        lines = await asyncio.to_thread(_lines, watched, running)
+        running = [_sampled(one, watched.loops.sampled, lines) for one in running]
+        waiting: dict[bool, set[str]] = {True: set(), False: set()}
+        for wait in shot.host:
+            ends = ends_by_itself(wait.point, shot.waits, shot.operations)
+            waiting[ends].add(ids.thread(context.request.host, process.pid, wait.tid))
+        outsiders = outsiders_of(process.id, waiting[False], waiting[True] - waiting[False], snapshot)
         shown = watched.view.shown(running, outsiders, looping)
         graph = self._graph() if running else None
-        self._put(watched, with_graph(graph, shown) if graph is not None else shown, context)
+        shown = with_graph(graph, shown) if graph is not None else shown
+        self._put(watched, shown._replace(tasks=_sourced(shown.tasks, self._sources)), context)
         self._say(context, _statuses(process, shot))
+
+    async def _sample(self, watched: _Watched, context: Context) -> None:
+        """Sample the threads that run a dispatch, if that was not done lately."""
+        running = _running(watched, context.snapshot())
+        if running and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
+            threads = {_number(one.thread): one.thread for one in running}
+            watched.looping = await watched.loops.look(context, threads, watched.reader.at)
+            watched.sampled_s = time.monotonic()
 
     def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
         """What has changed in what stands."""
@@ -160,10 +190,51 @@ class LiveWatch:
         context.emit(*events)
 
 
-def _sampled(one: OnStack, samples: Mapping[int, tuple[str, int]]) -> OnStack:
-    """A thread that samples found in the same dispatch later was in it until then."""
-    dispatch, mono_ns = samples.get(_number(one.thread), ("", 0))
-    return structs.replace(one, seen_mono_ns=mono_ns) if dispatch == one.dispatch.name else one
+def _sampled(one: OnStack, samples: Mapping[int, Sampled], lines: Mapping[int, str]) -> OnStack:
+    """A thread that samples found in a dispatch later: in the same one, or gone on to another."""
+    sampled = samples.get(_number(one.thread))
+    if sampled is None:
+        return structs.replace(one, lines=tuple(filter(None, (lines.get(one.address),))))
+    told = tuple(dict.fromkeys(line for at in sampled.addresses if (line := lines.get(at))))
+    if sampled.dispatch == one.dispatch:
+        return structs.replace(one, seen_mono_ns=sampled.mono_ns, lines=told)
+    return structs.replace(
+        one, dispatch=sampled.dispatch, taken_mono_ns=sampled.mono_ns, before=one.dispatch.name, lines=told
+    )
+
+
+def _sourced(tasks: Mapping[str, Task], sources: Callable[[], Mapping[str, Dumped]]) -> dict[str, Task]:
+    """Dispatches without a source of their own have that of the dumped file."""
+    found = dict(tasks)
+    for name, task in tasks.items():
+        if "dispatch" in task.attributes and "source" not in task.attributes:
+            dumped = sources().get(task.attributes["dispatch"])
+            if dumped is not None:
+                found[name] = structs.replace(task, attributes={**task.attributes, "source": dumped.place})
+    return found
+
+
+def _lines(watched: _Watched, running: Sequence[OnStack]) -> dict[int, str]:
+    """By address, the lines of the instructions at which threads were found in dispatches of a library."""
+    addresses = {one.address for one in running}
+    addresses.update(address for sampled in watched.loops.sampled.values() for address in sampled.addresses)
+    places = {at: library for at in addresses for library in watched.reader.libraries.found if library.at(at)}
+    try:
+        mappings = parse_maps(watched.process.pid) if places else []
+        return {at: watched.lines.at(library, at, mappings) for at, library in places.items()}
+    except OSError:
+        return {}  # gone, or not ours to look at
+
+
+def _running(watched: _Watched, snapshot: Snapshot) -> list[OnStack]:
+    return dispatches_on_stacks(watched.process.id, watched.reader.at, snapshot, in_callers=watched.in_callers)
+
+
+def _in_callers(process: Process, shot: Shot, snapshot: Snapshot) -> str:
+    """The device that runs dispatches in the threads that call it: local-sync, if there are semaphores of a device and
+    no workers of another one. Modules with the inline HAL have neither."""
+    living = [one for one in snapshot.threads.values() if one.process == process.id and not one.exited]
+    return "local-sync" if shot.semaphores and not any(map(is_worker, living)) else ""
 
 
 def _number(name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.iree.rules import circles, dispatches, logged, semaphores, traces
+from livedbg.adapters.iree.rules import circles, dispatches, logged, semaphores, submissions, traces
 from livedbg.analysis.rules.base import Rule
 
 __all__ = ["rules"]
@@ -12,4 +12,11 @@ __all__ = ["rules"]
 
 def rules() -> Sequence[Rule]:
     """The rules for IREE, most specific first."""
-    return (*semaphores.rules(), *circles.rules(), *dispatches.rules(), *traces.rules(), *logged.rules())
+    return (
+        *semaphores.rules(),
+        *circles.rules(),
+        *dispatches.rules(),
+        *submissions.rules(),
+        *traces.rules(),
+        *logged.rules(),
+    )

@@ -18,6 +18,7 @@ _SYSTEM: Final = "iree"
 _COUNTER: Final = "workgroups"
 _SHOWN: Final = 2
 _NOTED_NS: Final = 300_000_000
+_SHORT_NS: Final = 10_000_000
 
 
 class RunningDispatch:
@@ -28,9 +29,10 @@ class RunningDispatch:
         "A dispatch of IREE runs, and a thread has waited for what is behind it for the threshold (10 s), or no "
         "workgroup of it was begun or finished for as long. Where its workers repeat themselves (each is in a loop "
         "that writes no memory, and its samples find the same registers at the same instruction), nothing in that "
-        "loop counts towards its end: a stall. Where workgroups were begun meanwhile, it is running. Else it is "
-        "`unknown`: an endless loop and a long computation look the same. Rests on the counters of the command buffer "
-        "in memory, on stacks, and on samples of the workers."
+        "loop counts towards its end: a stall. Where workgroups were begun meanwhile, or where the operation has gone "
+        "on from one dispatch to another, it is running. Else it is `unknown`: an endless loop and a long computation "
+        "look the same. Rests on the counters of the command buffer in memory, on stacks, and on samples of the "
+        "workers."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -45,6 +47,9 @@ class RunningDispatch:
 
 def _moved(task: Task, state: RuleInput) -> str:
     """What was seen of progress lately, in words; "" where none was."""
+    since_ns = state.snapshot.now().mono_ns - (task.since_mono_ns or 0)
+    if task.attributes.get("after") and since_ns < state.settings.task_stall_ns:
+        return f"it has come after {task.attributes['after']}, {duration(since_ns)} ago"
     counter = state.snapshot.counters.get(CounterKey(task.attributes.get("operation", ""), _COUNTER))
     if counter is None or not counter.changes:
         return ""
@@ -61,7 +66,7 @@ def _runs(rule: str, task: Task, moved: str, state: RuleInput) -> Finding:
         severity=Severity.INFO,
         sentence=f"{_subject(task)} runs{_where(task, state)}: {moved}.",
         entities=(task.id,),
-        evidence=(Evidence(kind="memory", source=f"counters of the command buffer of {task.name}", text=moved),),
+        evidence=(Evidence(kind="memory", source=_source(task), text=moved),),
         state=VerdictState.RUNNING,
     )
 
@@ -76,25 +81,30 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     long = lasted_ns >= state.settings.task_stall_ns
     if not long and not loops and still_ns < _NOTED_NS and task.attributes.get("by") != "stacks":
         return None
-    for_ns = f"for {duration(still_ns)}"
+    counted = "begun" in task.attributes
+    for_ns = f" for {duration(still_ns)}" if still_ns >= _SHORT_NS else ""
     if long and still_ns < state.settings.task_stall_ns and longest is not None:
-        for_ns = f"while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
-    why = f"the same registers in {loops} samples" if loops else "no workgroup begun or ended: endless, or long"
+        for_ns = f" while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
+    quiet = "no workgroup begun or ended" if counted else "how far it is can't be read"
+    why = f"the same registers in {loops} samples" if loops else f"{quiet}: endless, or long"
     behind = state.graph.behind(task.id)
     waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
     done = ""
     if "workgroups" in task.attributes and "begun" in task.attributes:
         done = f" {task.attributes['begun']} of its {task.attributes['workgroups']} workgroups are begun."
     threads = [place for place in task.where if place in snapshot.threads]
-    text = f"no workgroup was begun or finished in {duration(still_ns)}"
+    text = "no workgroup was begun or finished between two looks"
+    if not counted:
+        text = f"seen in it for {duration(still_ns)}" if threads else "the only command of the only operation in flight"
     return Finding(
         rule=rule,
         severity=_severity(long, bool(loops)),
-        sentence=f"{_subject(task)} {'loops' if loops else 'runs'}{_where(task, state)} {for_ns}, {why}.{waits}{done}",
+        sentence=f"{_subject(task)} {'loops' if loops else 'runs'}{_where(task, state)}{for_ns}, {why}.{waits}{done}",
         entities=(task.id, *threads),
         evidence=(
-            Evidence(kind="memory", source=f"counters of the command buffer of {task.name}", text=text),
+            Evidence(kind="memory", source=_source(task), text=text),
             *[thread_evidence(snapshot.threads[place], state) for place in threads[:3]],
+            *_placed(task),
             *_traced(task, state),
         ),
         next=_next(task, state),
@@ -112,6 +122,21 @@ def _severity(long: bool, loops: bool) -> Severity:
     return Severity.WARNING if loops else Severity.INFO
 
 
+def _placed(task: Task) -> Iterable[Evidence]:
+    """What its lines are."""
+    source, lines = task.attributes.get("source", ""), task.attributes.get("lines", "")
+    if lines:
+        yield Evidence(kind="file", source="debug information in the module's file", text=f"its threads are at {lines}")
+    elif source and task.attributes.get("device") == "vulkan":
+        yield Evidence(kind="file", source="dumped source of the dispatch", text=f"{source} is its function")
+    elif source:
+        yield Evidence(
+            kind="memory",
+            source="export table of the module",
+            text=f"{source} is what the compiler gives for the whole dispatch: mostly the line of its function",
+        )
+
+
 def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
     """The inputs of its execution, where the module traces them."""
     for other in state.tasks_in(TaskState.RUNNING):
@@ -121,13 +146,23 @@ def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
 
 def _subject(task: Task) -> str:
     source = task.attributes.get("source", "")
-    return f"Dispatch {task.attributes['dispatch']}{f' ({source})' if source else ''}"
+    at = task.attributes.get("lines", "") or source  # the finer one
+    return f"Dispatch {task.attributes['dispatch']}{f' ({at})' if at else ''}"
+
+
+def _source(task: Task) -> str:
+    if "begun" in task.attributes:
+        return f"counters of the command buffer of {task.name}"
+    return f"stacks, and the code of {task.attributes['dispatch']}" if "thread" in "".join(task.where) else "queue"
 
 
 def _where(task: Task, state: RuleInput) -> str:
     threads = [state.snapshot.threads[place] for place in task.where if place in state.snapshot.threads]
-    names = ", ".join(thread.name or str(thread.tid) for thread in threads[:_SHOWN])
+    words = [thread.title or thread.name or str(thread.tid) for thread in threads]
+    names = ", ".join(words[:_SHOWN])
     more = f" and {len(threads) - _SHOWN} more" if len(threads) > _SHOWN else ""
+    if len(words) > 1 and len(set(words)) == 1:
+        names, more = many(len(words), "thread"), ""  # a driver's own have the name of the program
     device = task.attributes.get("device", "")
     return f" on {device} ({names}{more})" if device and names else f" on {device or names}" if device or names else ""
 
@@ -135,8 +170,10 @@ def _where(task: Task, state: RuleInput) -> str:
 def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
     process = state.snapshot.processes.get(task.owner or "")
     pid = str(process.pid) if process is not None else "PID"
+    finer = "livedbg launch --recipe iree-executables -- iree-compile …   (livedbg then names lines of its operations)"
     return (
         f"livedbg stacks {pid} --for 10s   (where in the dispatch its workers are)",
+        *(() if "lines" in task.attributes or "source" not in task.attributes else (finer,)),
         "livedbg launch --recipe iree-trace-tensors -- COMMAND   (its inputs)",
         "check its loops for a condition that its inputs can never meet (NaN, infinity, an unexpected range)",
     )

@@ -24,10 +24,10 @@ class MissingSignal:
         "Operations of an IREE queue, or threads, wait for a value of a semaphore that no queued operation will "
         "signal. Only the host could signal it: a thread of the process. Where every thread either waits for what is "
         "behind the semaphore or is one of the runtime's own, and that has lasted for the threshold (10 s), it is a "
-        "stall; where another thread could signal it, it is `unknown`; where no thread waits without a time limit, it "
-        "is a note. A wait is met by any signal at or above its value, so a signal above it that itself depends on "
-        "the wait is no cycle: the one that is missing is the value itself. Rests on the semaphores and queues in the "
-        "process's memory, in two looks or more."
+        "stall; where another thread could signal it, it is `unknown`, or a note if that thread itself waits for work "
+        "in flight; where no thread waits without a time limit, it is a note. A wait is met by any signal at or above "
+        "its value, so a signal above it that itself depends on the wait is no cycle: the one that is missing is the "
+        "value itself. Rests on the semaphores and queues in the process's memory, in two looks or more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -41,7 +41,7 @@ class MissingSignal:
 
 def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleInput) -> Finding:
     snapshot, attributes = state.snapshot, resource.attributes
-    outside = attributes.get(OUTSIDE, "")
+    outside, until = attributes.get(OUTSIDE, ""), attributes.get("until", "")
     longest = longest_wait(resource.id, state)
     waited = longest[1] if longest is not None else None
     long = waited is not None and waited >= state.settings.thread_stall_ns
@@ -56,7 +56,7 @@ def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleI
     more = f" {many(behind, 'more waits', 'more wait')} behind it." if behind > 0 else ""
     lasted = f" A thread has waited for what is behind it for {duration(waited)}." if waited is not None else ""
     later = f" The next queued signal is {attributes['later']}, and depends on it." if "later" in attributes else ""
-    rest = "" if stalled else f": {outside}" if outside else ""
+    rest = f": {outside}{f' when {until}' if until else ''}" if outside else ""
     proofs = [edge_evidence(waiter, resource.id, snapshot) for waiter in waiters[:_SHOWN]]
     process = snapshot.processes.get(attributes.get("process", ""))
     pid = str(process.pid) if process is not None else "PID"
@@ -74,9 +74,9 @@ def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleI
             "check the host code that creates the wait fence: the value, and that its signal comes on every path",
         ),
         since_wall_ns=snapshot.now().wall_ns - waited if waited is not None else None,
-        state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN if long else None,
-        roots=(resource.id,) if long else (),
-        decides=long and not stalled,
+        state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN if long and not until else None,
+        roots=(resource.id,) if long and not until else (),
+        decides=long and not stalled and not until,  # else what is in flight decides
     )
 
 

@@ -73,8 +73,8 @@ class TracedDispatch:
             rule=self.name,
             severity=Severity.ERROR if alone else Severity.INFO,
             sentence=(
-                f"The trace has the inputs of dispatch {task.attributes['traced']} and not its outputs: it runs, or "
-                f"hung or died there.{waits}{f' Inputs: {inputs}.' if inputs else ''}"
+                f"The trace has the inputs of dispatch {task.attributes['traced']}{_source(task)} and not its outputs: "
+                f"it runs, or hung or died there.{waits}{f' Inputs: {inputs}.' if inputs else ''}"
             ),
             entities=(task.id,),
             evidence=(Evidence(kind="log", source=f"trace of {task.name}", text=inputs or "inputs"),),
@@ -83,6 +83,13 @@ class TracedDispatch:
             decides=alone,
             roots=(task.id,) if alone else (),
         )
+
+
+def _source(task: Task) -> str:
+    """Where its dumped source is, and for what it was compiled."""
+    backend = task.attributes.get("backend", "")
+    told = ", ".join(filter(None, (task.attributes.get("source", ""), f"compiled for {backend}" if backend else "")))
+    return f" ({told})" if told else ""
 
 
 def rules() -> Sequence[Rule]:

@@ -6,10 +6,12 @@ Invariants:
         nothing else is known that could have ended the run.
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
+    last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -33,6 +35,7 @@ _LOOKED_AT: Final = 40  # of the newest records of a log
 _SHOWN: Final = 4
 _LOGS: Final = 3
 _LONGEST: Final = 240
+_NUMBER: Final = re.compile(r"\d+")
 
 
 class _End(NamedTuple):
@@ -127,7 +130,7 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
         return None
     records = newest(source, snapshot, _LOOKED_AT)
     judged = _judged(source, snapshot)
-    found = None
+    found, before = None, None
     for at in range(len(records) - 1, -1, -1):
         if any(line in judged for line in _numbers(records[at])):
             break
@@ -135,10 +138,28 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
         if said is not None:
             found = _End(source, records, at, *said)
         elif not follows_an_end(records[at]):
+            before = records[at]
             break
-    if found is None or any(completes(record.text) for record in records[found.at :]):
+    if found is None or (before is not None and _said_earlier(found, before, snapshot)):
+        return None
+    if any(completes(record.text) for record in records[found.at :]):
         return None
     return found
+
+
+def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
+    """Whether the log says the same before a record with which it goes on: then it ended nothing (E3)."""
+    words = _without_numbers(end.line)
+    for record in snapshot.recent_logs:
+        if record.source != end.source.id or (record.line or 0) >= (before.line or 0):
+            continue
+        if any(_without_numbers(line) == words for line in record.text[record.head :].split("\n")[:_LOOKED_AT]):
+            return True
+    return False
+
+
+def _without_numbers(line: str) -> str:
+    return _NUMBER.sub("0", line[:_LONGEST].strip())
 
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:

@@ -21,7 +21,7 @@ def test_Q2_a_thread_that_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     context: Any = SimpleNamespace(request=SimpleNamespace(options={}, host="box"), emit=lambda *_: None)
     with subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as target:
         try:
-            look = Loops(target.pid).look(cast("Context", context), {target.pid: "thread:x"}, Libraries(target.pid))
+            look = Loops(target.pid).look(cast("Context", context), {target.pid: "thread:x"}, Libraries(target.pid).at)
             assert asyncio.run(asyncio.wait_for(look, 100)) == {}
         finally:
             target.kill()

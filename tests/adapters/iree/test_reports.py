@@ -118,7 +118,7 @@ def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compile
 def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = gives_way(run_module(compiled("gated"), *words, device="local-sync"))
-    said = report_when(target.pid, "loops on iree-run-module", "unknown")
+    said = report_when(target.pid, "loops on local-sync (iree-run-module)", "unknown")
     sentence = said["verdict"]["sentence"]
     assert sentence.startswith("Dispatch main_dispatch_1") and "(gated.mlir:" in sentence
     frames = [frame for one in said["entities"].values() for frame in one.get("stack", ())]
@@ -126,11 +126,16 @@ def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunMod
     assert named["file"] == "gated.mlir" and named["line"]
 
 
-def test_what_waits_for_a_dispatch_is_told_by_the_dispatch_graph(
+def test_what_waits_for_a_dispatch_is_told_by_the_dispatch_graph_and_its_lines_by_dumped_executables(
     run_module: RunModule, compiled: Compile, tmp_path: Path
 ) -> None:
     """In the calling thread: no queue has what comes next."""
-    dump = ("--iree-flow-dump-dispatch-graph", f"--iree-flow-dump-dispatch-graph-output-file={tmp_path}/dispatches.dot")
+    sources = tmp_path / "executables"
+    dump = (
+        f"--iree-hal-dump-executable-files-to={sources}",
+        "--iree-flow-dump-dispatch-graph",
+        f"--iree-flow-dump-dispatch-graph-output-file={tmp_path}/dispatches.dot",
+    )
     command = [Path(sys.executable).with_name("iree-compile"), "gated.mlir", *FOR["cpu"], *dump]
     subprocess.run([*command, "-o", tmp_path / "gated.vmfb"], check=True, cwd=SOURCES, timeout=250)
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
@@ -145,6 +150,13 @@ def test_what_waits_for_a_dispatch_is_told_by_the_dispatch_graph(
     [behind] = [one for one in tasks(said) if "main_dispatch_2" in one]
     [edge] = [edge for edge in said["edges"] if edge["from"] == behind]
     assert edge["to"].startswith("task:iree/main_dispatch_1_reduction") and "dispatches.dot" in edge["evidence"]
+    task = said["entities"][edge["to"]]["attributes"]
+    assert task["device"] == "local-sync"
+    file, _, lines = task["lines"].rpartition(":")
+    assert f"({file}:{lines}) loops on local-sync" in said["verdict"]["sentence"]
+    text = (sources / file).read_text().splitlines()
+    begin = next(number for number, line in enumerate(text, 1) if "scf.while" in line)
+    assert {int(line) for line in lines.split(", ")} <= set(range(begin, begin + 8)), task
 
 
 def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModule, compiled: Compile) -> None:
@@ -170,7 +182,7 @@ def test_Q1_a_long_loop_that_counts_in_floating_point_registers_only_is_no_stall
 ) -> None:
     made = compiled(module, "--iree-input-demote-f64-to-f32=false")
     target = gives_way(run_module(made, *(f"--input={one}" for one in inputs), device="local-sync"))
-    said = report_when(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
+    said = report_when(target.pid, "how far it is can't be read: endless, or long", "unknown")
     assert not [one for one in said["findings"] if "the same registers" in one["sentence"]]
 
 

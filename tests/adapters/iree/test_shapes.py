@@ -11,7 +11,7 @@ import pytest
 from livedbg.adapters.iree.live import image as images
 from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.libraries import Dispatch, Library
-from livedbg.adapters.iree.live.operations import Driver, Point, find_operations
+from livedbg.adapters.iree.live.operations import Point, find_operations
 from livedbg.adapters.iree.live.recordings import read_recordings
 from livedbg.adapters.iree.live.runtime_files import Runtime
 from livedbg.adapters.iree.live.semaphores import Semaphore, Waiter, find_semaphores
@@ -29,6 +29,10 @@ class World:
 
     def put(self, at: int, form: str, *values: int) -> int:
         struct.pack_into(form, self.bytes, at, *values)
+        return BASE + at
+
+    def name(self, at: int, text: bytes) -> int:
+        self.bytes[at : at + 16] = text.ljust(16, b"\0")
         return BASE + at
 
     def image(self) -> Image:
@@ -64,7 +68,7 @@ def test_M1_a_wait_is_told_only_if_its_node_points_back() -> None:
 def _operation(world: World, at: int, signal: tuple[int, int], *, kind: int = 0, left: int = 0) -> int:
     """An operation of the local drivers at some place, which signals one value."""
     world.put(at, "<Qi", 0, kind)
-    world.put(at + 72, "<Q", BASE + 1)  # its scope
+    world.put(at + 72, "<Q", world.name(at + 320, b"local-task"))  # its scope
     array = world.put(at + 256, "<2Q", *signal)
     world.put(at + 80, "<3Q", 1, array, array + 8)
     world.put(at + 136, "<i4xQ8xQ", left, BASE + 2, BASE + 3)
@@ -83,7 +87,7 @@ def test_P1_an_operation_of_which_nobody_knows_is_left_out() -> None:
         wanted: Semaphore(wanted, 1, False, TABLE, (Waiter(BASE + 7000 - 48, 2, CODE),)),
         forgotten: Semaphore(forgotten, 0, False, TABLE),
     }
-    found = find_operations(world.image(), semaphores, Driver.LOCAL)
+    found = find_operations(world.image(), semaphores, vulkan=False)
     assert set(found) == {live, blocked}
     assert not found[live].blocked and found[live].kind == "execute" and found[live].command_buffer == BASE + 3
     assert found[blocked].waits == (Point(wanted, 2),) and found[blocked].kind == "dealloca"
@@ -94,7 +98,7 @@ def test_what_has_signalled_is_done() -> None:
     semaphore = BASE + 6000
     _operation(world, 1024, (semaphore, 2))
     reached = {semaphore: Semaphore(semaphore, 2, False, TABLE, (Waiter(BASE, 3, CODE),))}
-    assert find_operations(world.image(), reached, Driver.LOCAL) == {}
+    assert find_operations(world.image(), reached, vulkan=False) == {}
 
 
 def _dispatch(function: int, ordinal: int, index: int, slot: int = 0) -> bytes:
@@ -152,3 +156,21 @@ def test_I1_no_more_memory_is_copied_than_is_allowed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(images, "MOST", 1 << 20)
     copy = Image(os.getpid(), parse_maps(os.getpid()))
     assert copy.cut and copy.size <= 1 << 20
+
+
+def test_an_operation_of_a_local_device_is_none_of_vulkan_where_both_are_loaded() -> None:
+    world = World()
+    semaphore = BASE + 6000
+    local = _operation(world, 1024, (semaphore, 2))
+    array = world.put(5000, "<2Q", semaphore, 3)
+    world.put(4096, "<3Q3Q", 0, 0, 0, 1, array, array + 8)  # a submission: no waits, one signal
+    world.put(4096 + 48, "<i", 5)
+    world.put(4096 - 1048, "<Q", BASE + 8)
+    world.put(4096 + 408, "<Q", BASE + 16)
+    waited = Semaphore(semaphore, 1, False, TABLE, (Waiter(BASE + 7000, 2, CODE),))
+    found = find_operations(world.image(), {semaphore: waited}, vulkan=True)
+    assert {at: (one.device, one.kind, one.command_buffer - BASE) for at, one in found.items()} == {
+        local: ("local-task", "execute", 3),
+        BASE + 4096: ("vulkan", "execute", 16),
+    }
+    assert set(find_operations(world.image(), {semaphore: waited}, vulkan=False)) == {local}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
 from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.adapters.iree.traced import TracedTensor, header, tensor
 from livedbg.model import LogRecord, TaskState
@@ -147,3 +148,28 @@ def test_a_real_module_whose_dispatch_makes_nan(compiled: Compile, tmp_path: Pat
         for sentence in said:
             assert "made NaN (2 of 8 elements, first at [2]): its inputs are finite." in sentence
             assert sentence.startswith("Dispatch main_dispatch_1_") and "8xf32: 2 NaN" in sentence
+
+
+SOURCE = """hal.executable public @main_dispatch_1 {
+  hal.executable.variant public @embedded_elf_x86_64 target(<"llvm-cpu", "embedded-elf-x86_64", {cpu = "generic"}>) {
+    hal.executable.export public @main_dispatch_1_softmax ordinal(0) layout(#hal.pipeline.layout<bindings = []>)
+    builtin.module {
+      func.func @main_dispatch_1_softmax() {
+"""
+
+
+def test_a_traced_dispatch_has_the_place_of_its_dumped_source_and_what_it_was_compiled_for(tmp_path: Path) -> None:
+    (tmp_path / "executables").mkdir()
+    (tmp_path / "executables" / "configured_m_main_dispatch_1.mlir").write_text(SOURCE)
+    said = report(FIRST + SAID.format(io="inputs", values="1 2"), tmp_path)
+    place = "configured_m_main_dispatch_1.mlir:5, compiled for llvm-cpu"
+    assert f"dispatch main_dispatch_1_softmax ({place}) and not its outputs" in said["verdict"]["sentence"]
+    assert set(dumped_beside([tmp_path])) == {"main_dispatch_1_softmax"}
+
+
+@pytest.mark.invariant("iree_dumped_sources.E1")
+def test_E1_a_name_in_two_dumped_sources_is_not_told(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"configured_{name}.mlir").write_text(SOURCE)
+    (tmp_path / "configured_three.mlir").write_text(SOURCE.replace("softmax", "gemm"))
+    assert dumped_beside([tmp_path]) == {"main_dispatch_1_gemm": Dumped("configured_three.mlir:5", "llvm-cpu")}

@@ -7,6 +7,7 @@ import pytest
 from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point
+from livedbg.adapters.iree.live.outsiders import Outsiders
 from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.runtime_files import Runtime
@@ -16,6 +17,7 @@ from livedbg.adapters.iree.live.view import View
 from livedbg.adapters.iree.live.waits import waits_of
 from livedbg.model import OUTSIDE, EdgeKind, Process, TaskState
 
+NOBODY = Outsiders()
 RUNTIME = Runtime("/lib/runtime.so", 0, 1, (), "3.13.0")
 FIRST, SECOND = Dispatch(16, 0, "first", "m.mlir:3"), Dispatch(32, 1, "second", "m.mlir:4")
 COMMANDS = (Command(0, "dispatch", 0, FIRST, 0, 8), Command(1, "dispatch", 2, SECOND, 0, 4))
@@ -43,11 +45,11 @@ def _shot(left: int, *, blocked: bool = False, address: int = 100) -> Shot:
 def test_W1_what_one_look_found_is_not_shown() -> None:
     view = View("box", PROCESS)
     view.take(_shot(8), 1000)
-    assert view.shown([], ()).tasks == {}
+    assert view.shown([], NOBODY).tasks == {}
     view.take(_shot(8, address=101), 2000)  # the next call, of the same command buffer
-    assert view.shown([], ()).tasks == {}
+    assert view.shown([], NOBODY).tasks == {}
     view.take(_shot(8, address=101), 3000)
-    shown = view.shown([], ())
+    shown = view.shown([], NOBODY)
     assert {task.name: task.state for task in shown.tasks.values()} == {
         "execute#1": TaskState.RUNNING,
         "first#0": TaskState.RUNNING,
@@ -69,7 +71,7 @@ def test_W2_a_dispatch_has_stood_since_its_last_workgroup() -> None:
     view = View("box", PROCESS)
     for at, left in ((1000, 8), (2000, 8), (3000, 7), (4000, 7)):
         view.take(_shot(left), at)
-    shown = view.shown([], ())
+    shown = view.shown([], NOBODY)
     assert shown.tasks["task:iree/first#0"].since_mono_ns == 3000
     assert shown.tasks["task:iree/execute#0"].since_mono_ns == 1000
     assert shown.counters == {("task:iree/execute#0", "workgroups"): (2, 12)}
@@ -83,7 +85,7 @@ def test_a_dispatch_loops_if_all_its_workers_do() -> None:
     loop = Loop("first", 6, 1200)
 
     def loops(looping: dict[str, Loop]) -> str | None:
-        return view.shown(on, (), looping).tasks["task:iree/first#0"].attributes.get("loops")
+        return view.shown(on, NOBODY, looping).tasks["task:iree/first#0"].attributes.get("loops")
 
     assert loops({"thread:box/7/8": loop, "thread:box/7/9": loop}) == "12"
     assert loops({"thread:box/7/8": loop}) is None
@@ -95,7 +97,55 @@ def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
     view = View("box", PROCESS)
     for at in (1000, 2000):
         view.take(_shot(8, blocked=True), at)
-    [missing] = [one for one in view.shown([], ("feeder",)).resources.values() if "missing" in one.attributes]
+    [missing] = [
+        one for one in view.shown([], Outsiders(("feeder",))).resources.values() if "missing" in one.attributes
+    ]
     assert missing.id == "sem:box/7/0x258:5" and missing.attributes[OUTSIDE] == "feeder could signal it"
-    tasks = view.shown([], ()).tasks
+    tasks = view.shown([], NOBODY).tasks
     assert {task.state for task in tasks.values()} == {TaskState.SUBMITTED}
+
+
+GPU_FIRST, GPU_SECOND = Dispatch(1, 0, "first", device="vulkan"), Dispatch(2, 1, "second", device="vulkan")
+GPU_COMMANDS = (Command(0, "dispatch", 0, GPU_FIRST), Command(1, "dispatch", 2, GPU_SECOND))
+
+
+def _submitted(*buffers: int) -> Shot:
+    """Submissions in flight, of command buffers with two dispatches each."""
+    operations = {
+        at: Operation(at, Driver.VULKAN, "execute", (Point(500, at),), command_buffer=buffer, device="vulkan")
+        for at, buffer in enumerate(buffers, 1)
+    }
+    semaphores = {500: Semaphore(500, 0, False, 0)}
+    recordings = {buffer: Recording(GPU_COMMANDS) for buffer in buffers}
+    return Shot(RUNTIME, known=True, semaphores=semaphores, operations=operations, recordings=recordings)
+
+
+def _on(dispatch: Dispatch, at: int) -> list[OnStack]:
+    return [OnStack("thread:box/7/8", dispatch, at, 5, at + 1, device="vulkan")]
+
+
+def test_a_dispatch_of_a_submission_is_named_by_a_stack_and_else_all_of_them_are_told() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_submitted(900), at)
+    [task] = view.shown([], NOBODY).tasks.values()
+    assert task.attributes["one of"] == "first, second"
+    shown = view.shown(_on(GPU_FIRST, 3000), NOBODY)
+    states = {
+        task.name: (task.state, task.since_mono_ns, task.attributes.get("after")) for task in shown.tasks.values()
+    }
+    assert states["first#0"] == (TaskState.RUNNING, 3000, None) and states["second#0"][0] is TaskState.SUBMITTED
+    assert "one of" not in shown.tasks["task:iree/execute#0"].attributes
+    [task] = [one for one in view.shown(_on(GPU_SECOND, 9000), NOBODY).tasks.values() if one.kernel]
+    assert (task.kernel, task.since_mono_ns, task.attributes["after"]) == ("second", 9000, "first")
+
+
+@pytest.mark.invariant("iree_view.W3")
+def test_W3_of_two_submissions_with_the_dispatch_that_runs_none_is_said_to_run_it() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_submitted(900, 901), at)
+    shown = view.shown(_on(GPU_FIRST, 3000), NOBODY)
+    [named] = [task for task in shown.tasks.values() if task.kernel]
+    assert named.attributes["by"] == "stacks" and named.where == ("vulkan", "thread:box/7/8")
+    assert "operation" not in named.attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point
-from livedbg.adapters.iree.live.waits import waits_of
+from livedbg.adapters.iree.live.waits import ends_by_itself, waits_of
 
 S, T = 100, 200
 
@@ -40,3 +40,12 @@ def test_a_circle_of_exact_values_stays_one() -> None:
 
 def test_what_only_threads_wait_for_counts_too() -> None:
     assert waits_of({}, frozenset({Point(S, 1)})).missing == {Point(S, 1)}
+
+
+def test_a_wait_ends_by_itself_only_if_all_that_it_leads_to_is_in_flight() -> None:
+    operations = _operations((None, (S, 1)), ((S, 1), (S, 2)), ((T, 1), (T, 2)), ((S, 9), (S, 8)), ((S, 8), (S, 9)))
+    waits = waits_of(operations, frozenset({Point(S, 2), Point(T, 2), Point(S, 9)}))
+    assert ends_by_itself(Point(S, 2), waits, operations)
+    assert not ends_by_itself(Point(T, 1), waits, operations)  # nobody signals it
+    assert not ends_by_itself(Point(T, 2), waits, operations)
+    assert not ends_by_itself(Point(S, 9), waits, operations)  # a circle

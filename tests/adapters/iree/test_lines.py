@@ -1,0 +1,45 @@
+"""Lines of dispatches: only of an image whose code is that in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.iree.live import lines
+from livedbg.adapters.iree.live.libraries import Library
+from livedbg.adapters.iree.live.lines import Lines
+from livedbg.linux.maps import Mapping
+
+CODE = bytes(range(64))
+
+
+def _image(code: bytes) -> bytes:
+    """An ELF image: its header, one segment that can be run, and the code."""
+    head = b"\x7fELF\x02\x01".ljust(32, b"\0") + struct.pack("<QQ4x3HHHH", 64, 184, 64, 56, 1, 64, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 120, 120, 120, len(code), len(code), 4096)
+    return head + segment + code
+
+
+@pytest.mark.invariant("iree_lines.I1")
+def test_I1_an_image_with_other_code_than_that_in_memory_gives_no_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_line", lambda image, address: f"m.mlir:{address}" if CODE in image else "other:1")
+    held = ctypes.create_string_buffer(_image(CODE), 4096)
+    start = ctypes.addressof(held)
+    library = Library(start, start + 4096, "m")
+    other = _image(CODE[::-1])
+    (tmp_path / "other.vmfb").write_bytes(b"....." + other)
+    (tmp_path / "m.vmfb").write_bytes(b"..." + other + b"\0" * 9 + _image(CODE) + b"end")
+
+    def at(name: str) -> str:
+        mapping = Mapping(1, 2, "r--p", 0, "0:1", 3, f"{tmp_path / name}", False)
+        return Lines(os.getpid()).at(library, start + 130, [mapping])
+
+    assert at("m.vmfb") == "m.mlir:130"
+    assert at("other.vmfb") == ""
+    assert at("gone.vmfb") == ""
