@@ -96,7 +96,8 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     threads = [place for place in task.where if place in snapshot.threads]
     text = "no workgroup was begun or finished between two looks"
     if not counted:
-        text = f"seen in it for {duration(still_ns)}" if threads else "the only command of the only operation in flight"
+        alone = "the only command of the only operation in flight"
+        text = "stacks and samples of its threads are in its code" if threads else alone
     return Finding(
         rule=rule,
         severity=_severity(long, bool(loops)),
