@@ -18,6 +18,7 @@ from livedbg.adapters.ascend.cann_reports.decoder import CannDecoder
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
+from livedbg.adapters.ascend.golden_lines import GoldenDecoder
 from livedbg.adapters.ascend.live import sign
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
@@ -64,10 +65,10 @@ class AscendAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of the runtime's log, of the compiler's errors, and of what CANN reports."""
+        """The decoders of the runtime's log, of the compiler's errors, of what CANN reports, and of comparisons."""
         if self._decoder is None:
             self._decoder = AscendDecoder(self.model)
-        return (self._decoder, self._compile, CannDecoder())
+        return (self._decoder, self._compile, CannDecoder(), GoldenDecoder())
 
     async def run(self, context: Context) -> None:
         """Watch the files, the silence, and the memory of running simulators."""

@@ -9,6 +9,7 @@ from msgspec import structs
 from livedbg.adapters.ascend.diagnostics import diagnostics
 from livedbg.adapters.ascend.edges import EdgeBook
 from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.marks import NOWHERE
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
@@ -182,10 +183,13 @@ class Emitter:
         graph = self._job.run.graph
         if graph is None:
             return []
-        done = not self._job.run.tasks[raw].open
+        alone = self._job.last_mark is NOWHERE and self._job.live is None  # no log: nothing shows that anything waits
+        done = alone or not self._job.run.tasks[raw].open
         found = [self._depends(raw, succ, done) for succ in graph.successors.get(raw, ())]
         tasks = self._job.run
-        found += [self._depends(pred, raw, not tasks.task(pred).open) for pred in graph.predecessors.get(raw, ())]
+        found += [
+            self._depends(pred, raw, alone or not tasks.task(pred).open) for pred in graph.predecessors.get(raw, ())
+        ]
         return found
 
     def _missing_edge(self, lost: LostOrder) -> Edge:
@@ -214,7 +218,8 @@ class Emitter:
         ring = self._job.trouble.ring
         if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.level:
             self._rings_seen[ring.ring] = ring.level
-            state = f"full, {ring.level}" if ring.level else "full"
+            how = "too small" if ring.never_fits else "full"
+            state = f"{how}, {ring.level}" if ring.level else how
             name = ring.name.removeprefix("the ")
             resources.append(Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state))
         return [ResourcesSeen(resources=tuple(resources), **stamp)] if resources else []

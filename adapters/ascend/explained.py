@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from livedbg.adapters.ascend.cann_reports.report import CODE, is_npu
+from livedbg.adapters.ascend.golden_lines import CODE as GOLDEN
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
@@ -33,6 +34,10 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """
     reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
     if any(said.attributes.get("source") == hit.source and _passed_on(hit, said) for said in reports):
+        return True
+    if "golden" in hit.message.lower() and any(
+        said.code == GOLDEN and said.attributes.get("source") == hit.source for said in snapshot.diagnostics.values()
+    ):
         return True
     if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):
         return True

@@ -29,6 +29,9 @@ __all__ = ["QUIET_NS", "Job", "MemoryView"]
 QUIET_NS: Final = 10_000_000_000
 """A run whose log said nothing for this long is quiet (the scheduler's own watchdog has the same limit)."""
 
+_SKEW_NS: Final = 2_000_000_000
+"""So far the times of a file server may be behind those of the machine that logs."""
+
 _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 
 
@@ -82,6 +85,7 @@ class Job:
         chips_begun: the pids of all whose run has begun.
         stuck_chip: the pid of the only one that was at work when a watchdog reported tasks.
         scopes: what its scope_stats.jsonl tells.
+        started_wall_ns: when its process was started, where that is known.
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
         ended: its process has ended, with a status that is known.
@@ -96,9 +100,12 @@ class Job:
         self.kernels = KernelNames()
         self.graph: TaskGraph | None = None
         self.graph_mark: Mark = NOWHERE
+        self.scopes_mark: Mark = NOWHERE
+        self.started_wall_ns: int | None = None
         self.lost: LostOrders = LostOrders((), ())
         self.scopes: ScopeStats | None = None
         self.last_mark: Mark = NOWHERE
+        self.first_wall_ns: int | None = None
         self.last_wall_ns: int | None = None
         self.written_wall_ns: int | None = None
         self.quiet = False
@@ -127,6 +134,8 @@ class Job:
     def log_goes_on(self, mark: Mark) -> None:
         """A line of its log was read."""
         if mark.wall_ns is not None:
+            if mark.exact:
+                self.first_wall_ns = min(mark.wall_ns, self.first_wall_ns or mark.wall_ns)
             self.last_wall_ns = max(mark.wall_ns, self.last_wall_ns or 0)
         self.last_mark = mark
         if self.quiet:
@@ -201,7 +210,7 @@ class Job:
 
     def use_graph(self, graph: TaskGraph, mark: Mark) -> bool:
         """Take in a `deps.json`; says whether it fits the run that the log tells of."""
-        if not self.run.fits(graph):
+        if self._older(mark) or not self.run.fits(graph):
             return False
         self.graph, self.graph_mark = graph, mark
         self.lost = lost_orders(graph)
@@ -217,11 +226,20 @@ class Job:
 
     def drop_contradicted_graph(self) -> TaskGraph | None:
         """Drop a graph that the log contradicts (an older run's file); gives the graph that was dropped."""
-        if self.graph is None or self.run.graph is None or self.run.fits(self.graph):
+        if self.scopes is not None and self._older(self.scopes_mark):
+            self.scopes = None
+        if self.graph is None or self.run.graph is None:
+            return None
+        if self.run.fits(self.graph) and not self._older(self.graph_mark):
             return None
         dropped, self.graph, self.run.graph = self.graph, None, None
         self.lost = LostOrders((), ())
         return dropped
+
+    def _older(self, file: Mark) -> bool:
+        """A file was last written before the job's process or the first line of its log: it is of another run."""
+        begun = max(self.started_wall_ns or 0, self.first_wall_ns or 0)
+        return file.wall_ns is not None and file.wall_ns < begun - _SKEW_NS
 
     def use_names(self, found: dict[int, str]) -> None:
         """Take in names of kernels."""
@@ -229,10 +247,10 @@ class Job:
             self.run.changed.update(self.run.tasks)
             self.stale = True
 
-    def use_scopes(self, scopes: ScopeStats) -> None:
+    def use_scopes(self, scopes: ScopeStats, mark: Mark) -> None:
         """Take in a `scope_stats.jsonl`."""
-        if self.scopes != scopes:
-            self.scopes = scopes
+        if self.scopes != scopes and not self._older(mark):
+            self.scopes, self.scopes_mark = scopes, mark
             self.stale = True
 
     def exited(self, status: int, mark: Mark) -> None:

@@ -179,6 +179,7 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ),
     ("old_waiting", "waiting for dependencies", r"Task (?P<task>\d+): fanin=(?P<fanin>\d+) \(waiting", False),
     # what goes wrong
+    ("harmless", "for config symbol", r"dlsym failed for config symbol '", False),  # it is optional: the run goes on
     (
         "fatal_code",
         "FATAL(code=",
@@ -211,6 +212,7 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("resource", "Pool used:", r"Pool used: +(?P<used>\d+) / (?P<size>\d+)", False),
     ("resource", "entries alive", r"exhausted: (?P<used>\d+) entries alive \(capacity=(?P<size>\d+)\)", False),
     ("resource", "Needed:", r"Needed: +(?P<wanted>\d+) entries", False),
+    ("resource", "last_task_alive:", r"last_task_alive: (?P<oldest>\d+) \(stuck here\)", False),
     ("resource", "scope_task_count:", r"scope_task_count: +(?P<in_scope>\d+)", False),
     ("resource", "active_tasks:", r"active_tasks: +(?P<active>\d+) / (?P<window>\d+)", False),
     ("scope_head", "Head task ", r"Head task (?P<local>\d+) is the oldest task owned by an open scope", False),

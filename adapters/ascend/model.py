@@ -134,6 +134,7 @@ class AscendModel:
             process = processes.get(job.process)
             if process is not None and job.environment is None:
                 job.environment = dict(process.environment)
+                job.started_wall_ns = process.start_wall_ns
                 news = job.stale = True
             if process is not None and process.exited and process.exit_status is not None and not job.ended:
                 job.ended = news = True
@@ -245,7 +246,7 @@ class AscendModel:
         if file.graph is not None:
             record.job.use_graph(file.graph, file.mark)
         if file.scopes is not None:
-            record.job.use_scopes(file.scopes)
+            record.job.use_scopes(file.scopes, file.mark)
         if file.status is not None:
             record.job.exited(file.status, file.mark)
 

@@ -54,6 +54,7 @@ class RingFull(Struct):
         consumers_left: tasks that still read its output.
         scope_released: the scope that it belongs to has ended.
         by_scope: the runtime proved that an open scope pins the head.
+        oldest: number in its ring of the oldest task, where the message tells neither its ring nor its state.
         size, used, free, wanted: of the heap in bytes, of a pool in entries; None where the log has not told.
         active, window: tasks in the ring, and its slots.
         in_scope: tasks of the scope that fills the ring.
@@ -69,6 +70,7 @@ class RingFull(Struct):
     consumers_left: int = 0
     scope_released: bool = True
     by_scope: bool = False
+    oldest: int | None = None
     host_built: bool = False
     active: int | None = None
     window: int = 0
@@ -77,6 +79,11 @@ class RingFull(Struct):
     used: int | None = None
     free: int | None = None
     wanted: int | None = None
+
+    @property
+    def never_fits(self) -> bool:
+        """More is wanted than the whole resource holds: nothing that is freed helps."""
+        return self.size is not None and self.wanted is not None and self.wanted > self.size
 
     @property
     def level(self) -> str:

@@ -148,7 +148,7 @@ class Trouble(Struct):
         if self.ring is not None:
             self.ring.ring = number(fields, "ring")
             self.ring.active, self.ring.window = number(fields, "active"), number(fields, "window")
-            if self.ring.head is None:
+            if self.ring.head is None and self.ring.active:
                 self.ring.head = raw_id(self.ring.ring, number(fields, "alive"))
 
     def heap_state(self, fields: Fields) -> None:
@@ -166,13 +166,14 @@ class Trouble(Struct):
             self.ring.wanted = number(fields, "bytes")
 
     def resource_numbers(self, fields: Fields) -> None:
-        """`Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`, `active_tasks: 15 / 16`."""
+        """`Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`, `active_tasks: 15 / 16`,
+        `last_task_alive: 0 (stuck here)`."""
         ring, fatal = self.ring, self.fatal
         if ring is None:
             if fatal is not None and "used" in fields and "size" in fields:
                 fatal.text += f" {number(fields, 'used'):,} of {number(fields, 'size'):,} entries are used."
             return
-        for name in ("used", "size", "wanted", "active", "window", "in_scope"):
+        for name in ("used", "size", "wanted", "active", "window", "in_scope", "oldest"):
             value = optional_number(fields, name)
             if value is not None:
                 setattr(ring, name, value)
@@ -180,7 +181,7 @@ class Trouble(Struct):
     def ring_head(self, fields: Fields, run: Run) -> None:
         """`Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
         ring = self.ring
-        if ring is None:
+        if ring is None or ring.active == 0:  # it names the slot of a task that was not submitted
             return
         local = number(fields, "local")
         if ring.ring is None:  # the message of the dependency pool names no ring

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.ascend.names import local_of
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.tasks import TaskRecord
@@ -39,6 +40,11 @@ def suspects(run: Run, stall: Stall | None, trouble: Trouble) -> Suspicion:
         return Suspicion(tuple(sorted(stall.running)), True, "the watchdog's dump says that it is running")
     if stall is not None and stall.ready:
         return Suspicion(tuple(sorted(stall.ready)), True, "the watchdog's dump says that it is ready and on no core")
+    if trouble.ring is not None and (trouble.ring.never_fits or trouble.ring.active == 0):
+        return Suspicion()
+    if trouble.ring is not None and trouble.ring.oldest is not None and trouble.ring.head_state is None:
+        oldest = [task for task in run.in_flight() if local_of(task.raw) == trouble.ring.oldest]
+        return _named(oldest, "it may be the oldest task of the full pool's ring, and is not known to have completed")
     if trouble.ring is not None and trouble.ring.head_state == 0 and trouble.ring.head is not None:
         return _through(run, trouble.ring.head, "it is the oldest task of the full ring and has not completed")
     if trouble.tensor is not None and not trouble.tensor.consumers:
@@ -143,7 +149,7 @@ def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, guess: bool)
             inferred=tensor.consumers,
             timed=True,
         )
-    elif ring is not None and ring.ring is not None and not ring.host_built:
+    elif ring is not None and ring.ring is not None and not (ring.host_built or ring.never_fits):
         where = f"{ring.mark.source}: {ring.mark.text}"
         resource = names.ring(ring.ring)
         yield Edge(kind=EdgeKind.WAITS_FOR, source=names.orchestrator, target=resource, evidence=where, timed=True)

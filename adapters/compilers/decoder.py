@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.compilers import gpu, mlir, native, triton
+from livedbg.adapters.compilers import cmake, gpu, mlir, native, triton
 from livedbg.adapters.compilers.failures import FAILED
 from livedbg.logs.said import Form, Said, SaidDecoder, found_in, words_of
 from livedbg.model import ExceptionHit, LogRecord, Severity
@@ -17,7 +17,7 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = ["CompilersDecoder", "explains"]
 
-_FORMS = (*gpu.FORMS, *triton.FORMS, *native.FORMS, *mlir.FORMS)
+_FORMS = (*gpu.FORMS, *triton.FORMS, *native.FORMS, *cmake.FORMS, *mlir.FORMS)
 _CHOICE: Final = re.compile(
     r"[Ii]gnoring this choice|while (?:auto)?tuning|[Aa]utotun|benchmark choice|skipping (?:this )?config"
 )

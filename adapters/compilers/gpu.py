@@ -25,7 +25,8 @@ _SHARED = re.compile(
 )
 _DIED = re.compile(r"'(?P<what>[\w+-]{1,40})' died due to signal (?P<number>\d{1,2})(?: \((?P<name>[^)\n]{1,60})\))?")
 _FRONT = re.compile(
-    r"^(?P<file>[^\s()\"'][^()\n\"']{0,400})\((?P<line>\d{1,9})\): (?:catastrophic error|error)(?: #\d{1,6}(?:-D)?)?: "
+    r"^[ \t]{0,16}(?P<file>[^\s()\"'][^()\n\"']{0,400})\((?P<line>\d{1,9})\): "
+    r"(?:catastrophic error|error)(?: #\d{1,6}(?:-D)?)?: "
     r"(?P<text>[^\n]{1,1000})",
     re.MULTILINE,
 )

@@ -16,19 +16,20 @@ __all__ = ["FORMS"]
 
 _SOURCES: Final = r"(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inl|ipp|hip|cppm|m|mm|s|S|f90|F90)"
 _COMPILER = re.compile(
-    r"^(?:In file included from [^\n]*\n)?(?P<file>[^\s:][^:\n]{0,400}\."
+    r"^[ \t]{0,16}(?:In file included from [^\n]*\n)?(?P<file>[^\s:][^:\n]{0,400}\."
     + _SOURCES
     + r"):(?P<line>\d{1,9})(?::\d{1,9})?: "
     r"(?:fatal )?error: (?P<text>[^\n]{1,1000})",
     re.MULTILINE,
 )
 _DRIVER = re.compile(
-    r"^(?:[\w./+-]{0,200}/)?(?P<tool>g\+\+|gcc|clang\+\+|clang|c\+\+|cc|x86_64-[\w-]{1,60}|aarch64-[\w-]{1,60}|hipcc|cc1plus"
+    r"^[ \t]{0,16}(?:[\w./+-]{0,200}/)?(?P<tool>g\+\+|gcc|clang\+\+|clang|c\+\+|cc"
+    r"|x86_64-[\w-]{1,60}|aarch64-[\w-]{1,60}|hipcc|cc1plus"
     r"|icpx|icx)(?:-[\d.]{1,8})?: (?P<kind>fatal error|error|internal compiler error): (?P<text>[^\n]{1,500})",
     re.MULTILINE,
 )
 _UNDEFINED = re.compile(
-    r"^(?P<where>[^\n]{1,400}?): undefined reference to [`'](?P<name>[^'\n]{1,500})'"
+    r"^[ \t]{0,16}(?P<where>[^\n]{1,400}?): undefined reference to [`'](?P<name>[^'\n]{1,500})'"
     r"|(?:ld\.lld|ld|lld): error: undefined symbol: (?P<symbol>[^\n]{1,500})",
     re.MULTILINE,
 )

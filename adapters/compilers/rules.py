@@ -1,7 +1,13 @@
-"""Judges failures of compilers."""
+"""Judges failures of compilers.
+
+Invariants:
+    compilers.J1. A build that runs several compilers at once goes on for a while after the first failure. The last word
+        of its outermost tool decides whether that failure ended it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -11,12 +17,18 @@ from livedbg.adapters.compilers.failures import FAILED, SUMMARY
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
-from livedbg.model import Diagnostic, Severity
+from livedbg.analysis.rules.survived import goes_on_after
+from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.text.wording import many
 
 __all__ = ["CompilerFailed", "rules"]
 
 _PROOFS: Final = 6
+_OUTERMOST: Final = re.compile(
+    r"^(?:g?make: \*\*\* (?!Waiting|Deleting)|ninja: build stopped"
+    r"|Error building extension|Configuring incomplete|Generating incomplete)"
+)
+"""What a build's outermost tool says when it gives up."""
 _NEAR: Final = 60
 """Lines between two errors that are of one compilation."""
 
@@ -36,12 +48,12 @@ class CompilerFailed:
         """One finding for the errors of one compilation."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "compilers"]
         for told in _compilations(said):
-            yield self._finding(told, state)
+            yield self._finding(told, _end_of_build(told, said, state), state)
 
-    def _finding(self, told: Sequence[Diagnostic], state: RuleInput) -> Finding:
+    def _finding(self, told: Sequence[Diagnostic], end: Diagnostic | None, state: RuleInput) -> Finding:
         own = [one for one in told if one.code == FAILED]
         first = own[0] if own else told[0]
-        last = max(told, key=lambda one: int(one.attributes["until"]))
+        last = end or max(told, key=lambda one: int(one.attributes["until"]))
         decides = first.severity.rank >= Severity.ERROR.rank
         at = next((place for one in told if (place := thrown_at(one, state))), "")
         passes = next((one for one in told if one.attributes["message"].startswith("pass ")), None)
@@ -49,7 +61,7 @@ class CompilerFailed:
         shown = replace(
             first,
             sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
-            evidence=tuple(dict.fromkeys((first.evidence[0], *(one.evidence[-1] for one in (*told, last)))))[:_PROOFS],
+            evidence=_proofs(first, told, last),
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
         if not decides:
@@ -57,6 +69,28 @@ class CompilerFailed:
         others = len(own) - 1
         sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
+
+
+def _proofs(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> tuple[Evidence, ...]:
+    """The first lines of a compilation, and the last one."""
+    lines = dict.fromkeys((first.evidence[0], *(one.evidence[-1] for one in told)))
+    end = last.evidence[-1]
+    return (*[one for one in lines if one != end][: _PROOFS - 1], end)
+
+
+def _end_of_build(told: Sequence[Diagnostic], said: Iterable[Diagnostic], state: RuleInput) -> Diagnostic | None:
+    """The last word of the build's outermost tool after a compilation, where nothing went on after that (J1)."""
+    source, until = told[0].attributes["source"], max(int(one.attributes["until"]) for one in told)
+    ends = [
+        one
+        for one in said
+        if one.attributes["source"] == source
+        and int(one.attributes["order"]) > until
+        and one.code == SUMMARY
+        and _OUTERMOST.search(one.attributes["message"]) is not None
+    ]
+    last = max(ends, key=lambda one: int(one.attributes["until"]), default=None)
+    return None if last is None or goes_on_after(last.evidence, state.snapshot) else last
 
 
 def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:

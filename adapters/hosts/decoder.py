@@ -22,7 +22,7 @@ __all__ = ["HostsDecoder", "explains"]
 _TOGETHER: Final = 4  # records that can be one message: a heading, an empty rule, the process, how it ended
 _NEAR: Final = 6  # lines between the first and the last of them
 _MOST: Final = 200  # endings of one log that are told: a launcher lists thousands of ranks
-_TEXT: Final = 300
+_TEXT: Final = 600
 _ASIDE: Final = re.compile(  # what launchers print of each task once a job ends
     r"^(?:srun|slurmstepd|mpirun|mpiexec|prterun)(?:-[\w.-]+)?: error: \S+: tasks? [\d,-]+: "
     r"(?:Terminated|Killed|Exited with exit code \d+|Aborted|Segmentation fault|Bus error)\b"
@@ -57,10 +57,11 @@ class HostsDecoder(LogDecoder):
             return (), ()
         parts = [one for one in log.before if _near(one, record)]
         log.before.append(record)
-        found = endings(record.text)
+        told = list(self._new(endings(record.text), record, record.text, log))
         if parts:
-            found += endings("\n".join(one.text for one in (*parts, record)))
-        return [DiagnosticSeen(diagnostic=said, **stamp) for said in self._new(found, record, log)], ()
+            joined = "\n".join(one.text for one in (*parts, record))
+            told += self._new(endings(joined), record, joined, log)
+        return [DiagnosticSeen(diagnostic=said, **stamp) for said in told], ()
 
     def knows(self, record: LogRecord) -> bool:
         """An ending that was told before, or a task's share in one."""
@@ -69,20 +70,21 @@ class HostsDecoder(LogDecoder):
             return False
         return bool(endings(record.text)) or _ASIDE.search(record.text) is not None
 
-    def _new(self, found: Sequence[Ending], record: LogRecord, log: _Log) -> Iterator[Diagnostic]:
+    def _new(self, found: Sequence[Ending], record: LogRecord, lines: str, log: _Log) -> Iterator[Diagnostic]:
         for ending in found:
             name = hashlib.blake2b(f"{record.source}\n{ending.kind}\n{ending.key}".encode(), digest_size=6).hexdigest()
             if name in log.told or len(log.told) >= _MOST:
                 continue
             log.told.add(name)
             where = record.place(log.source.name)
-            text = record.text.strip()[:_TEXT]
+            text = lines.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
             marks = (
                 ("late", ending.late),
                 ("shell", ending.shell),
                 ("limit", ending.limit),
                 ("outside", ending.outside),
+                ("fault", ending.fault),
             )
             attributes |= {name: "yes" for name, said in marks if said}
             yield Diagnostic(

@@ -18,7 +18,15 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
-from livedbg.adapters.hosts import batch_endings, exit_endings, mpi_endings, worker_endings
+from livedbg.adapters.hosts import (
+    batch_endings,
+    container_endings,
+    exit_endings,
+    fabric_endings,
+    mpi_endings,
+    worker_endings,
+)
+from livedbg.adapters.hosts.container_endings import container_of, runs_again
 from livedbg.adapters.hosts.kinds import Ending, Kind, fault_of, signal_name
 from livedbg.text.wording import sentence_case
 
@@ -82,7 +90,6 @@ _COLLECTIVE = re.compile(
 _CONTAINER = re.compile(
     r"(?:[Rr]eason\"?\s*[:=]\s*\"?|\b\d/\d +|State:\s+Terminated\s+Reason:\s+)OOMKilled\b|\"OOMKilled\"\s*:\s*true\b"
 )
-_RUNS_AGAIN = re.compile(r"\bState:\s+Running\b|\"running\"\s*:\s*\{")  # what was killed is its earlier start
 _UNIT = re.compile(
     r"(?P<unit>[\w@.\\-]{1,200}\.(?:service|scope|slice)): (?:A process of this unit has been killed by the OOM killer"
     r"|Failed with result 'oom-kill')"
@@ -174,7 +181,7 @@ def _by_signal(who: str, number: int, key: str, pid: int = 0) -> Ending:
     if number in _ASKED:
         return Ending(Kind.CANCELLED, key, f"{who} was asked to end ({signal_name(number)})", pid, (), writer)
     said = f"{who} ended by signal {number} ({signal_name(number)})"
-    return Ending(Kind.SUMMARY, key, said, pid, (_FIRST,), writer)
+    return Ending(Kind.SUMMARY, key, said, pid, (_FIRST,), writer, fault=True)
 
 
 def _noticed(match: re.Match[str]) -> Ending:
@@ -211,10 +218,11 @@ def _collective(match: re.Match[str]) -> Ending:
 
 
 def _container(match: re.Match[str]) -> Ending | None:
-    if _RUNS_AGAIN.search(match.string) is not None:
+    if runs_again(match.string):
         return None
-    said = "The container was killed: it reached its memory limit (OOMKilled)"
-    return Ending(Kind.CAUSE, "container", said, 0, (_LESS, "kubectl describe pod POD   (its limits and last state)"))
+    who = container_of(match)
+    said = f"{who} was killed: it reached its memory limit (OOMKilled)"
+    return Ending(Kind.CAUSE, who, said, 0, (_LESS, "kubectl describe pod POD   (its limits and last state)"))
 
 
 def _unit(match: re.Match[str]) -> Ending:
@@ -252,6 +260,8 @@ _FORMS: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Ending
     *worker_endings.FORMS,
     *mpi_endings.FORMS,
     *exit_endings.FORMS,
+    *container_endings.FORMS,
+    *fabric_endings.FORMS,
 )
 
 TRIGGERS: Final = (
@@ -276,6 +286,8 @@ TRIGGERS: Final = (
     *(word.encode() for word, _, _ in mpi_endings.FORMS),
     *mpi_endings.PARTS,
     *exit_endings.PARTS,
+    *container_endings.PARTS,
+    *(word.encode() for word, _, _ in fabric_endings.FORMS),
 )
 """What records contain that say, or help to say, how something ended."""
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from livedbg.adapters.hosts.kinds import Ending, Kind, signal_name
 
-__all__ = ["FORMS", "PARTS"]
+__all__ = ["FORMS", "PARTS", "ended"]
 
 _READ: Final = "read what it wrote before it ended"
 _BY_KERNEL: Final = "dmesg -T | grep -i 'killed process'   (on that host: whether the kernel killed it for memory)"
@@ -42,7 +42,14 @@ _SNAKEMAKE = re.compile(r"^Error in rule (?P<name>\w{1,80}):", re.MULTILINE)
 _CONDOR = re.compile(r"\(0\) Abnormal termination \(signal (?P<signal>\d{1,2})\)")
 
 
-def _ended(who: str, code: int, key: str) -> Ending:
+def ended(who: str, code: int, key: str) -> Ending:
+    """What an exit code says of somebody.
+
+    Args:
+        who: begins the sentence.
+        code: not 0.
+        key: as in `Ending`.
+    """
     number = code - _SHELL
     if number in _ASKED:
         return Ending(Kind.CANCELLED, key, f"{who} was asked to end ({signal_name(number)}, exit code {code})")
@@ -62,19 +69,19 @@ def _signalled(who: str, number: int, key: str) -> Ending:
 
 
 def _kubectl(match: re.Match[str]) -> Ending:
-    return _ended("A command that was run in a container", int(match["code"]), "kubectl")
+    return ended("A command that was run in a container", int(match["code"]), "kubectl")
 
 
 def _named(match: re.Match[str]) -> Ending:
-    return _ended(match["name"], int(match["code"]), f"named {match['name']}")
+    return ended(match["name"], int(match["code"]), f"named {match['name']}")
 
 
 def _step(match: re.Match[str]) -> Ending:
-    return _ended("The program", int(match["code"]), "step")
+    return ended("The program", int(match["code"]), "step")
 
 
 def _timed(match: re.Match[str]) -> Ending:
-    return _ended("The timed command", int(match["code"]), "time")
+    return ended("The timed command", int(match["code"]), "time")
 
 
 def _timed_signal(match: re.Match[str]) -> Ending:
@@ -84,13 +91,13 @@ def _timed_signal(match: re.Match[str]) -> Ending:
 def _supervised(match: re.Match[str]) -> Ending:
     who, key = f"Program {match['name']} of supervisord", f"supervised {match['name']}"
     if match["code"]:
-        return _ended(who, int(match["code"]), key)
+        return ended(who, int(match["code"]), key)
     number = getattr(signal, match["signal"], signal.SIGABRT)
     return _signalled(who, int(number), key)
 
 
 def _nextflow(match: re.Match[str]) -> Ending:
-    return _ended(f"Nextflow's process {match['name']}", int(match["code"]), f"nextflow {match['name']}")
+    return ended(f"Nextflow's process {match['name']}", int(match["code"]), f"nextflow {match['name']}")
 
 
 def _snakemake(match: re.Match[str]) -> Ending:

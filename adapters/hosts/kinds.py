@@ -60,6 +60,7 @@ class Ending(Struct, frozen=True):
         late: it is written when all is over.
         shell: a shell says so, which may go on.
         limit: a limit of time ended it.
+        fault: a signal of a fault ended it: what is killed after it is killed for it.
         outside: what started it says so, which may have started others.
     """
 
@@ -72,6 +73,7 @@ class Ending(Struct, frozen=True):
     late: bool = True
     shell: bool = False
     limit: bool = False
+    fault: bool = False
     outside: bool = False
 
 

@@ -77,7 +77,10 @@ class HostEnded:
             since_wall_ns=first.at_wall_ns,
             state=VerdictState.CRASHED,
         )
-        if why := _no_crash(kind, first, state, {other for other in found if _RANK[other] < _RANK[kind]}):
+        before = {other for other in found if _RANK[other] < _RANK[kind]}
+        if kind is Kind.KILLED and _a_fault_came_first(first, found.get(Kind.SUMMARY, ())):
+            before.add(Kind.SUMMARY)
+        if why := _no_crash(kind, first, state, before):
             return _note(finding, why)
         seen = _was_seen(first, found.get(Kind.KILLED, ()), snapshot)
         if kind is Kind.CAUSE and not seen and _of_whom_is_not_known(first, snapshot):
@@ -110,6 +113,13 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
     return ""
+
+
+def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
+    """Whether the same launcher told before it of a process that a fault had ended: it kills the others for that."""
+    source, order = first.attributes["source"], int(first.attributes["order"])
+    same = (said for said in told if said.attributes["source"] == source and said.attributes.get("fault") == "yes")
+    return any(int(said.attributes["order"]) < order for said in same)
 
 
 def _program_s_own(snapshot: Snapshot) -> bool:

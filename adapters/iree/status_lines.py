@@ -4,8 +4,8 @@ Sources: iree/base/status.c (`FILE:LINE: CODE; MESSAGE; while invoking native fu
 iree/vm/stack.c (`[ 0] bytecode module.function:OFFSET FILE:LINE:COLUMN`), the drivers in iree/hal/drivers.
 
 Invariants:
-    iree_status.L1. Only a line with a source file, or `<vm>` for a check of the program, and one of the codes of a
-        status is one.
+    iree_status.L1. Only a line with a source file (or `<vm>`, for a check of the program), or with the native function
+        that was invoked, and with one of the codes of a status is one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ _CODES: Final = (
     "|INCOMPATIBLE"
 )
 _STATUS = re.compile(
-    r"(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): (?P<code>" + _CODES + r");"
+    r"(?:(?P<file>[\w./+-]{1,400}\.(?:c|cc|cpp|h|m|mm|inl)|<vm>):(?P<line>\d{1,9}): "
+    r"|^(?=[A-Z_]{5,20}; (?:[^\n]{0,1000}; )?while invoking native function ))(?P<code>" + _CODES + r");"
     r"(?P<rest>[^\n]{0,2000}(?:\n(?!\[ *\d)[^\n]{0,400}; ?while [^\n]{0,400})?)"
-    r"(?P<stack>(?:\n *(?:\[ *\d{1,4}\]|at )[^\n]{0,600}|\n {4}[^\n]{0,400}|\n +\])*)"
+    r"(?P<stack>(?:\n *(?:\[ *\d{1,4}\]|at )[^\n]{0,600}|\n {4}[^\n]{0,400}|\n +\])*)",
+    re.MULTILINE,
 )
 _NATIVE = re.compile(r"while invoking native function (?P<name>[\w.$@]{1,200})")
 _FRAME = re.compile(
@@ -93,6 +95,7 @@ def _status(match: re.Match[str]) -> Said:
     by += f", {doing}" if (doing := _doing(rest)) else ""
     lost = next((words for word, words in _WORDS.items() if word in rest), "")
     said = f"{lost} ({message})" if lost else message
+    source = f"{match['file'].rpartition('/')[2]}:{match['line']}" if match["file"] else ""
     who = "A check of the program failed with" if match["file"] == _VM and code in _CHECKS else "IREE failed with"
     return Said(
         code=CODE,
@@ -100,7 +103,7 @@ def _status(match: re.Match[str]) -> Said:
         sentence=f"{who} {code}{f': {said}' if said else ''}{by}{where}",
         cause=CauseClass.DEVICE if _of_device(rest) else CauseClass.PROCESS,
         steps=_steps(f"{code} {rest}"),
-        attributes={"status": code, "file": f"{match['file'].rpartition('/')[2]}:{match['line']}", "place": place},
+        attributes={"status": code, "file": source, "place": place},
     )
 
 
@@ -142,6 +145,8 @@ def _doing(rest: str) -> str:
     return found if len(found) <= 140 else f"{found[:139]}…"
 
 
-FORMS: Final = (Form(tuple(f": {code};" for code in _CODES.split("|")), _STATUS, _status),)
+FORMS: Final = (
+    Form((*(f": {code};" for code in _CODES.split("|")), "; while invoking native function "), _STATUS, _status),
+)
 BLOCK: Final = (b"] bytecode ", b"]   native ", b"while invoking native function")
 """What the other lines of a status contain."""

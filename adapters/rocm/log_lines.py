@@ -42,7 +42,8 @@ _EXCEPTION = re.compile(
 )
 _STATUS = re.compile(r"(?:aborting with error ?: ?)?(?P<name>HSA_STATUS_ERROR\w{0,60}): (?P<text>[^\n]{1,300})")
 _HIP = re.compile(
-    r"\bHIP (?:runtime |driver )?error(?: '(?P<name>hipError\w{1,60})'(?: \(\d{1,5}\))?)?: (?P<text>[^\n;]{1,300})"
+    r"\bHIP failure (?:\d{1,5} )?'(?P<failure>[^'\n]{1,200})'(?: (?P<failed>hipError\w{1,60}))?"
+    r"|\bHIP (?:runtime |driver )?error(?: '(?P<name>hipError\w{1,60})'(?: \(\d{1,5}\))?)?: (?P<text>[^\n;]{1,300})"
 )
 _OUT = re.compile(
     r"HIP out of memory\. Tried to allocate (?P<size>[\d.]{1,12} [KMGT]iB)(?:[^\n]{0,40}?GPU (?P<gpu>\d{1,4}))?"
@@ -95,8 +96,8 @@ def _status(match: re.Match[str]) -> Said:
 
 
 def _hip(match: re.Match[str]) -> Said:
-    name = match["name"] or ""
-    text = match["text"].strip(" .")[:140]
+    name = match["name"] or match["failed"] or ""
+    text = (match["text"] or match["failure"]).strip(" .")[:140]
     named = f" ({name})" if name and name not in text else ""
     memory = "out of memory" in text
     return Said(
@@ -154,7 +155,7 @@ FORMS: Final = (
     Form(("HSA_AMD_GPU_MEMORY_FAULT_EVENT",), _EVENT, _event),
     Form(("HW Exception by GPU node-",), _EXCEPTION, _exception),
     Form(("HSA_STATUS_ERROR",), _STATUS, _status),
-    Form(("HIP error", "HIP runtime error", "HIP driver error"), _HIP, _hip),
+    Form(("HIP error", "HIP failure ", "HIP runtime error", "HIP driver error"), _HIP, _hip),
     Form(("HIP out of memory",), _OUT, _out),
     Form(("page fault (",), _PAGE, _page),
     Form((" timeout",), _RING, _ring),

@@ -128,4 +128,4 @@ def job_of(
         raise
     for note in made.notes:
         say(note)
-    return Job(argv, folder, made, RecipeWatch(made, folder, argv[0], say), redact=redact)
+    return Job(argv, folder, made, RecipeWatch(made, folder, argv, say), redact=redact)

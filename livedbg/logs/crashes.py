@@ -15,18 +15,21 @@ from typing import ClassVar, Final, NamedTuple
 from ahocorasick_rs import AhoCorasick
 from msgspec.structs import replace
 
+from livedbg.logs.deaths import DEATH_WORDS, DEATHS, died
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
+from livedbg.logs.java_exceptions import JAVA_WORDS, java_exception
 from livedbg.logs.native_frames import native_frames
 from livedbg.logs.other_languages import WORDS as OTHER_WORDS
 from livedbg.logs.other_languages import ended
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
-from livedbg.logs.tracebacks import FILE, innermost_raised, python_frame
+from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failed_test, failures
+from livedbg.logs.tracebacks import FILE, escaped_raised, innermost_raised, python_frame
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
-__all__ = ["FAILED_TESTS", "FAULT", "TESTS", "CrashDecoder"]
+__all__ = ["FAILED_TESTS", "FAULT", "CrashDecoder"]
 
 FAULT: Final = "fatal-python-error"
 """What ended a process as Python's faulthandler tells it."""
@@ -45,30 +48,7 @@ _TERMINATE = re.compile(
     re.MULTILINE,
 )
 _WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
-_FAULT = re.compile(r"Fatal Python error: ([^\n]*)")
-_SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
-_SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
-    rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
-    r"|\b(segfault) at [0-9a-f]{1,16} ip |(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
-    re.MULTILINE,
-)
-_GLIBC = re.compile(
-    r"^(?:\*\*\* Error in `[^']*': )?((?:double free or corruption|free\(\): |malloc\(\): |malloc_consolidate\(\): "
-    r"|realloc\(\): |munmap_chunk\(\): |corrupted (?:size|double-linked)|\*\*\* stack smashing detected"
-    r"|\*\*\* buffer overflow detected)[^\n]*)",
-    re.MULTILINE,
-)
-_ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
-_TEST_WORDS: Final = tuple(
-    f" {word} in ".encode()
-    for word in ("passed", "failed", "skipped", "error", "errors", "warning", "warnings", "deselected", "xfailed")
-)
-TESTS: Final = re.compile(
-    r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b", re.MULTILINE
-)
-"""The last line of pytest (_pytest/terminal.py): the exceptions before it were those of tests."""
-
-_TESTS_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b")
+_FAULT = re.compile(r"(?:Fatal Python error|Windows fatal exception): ([^\n]*)")
 
 
 class CrashDecoder(LogDecoder):
@@ -81,10 +61,13 @@ class CrashDecoder(LogDecoder):
         b"terminate called",
         b"uncaught exception of type ",
         b"Fatal Python error",
+        b"Windows fatal exception: ",
         b"Segmentation fault",
         b"segfault at",
         b"Bus error",
         b"Aborted",
+        b"zsh: ",
+        b"terminated by signal SIG",
         b"Illegal instruction",
         b"Floating point exception",
         b"corruption",
@@ -94,17 +77,17 @@ class CrashDecoder(LogDecoder):
         b"_chunk(): ",
         b"detected ***",
         b"' failed.",
-        *_TEST_WORDS,
-        b"FAILED ",
+        b"Assertion failed: ",
+        *(word.encode() for word in TEST_WORDS),
         *(word.encode() for word in _SANITIZER_WORDS),
-        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS)),
+        *(word.encode() for word in (*FATAL_WORDS, *OTHER_WORDS, *JAVA_WORDS)),
     )
 
     def __init__(self) -> None:
         self._process: dict[str, str | None] = {}
         self._seen: dict[str, int] = {}
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
-        self._failed: dict[str, str] = {}  # by log, the first test that failed
+        self._failed: dict[str, FailedTest] = {}  # by log, the first test that failed
 
     def opened(self, source: LogSource) -> None:
         """Remember which process writes it."""
@@ -119,18 +102,26 @@ class CrashDecoder(LogDecoder):
             hit = self._hit(record, crash)
             events.append(ExceptionSeen(hit=hit, **stamp))
             self._remember(hit)
-        if record.text.startswith("FAILED "):
-            self._failed.setdefault(record.source, record.text[len("FAILED ") :].partition("\n")[0])
-        summary = TESTS.search(record.text) if not events and " in " in record.text else None
-        if summary is not None:
-            known = self._hits.pop(record.source, {}).values()
-            went_on = (replace(hit, survived="the test run went on after it") for hit in known)
-            events += [ExceptionSeen(hit=hit, **stamp) for hit in went_on]
-            first = self._failed.pop(record.source, "")
-            if _TESTS_FAILED.search(summary[0]) is not None:
-                crash = _Crash(FAILED_TESTS, summary[0].strip("= "), first, ())
-                events.append(ExceptionSeen(hit=self._hit(record, crash), **stamp))
+        events += self._tests(record, stamp, bool(events))
         return events, ()
+
+    def _tests(self, record: LogRecord, stamp: Stamp, crashed: bool) -> Iterator[Event]:
+        """What a run of tests says at its end; the exceptions before it were those of tests."""
+        failed = failed_test(record.text)
+        if failed is not None:
+            known = self._failed.get(record.source, failed)
+            self._failed[record.source] = FailedTest(
+                known.name or failed.name, known.place or failed.place, known.said or failed.said
+            )
+        if crashed:
+            return
+        if ends_tests(record.text):
+            for hit in self._hits.pop(record.source, {}).values():
+                yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
+        summary = failures(record.text)
+        if summary:
+            first = self._failed.pop(record.source, FailedTest())
+            yield ExceptionSeen(hit=self._hit(record, _Crash(FAILED_TESTS, summary, first.words, ())), **stamp)
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})
@@ -161,30 +152,19 @@ class CrashDecoder(LogDecoder):
             raised_line=record.line_at(crash.raised) if crash.raised is not None else None,
             related=crash.related,
             writer=writer,
+            logged=crash.kind == "traceback" and record.head > 0,
         )
 
 
-_DEATHS: Final = (("glibc-abort", _GLIBC), ("assert", _ASSERT), ("signal", _SIGNAL))
-_GLIBC_WORDS: Final = (
-    "corruption",
-    "free(): ",
-    "alloc(): ",
-    "_consolidate(): ",
-    "_chunk(): ",
-    "corrupted ",
-    "detected",
-)
-_SIGNAL_WORDS: Final = ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point", "segfault at ")
 _WORDS: Final = {
     "fatal": FATAL_WORDS,
+    "java": JAVA_WORDS,
     "other language": OTHER_WORDS,
     "traceback": ("Traceback (most recent call last)", "ray::"),
     "sanitizer": _SANITIZER_WORDS,
     "terminate": ("terminate called ", "uncaught exception of type "),
-    "fault": ("Fatal Python error: ",),
-    "glibc-abort": _GLIBC_WORDS,
-    "assert": (": Assertion `",),
-    "signal": (*_SIGNAL_WORDS, "Aborted"),
+    "fault": ("Fatal Python error: ", "Windows fatal exception: "),
+    **DEATH_WORDS,
 }
 """By kind, what a text must hold: searching for all words at once costs a tenth of searching for the patterns."""
 
@@ -213,12 +193,17 @@ def _crashes(text: str) -> Iterator[_Crash]:
     if end is not None:
         yield _Crash(*end)
         return
+    java = java_exception(text) if "java" in held else None
+    if java is not None:
+        kind = "terminate" if java.thrown else "traceback"
+        yield _Crash(kind, java.type, java.message, java.stack, java.raised, java.related)
+        return
     other = ended(text) if "other language" in held else None
     if other is not None:
         yield _Crash(*other)
         return
     if "traceback" in held:
-        raised = innermost_raised(lines)
+        raised = innermost_raised(lines) or escaped_raised(text)
         if raised is not None:
             yield _Crash("traceback", raised.type, raised.message, raised.stack, raised.index, raised.related)
             return
@@ -234,30 +219,11 @@ def _crashes(text: str) -> Iterator[_Crash]:
     if fault is not None:
         yield _Crash(FAULT, fault[1].strip() or "Fatal Python error", fault[0].strip(), _crashed_thread(lines))
         return
-    for kind, pattern in _DEATHS:
+    for kind, pattern in DEATHS:
         match = pattern.search(text) if kind in held else None
         if match is not None:
-            yield _died(kind, match, text)
+            yield _Crash(kind, *died(kind, match, text))
             return
-
-
-def _died(kind: str, match: re.Match[str], text: str) -> _Crash:
-    if kind == "assert":
-        return _Crash(kind, "assert", f"{match[1]}: {match[2]}: {match[3]}", native_frames(text))
-    if kind == "glibc-abort":
-        return _Crash(kind, "SIGABRT", match[1].strip(), native_frames(text))
-    word = next(group for group in match.groups() if group)
-    return _Crash(kind, _SIGNALS[word], word, native_frames(text))
-
-
-_SIGNALS: Final = {
-    "Segmentation fault": "SIGSEGV",
-    "Bus error": "SIGBUS",
-    "Illegal instruction": "SIGILL",
-    "Floating point exception": "SIGFPE",
-    "segfault": "SIGSEGV",
-    "Aborted": "SIGABRT",
-}
 
 
 def _terminate(text: str, match: re.Match[str]) -> _Crash:

@@ -22,7 +22,8 @@ __all__ = ["FATAL_WORDS", "Fatal", "fatal"]
 _LONGEST: Final = 2_000
 _FRAMES: Final = 200
 _LINE: Final = re.compile(
-    r"^\[?F(?:[01]\d{3}|\d{8}) ?\d\d:\d\d:\d\d(?:\.\d{1,9})? {1,8}(?:\d{1,19} )?"
+    r"^(?:\[?F(?:[01]\d{3}|\d{8}) ?\d\d:\d\d:\d\d(?:\.\d{1,9})? {1,8}(?:\d{1,19} )?"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: F )"
     r"(?P<place>[\w./+-]{1,200}:\d{1,9})\] ?(?P<said>.*)$"
 )
 _CHECK: Final = re.compile(r"^Check fail(?:ed|ure)(?: stack trace)?: ?")
@@ -70,7 +71,7 @@ def fatal(lines: Sequence[str]) -> Fatal | None:
     dumped = False
     for index, line in enumerate(lines):
         text = line[:_LONGEST]
-        if text[:2] in ("F0", "F1", "F2", "[F") and (match := _LINE.match(text)) is not None:
+        if (text[:2] in ("F0", "F1", "F2", "[F") or ": F " in text[:40]) and (match := _LINE.match(text)) is not None:
             said = match["said"].strip()
             check = _CHECK.match(said)
             what = "check failed" if check is not None else "fatal error"

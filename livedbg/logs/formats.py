@@ -97,6 +97,18 @@ def _basic(match: re.Match[str], clock: SourceClock) -> Header:
     return Header("python", severity_of_word(match[1]), match.end())
 
 
+# Formatters that put the level before asctime: `ERROR:2026-03-26 21:59:41,526:message`, `[INFO] 2026-03-26 21:59:41 …`.
+_LEVEL_DATED = re.compile(
+    r"\[?(DEBUG|INFO|WARNING|ERROR|CRITICAL)\]? {0,4}[:|-]? ?"
+    r"\[?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?!\d)"
+    r"\]?[\s|:,-]*"
+)
+
+
+def _level_dated(match: re.Match[str], clock: SourceClock) -> Header:
+    return Header("python", severity_of_word(match[1]), match.end(), clock.date_time(match[2], match[3], None))
+
+
 # vLLM and friends: `INFO 11-21 03:11:22 [file.py:12] message`, workers' prefix in parentheses.
 _LEVEL_FIRST = re.compile(
     r"(?:\([^()]{1,60}\) )?(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? "
@@ -140,6 +152,7 @@ SHAPES: Final = (
     Shape("glog", "[", _IN_BRACKETS, _glog_in_brackets),
     Shape("dated", "[(0123456789", _DATED, _dated, general=True),
     Shape("python", "DIWEC", _BASIC, _basic, general=True),
+    Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
     Shape("syslog", "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from livedbg.logs.java_exceptions import JAVA_LINE
 from livedbg.logs.shapes import IGNORED
 from livedbg.logs.traceback_forms import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
 
@@ -20,6 +21,9 @@ __all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
 
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
+
+_MAX_INDENTED: Final = 100
+"""So many lines can hang on one by their indentation alone: what a tool runs is often printed below its heading."""
 
 _TRACEBACK = re.compile(r"\s*(?:[+|] *)*(?:Exception Group )?Traceback \(most recent call (?:last|first)\):")
 _EMBEDDED = re.compile(  # what stands between an exception and the traceback that it quotes
@@ -31,10 +35,12 @@ _FAULT_LINE = re.compile(
     r"|  |Garbage-collecting|<"
 )
 _LINK = re.compile(r"During handling of the above exception, another|The above exception was the direct cause of")
-_ERROR_DETAILS: Final = (r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
+_VALIDATION = re.compile(r"\S+: \d{1,4} validation errors? for \S+$")
+_ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
 _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======= (?:Backtrace|Memory map)"
+    r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S+\(\S*\+0x[0-9a-f]+\) \[0x)"
 )
 _REPORT = re.compile(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
@@ -44,6 +50,7 @@ _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cp
 )
 
 
+_GO_LINE = re.compile(r"\[signal |goroutine \d|\t|created by |[\w./*()-]+\(.*\)$|\.\.\.|\[recovered\]")
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
@@ -96,6 +103,7 @@ class _State(Enum):
     UNQUOTED = auto()  # a header whose quoted message comes in the next line
     BOX = auto()  # inside the box of a traceback
     BOXED = auto()  # after it, before its exception line
+    GO = auto()  # the stacks of a panic of Go
     NOTEBOOK = auto()  # inside a notebook's traceback
 
 
@@ -118,7 +126,7 @@ class Continuation:
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
         self._details = details
         # what goes on with the error, or a panic of Rust, says that more comes in the next line
-        self._announced = "' panicked at " in message and message.endswith(":")
+        self._announced = ("' panicked at " in message and message.endswith(":")) or "received signal SIG" in message
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with
@@ -150,6 +158,9 @@ class Continuation:
 
     def _enter(self, line: str) -> bool:
         """Go to the state that a line begins by itself; whether it is one."""
+        if line.startswith(("panic: ", "fatal error: all goroutines")):
+            self._state = _State.GO
+            return True
         if "Sanitizer: " in line and _REPORT.match(line) is not None:
             self._state = _State.REPORT
             return True
@@ -157,7 +168,7 @@ class Continuation:
             self._state = _State.FRAMES
             self.held_traceback = True
             return True
-        if "(most recent call" not in line and "Fatal Python error" not in line and not line.startswith("Timeout ("):
+        if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
             return False
         if _TRACEBACK.search(line) is not None:
             self._state = _State.FRAMES
@@ -169,7 +180,8 @@ class Continuation:
             self._raises = notebook[1] if notebook is not None else ""
             self.held_traceback = True
             return True
-        if "Fatal Python error: " in line or _FAULT.match(line) is not None:  # also behind a progress bar
+        fatal = "Fatal Python error: " in line or line.startswith("Windows fatal exception: ")
+        if fatal or _FAULT.match(line) is not None:  # also behind a progress bar
             self._state = _State.FAULT
             return True
         return False
@@ -188,6 +200,8 @@ class Continuation:
             return self._after_exception(line, state)
         if state is _State.FAULT:
             return not line or _FAULT_LINE.match(line) is not None
+        if state is _State.GO:
+            return not line or _GO_LINE.match(line) is not None
         if state is _State.NATIVE:
             return (line[:1] in " \t" and bool(line)) or _NATIVE_STACK.match(line) is not None
         if state is _State.REPORT:
@@ -205,6 +219,7 @@ class Continuation:
         """The line that names the exception; what it quotes may follow."""
         self._state = _State.RAISED
         self._open = ": " in line and line.rstrip().endswith(":") and not line.rstrip().endswith("Error:")
+        self._open |= "validation error" in line and _VALIDATION.match(line) is not None
         if "ray::" in line or "(most recent call" in line:
             self._enter(line)
 
@@ -227,7 +242,11 @@ class Continuation:
         if not line:
             return False
         if line[:1] in " \t":
-            if self._indented or (not self._traceback_follows and line.startswith("  + Exception Group Traceback")):
+            if (
+                self._indented
+                or self.lines >= _MAX_INDENTED
+                or (not self._traceback_follows and line.startswith("  + Exception Group Traceback"))
+            ):
                 return False
             self._enter(line)
             return True
@@ -245,6 +264,8 @@ class Continuation:
         if self._announced:
             self._announced = False
             return True
+        if line[0] in "CD" and JAVA_LINE.match(line) is not None:
+            return self.lines > 1
         continues = line[0] in self._details.firsts and self._details.pattern.match(line) is not None
         self._announced = continues and line.rstrip().endswith(":")
         return continues

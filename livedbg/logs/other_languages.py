@@ -1,8 +1,8 @@
-"""What programs in Rust, Go, Fortran and Java write as they end by an error, and valgrind of a signal.
+"""What programs in Rust, Go, Fortran and .NET write as they end by an error, and valgrind and gdb of a signal.
 
 Sources: Rust library/std/src/panicking.rs; Go src/runtime/panic.go and traceback.go; libgfortran/runtime/backtrace.c,
-error.c; Intel Fortran's run-time messages (`forrtl: severe (174)`); java.lang.ThreadGroup.uncaughtException; valgrind
-coregrind/m_signals.c.
+error.c; Intel Fortran's run-time messages (`forrtl: severe (174)`); valgrind
+coregrind/m_signals.c; gdb's words for a stop; .NET's for an exception.
 
 Invariants:
     other_languages.L1. A panic of a thread that is not the main one ends no Rust program: it is none.
@@ -11,13 +11,16 @@ Invariants:
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final, NamedTuple
 
+from livedbg.logs.native_frames import native_frames
 from livedbg.model import Frame
 
 __all__ = ["WORDS", "Ended", "ended"]
 
-_LONGEST: Final = 4_000
+_LONGEST: Final = 8_000
+_FRAMES: Final = 100
 _RUST: Final = re.compile(
     r"^thread 'main'(?: \(\d{1,19}\))? panicked at (?:'(?P<old>[^\n]{1,500})', )?"
     r"(?P<file>[^\s:,]{1,300}):(?P<line>\d{1,9})",
@@ -29,9 +32,28 @@ _GO: Final = re.compile(
 _GFORTRAN: Final = re.compile(r"^Program received signal (?P<name>SIG[A-Z]{2,6}): (?P<said>[^\n]{1,200})", re.MULTILINE)
 _RUNTIME: Final = re.compile(r"^Fortran runtime error: (?P<said>[^\n]{1,500})", re.MULTILINE)
 _INTEL: Final = re.compile(r"^forrtl: severe \((?P<code>\d{1,4})\): (?P<said>[^\n]{1,500})", re.MULTILINE)
-_JAVA: Final = re.compile(
-    r"^Exception in thread \"main\" (?P<type>[\w.$]{1,200})(?:: (?P<said>[^\n]{0,500}))?"
-    r"(?:\n\s+at (?P<function>[\w.$<>]{1,200})\((?P<file>\w{1,80}\.(?:java|scala|kt)):(?P<line>\d{1,9})\))?",
+_GO_FRAME: Final = re.compile(
+    r"^(?P<function>[\w./*()-]{1,300}?)\((?:[^()\n]{0,300}|\{[^\n]{0,300})\)\n"
+    r"\t(?P<file>/[^\s:]{1,300}):(?P<line>\d{1,9})",
+    re.MULTILINE,
+)
+_DOTNET: Final = re.compile(
+    r"^(?:Unhandled exception\.|Unhandled Exception:) (?P<type>[\w.]{1,200})(?:: (?P<said>[^\n]{0,500}))?", re.MULTILINE
+)
+_DOTNET_FRAME: Final = re.compile(
+    r"^ {2,4}at (?P<function>[\w.<>`\[\],]{1,300})\([^\n]{0,300}?\)"
+    r"(?: in (?P<file>[^\n]{1,300}?):line (?P<line>\d{1,9}))?",
+    re.MULTILINE,
+)
+_GO_OWN: Final = re.compile(r"panic$|runtime\.|testing\.")
+_GDB: Final = re.compile(
+    r"^(?:Program|Thread [\d.]{1,12} (?:\"[^\"\n]{0,60}\" )?)(?: ?received| ?terminated with) signal "
+    r"(?P<name>SIG(?:SEGV|ABRT|BUS|FPE|ILL)), (?P<said>[A-Z][\w ]{2,40})",
+    re.MULTILINE,
+)
+_GDB_PLACE: Final = re.compile(
+    r"^(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_][^\n(]{0,300}?) \([^\n]{0,500}?\) at "
+    r"(?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})",
     re.MULTILINE,
 )
 _VALGRIND: Final = re.compile(
@@ -47,7 +69,8 @@ WORDS: Final = (
         "Fortran runtime error: ",
         "forrtl: severe ",
     ),
-    *('Exception in thread "main" ', "== Process terminating with default action"),
+    *("nhandled exception. ", "nhandled Exception: ", "received signal SIG", "terminated with signal SIG"),
+    "== Process terminating with default action",
 )
 """What a text with one of them holds."""
 
@@ -75,21 +98,42 @@ def ended(text: str) -> Ended | None:
         said = match["old"] or _next_line(text, match)
         return Ended("terminate", "Rust panicked", said.strip(), (frame,), _row(match))
     if match := _GO.search(text):
-        return Ended("terminate", "Go panicked", match["said"] or match["asleep"], (), _row(match))
+        frames = tuple(one for one in _frames(_GO_FRAME, text, "go") if not _GO_OWN.match(one.function))
+        return Ended("terminate", "Go panicked", match["said"] or match["asleep"], frames, _row(match))
     if match := _GFORTRAN.search(text):
         return Ended("signal", match["name"], match["said"].rstrip("."), (), _row(match))
     if match := _RUNTIME.search(text):
         return Ended("terminate", "Fortran runtime error", match["said"], (), _row(match))
     if match := _INTEL.search(text):
         return Ended("terminate", f"forrtl: severe ({match['code']})", match["said"], (), _row(match))
-    if match := _JAVA.search(text):
-        frames: tuple[Frame, ...] = ()
-        if match["file"]:
-            frames = (Frame(function=match["function"], file=match["file"], line=int(match["line"]), language="java"),)
+    if match := _DOTNET.search(text):
+        frames = _frames(_DOTNET_FRAME, text[match.end() :], "csharp")
         return Ended("terminate", match["type"], match["said"] or "", frames, _row(match))
+    if match := _GDB.search(text):
+        return Ended("signal", match["name"], match["said"], _stopped_frames(text[match.end() :]), _row(match))
     if match := _VALGRIND.search(text):
         return Ended("signal", match["name"], "valgrind saw it end the program", (), _row(match))
     return None
+
+
+def _frames(form: re.Pattern[str], text: str, language: str) -> tuple[Frame, ...]:
+    """The frames of a listing, innermost first."""
+    found = (one.groupdict() for one in islice(form.finditer(text), _FRAMES))
+    return tuple(
+        Frame(
+            function=one["function"],
+            file=one["file"],
+            line=int(one["line"]) if one["line"] else None,
+            language=language,
+        )
+        for one in found
+    )
+
+
+def _stopped_frames(text: str) -> tuple[Frame, ...]:
+    """Where gdb says that a program stopped."""
+    found = native_frames(text)
+    return found or _frames(_GDB_PLACE, text, "c++")[:1]
 
 
 def _next_line(text: str, match: re.Match[str]) -> str:

@@ -35,6 +35,8 @@ _CARRIED: Final = 16 * 1024  # bytes of them that are looked at
 
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err", ".stdout", ".stderr"})
 # fmt: off
+_ERROR_FILE: Final = "error.json"
+"""What launchers let a worker write its exception into."""
 _OTHER_SUFFIXES: Final = frozenset(
     (
         ".json", ".jsonl", ".ndjson", ".cast", ".bin", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
@@ -154,7 +156,7 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: fro
         if suffix in _CARRIERS and suffix not in no_logs and _holds_log(path):
             result.files.append(Found(path, str(path.relative_to(top)), False))
             continue
-        if suffix in _OTHER_SUFFIXES or suffix in no_logs or _DOCUMENTS.match(path.name):
+        if (suffix in _OTHER_SUFFIXES and path.name != _ERROR_FILE) or suffix in no_logs or _DOCUMENTS.match(path.name):
             continue
         if suffix not in _LOG_SUFFIXES and looks_binary(path):
             result.skipped.append(path)

@@ -25,7 +25,7 @@ from livedbg.logs.native_frames import native_frames
 from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import Frame
 
-__all__ = ["CUT_OFF", "FILE", "Raised", "innermost_raised", "python_frame"]
+__all__ = ["CUT_OFF", "FILE", "Raised", "escaped_raised", "innermost_raised", "python_frame"]
 
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
@@ -35,6 +35,7 @@ _RAISED: Final = re.compile(
     r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL
 )
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):")
+_ESCAPED: Final = r"Traceback (most recent call last):\n"
 _DURING: Final = "During handling of the above exception, another"
 _CAUSE: Final = "The above exception was the direct cause of"
 _GROUPS: Final = ("ExceptionGroup", "BaseExceptionGroup")
@@ -120,6 +121,31 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
     return Raised(block.type, block.message, stack, index, _related(blocks, chosen))
+
+
+def escaped_raised(text: str) -> Raised | None:
+    """The exception of a traceback that stands as a string of JSON, or of Python, in one line of a record."""
+    begin = text.find(_ESCAPED)
+    if begin < 0:
+        return None
+    row = text.count("\n", 0, begin)
+    quote = text[begin - 1] if begin else '"'
+    end = _closing(text, begin, quote if quote in "\"'" else "\n")
+    plain = text[begin:end].replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\'", "'")
+    raised = innermost_raised(plain.rstrip().split("\n"))
+    if raised is None or raised.message == CUT_OFF:
+        return None  # who called, and no exception
+    return Raised(raised.type, raised.message, raised.stack, row, raised.related)
+
+
+def _closing(text: str, begin: int, quote: str) -> int:
+    """Where a string ends."""
+    at = begin
+    while (at := text.find(quote, at)) >= 0:
+        if text[at - 1] != "\\" or quote == "\n":
+            return at
+        at += 1
+    return len(text)
 
 
 def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:

@@ -209,6 +209,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
         rank: of the process, in the job that its runtime knows.
         operation: of a runtime, that the thread was in: `all_reduce #5 of group 0`; "" for none.
+        logged: a logger wrote it, with a header, so that the program had it in hand.
     """
 
     id: str
@@ -234,6 +235,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     writer: str = ""
     rank: int | None = None
     operation: str = ""
+    logged: bool = False
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from livedbg.recipes.globs import matching
+from livedbg.recipes.globs import written
 from livedbg.recipes.model import Effect, Reason
 from livedbg.recipes.plan import Part
 from livedbg.recipes.witness import Seen
@@ -40,12 +40,14 @@ class Ended:
         processes: what was seen of its processes.
         began_s: when it began, as files' times are (time.time()).
         folder: it ran in.
+        above: the folder of its script, and some above that.
     """
 
     output: Sequence[Path]
     processes: Sequence[Seen] = ()
     began_s: float = 0.0
     folder: Path = Path()
+    above: Sequence[Path] = ()
 
 
 def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
@@ -66,14 +68,14 @@ def _expected(way: Effect) -> str:
         return f"no file {way.file} has a line that matches /{way.says}/"
     if way.says:
         return f"no line matches /{way.says}/" if len(way.says) <= _SHOWN else "the output has none of its lines"
-    return f"no file {way.file}" if way.file else f"no process loaded a file that matches /{way.loaded}/"
+    return f"no file {way.file}" if way.file else f"no process was seen with a file that matches /{way.loaded}/"
 
 
 def _seen(way: Effect, part: Part, ended: Ended) -> bool:
     if way.file:
-        written = [found for found in matching(way.file, ended.folder) if _was_written(found, ended.began_s)]
+        found = written(way.file, ended.folder, ended.began_s, ended.above if way.above else ())
         wanted = re.compile(way.says.encode(), re.MULTILINE)
-        return any(not way.says or _search(found, wanted) is not None for found in written)
+        return any(not way.says or _search(file, wanted) is not None for file in found)
     if way.loaded:
         return not ended.processes or any(_has(seen, way.loaded) and _got(seen, part) for seen in ended.processes)
     pattern = re.compile(way.says.encode(), re.MULTILINE)
@@ -110,14 +112,6 @@ def _lost(seen: Seen, part: Part) -> list[str]:
 def _same(has: str | None, value: str) -> bool:
     """Whether it is that value; gperftools marks the first character of its own (src/base/sysinfo.cc)."""
     return has == value or (has is not None and has[:1] == "\ufffd" and has[1:] == value[1:])
-
-
-def _was_written(path: Path, since_s: float) -> bool:
-    try:
-        stat = path.stat()
-    except OSError:
-        return False
-    return stat.st_size > 0 and stat.st_mtime >= since_s - 1.0  # coarse clocks of file systems
 
 
 def _means(reason: Reason, output: Sequence[Path]) -> list[str]:

@@ -33,6 +33,7 @@ class Effect(Struct, frozen=True, forbid_unknown_fields=True):
         says: a regular expression that the command's output matches, or one of the logs that the recipe reads.
         file: a path or glob, of the working folder where it is relative: such a file was written, and is not empty;
             with `says`, it matches that.
+        above: a relative one is looked for in the folder of the command's script too, and in those above it.
         loaded: a regular expression on the files that a process of the command has mapped; together with the
             recipe's variables, which that process must have got.
         hint: why it may be missing, in a sentence.
@@ -41,6 +42,7 @@ class Effect(Struct, frozen=True, forbid_unknown_fields=True):
 
     says: str = ""
     file: str = ""
+    above: bool = False
     loaded: str = ""
     hint: str = ""
     only: tuple[str, ...] = ()
@@ -113,7 +115,9 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     """What to do with a file after the command has ended: summarise it with a tool, and name the command that opens it.
 
     Attributes:
-        file: its glob; the newest is `{file}` in the others, the oldest `{first}`, the command's program `{program}`.
+        file: its glob; the newest that the command wrote is `{file}` in the others, its folder `{at}`, the oldest
+            `{first}`, the command's program `{program}`.
+        above: as in `Effect`.
         form: `heap`: not the newest but the heap profile with the most bytes in use.
         command: prints a summary.
         lines: how many lines of that are shown.
@@ -127,6 +131,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     lines: int = 20
     opens: str = ""
     several: bool = False
+    above: bool = False
 
 
 class Preload(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from typing import Final
 
 from livedbg.recipes.model import Recipe, Source
 
-__all__ = ["fitting_sources"]
+__all__ = ["fitting_sources", "folders_above"]
 
 _UP: Final = 5  # folders above a script that are looked into for its other files
 _SIZE: Final = 2 << 20  # of a file that is read
@@ -28,12 +28,27 @@ def fitting_sources(recipe: Recipe, option: str, argv: Sequence[str], folder: Pa
     """
     if not recipe.sources:
         return ()
-    script = next((folder / word for word in argv if word.endswith(".py") and (folder / word).is_file()), None)
+    script = _script(argv, folder)
     return tuple(
         source
         for source in recipe.sources
         if (not source.only or option in source.only) and _holds(source, script, folder)
     )
+
+
+def folders_above(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
+    """The folder of a command's script, and some above it; none where it has no script.
+
+    Args:
+        argv: the command.
+        folder: that it runs in.
+    """
+    script = _script(argv, folder)
+    return () if script is None else tuple([script.parent, *script.parent.parents][:_UP])
+
+
+def _script(argv: Sequence[str], folder: Path) -> Path | None:
+    return next((folder / word for word in argv if word.endswith(".py") and (folder / word).is_file()), None)
 
 
 def _holds(source: Source, script: Path | None, folder: Path) -> bool:

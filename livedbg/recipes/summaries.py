@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from livedbg.recipes.globs import matching
+from livedbg.recipes.effects import Ended
+from livedbg.recipes.globs import written
 from livedbg.recipes.growing import bytes_in_use
 from livedbg.recipes.model import After
 from livedbg.recipes.plan import Part
@@ -20,21 +21,25 @@ _LONGEST_S: Final = 60.0
 _WIDEST: Final = 160
 
 
-def summaries(parts: Sequence[Part], program: str, find: Callable[[str], str | None] = shutil.which) -> Iterator[str]:
+def summaries(
+    parts: Sequence[Part], program: str, find: Callable[[str], str | None] = shutil.which, ended: Ended | None = None
+) -> Iterator[str]:
     """Lines about the files of each recipe.
 
     Args:
         parts: of the plan.
         program: the first word of the command.
         find: gives the path of a program, or None.
+        ended: when and where the command ran; None: all files of the current folder count.
     """
+    ended = ended if ended is not None else Ended(())
     path = shutil.which(program) or program
     for part in parts:
         for end in part.after:
-            files = matching(end.file)
+            files = written(end.file, ended.folder, ended.began_s, ended.above if end.above else ())
             if files and (len(files) > 1 or not end.several):
                 last = max(files, key=lambda file: bytes_in_use(file) or 0) if end.form == "heap" else files[-1]
-                names = {"{file}": str(last), "{first}": str(files[0]), "{program}": path}
+                names = {"{file}": str(last), "{at}": str(last.parent), "{first}": str(files[0]), "{program}": path}
                 yield from _summary(part.label, end, names, find)
 
 

@@ -15,6 +15,7 @@ from livedbg.recipes.effects import Ended, without_effect
 from livedbg.recipes.globs import matching
 from livedbg.recipes.growing import Growing
 from livedbg.recipes.plan import Plan
+from livedbg.recipes.sources import folders_above
 from livedbg.recipes.summaries import summaries
 from livedbg.recipes.witness import Seen, Witness
 from livedbg.session.launch import Launched
@@ -30,16 +31,16 @@ class RecipeWatch:
     Args:
         plan: what was launched by.
         folder: of the launch.
-        program: the first word of the command.
+        argv: the command.
         say: gets each line as it comes, on a thread of ours.
 
     Raises:
         SourceError: the log can't be made.
     """
 
-    def __init__(self, plan: Plan, folder: Path, program: str, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, folder: Path, argv: Sequence[str], say: Callable[[str], None]) -> None:
         self._plan = plan
-        self._program = program
+        self._argv = argv
         self._say = say
         self._lock = threading.Lock()
         self._began_s = time.time()
@@ -62,7 +63,7 @@ class RecipeWatch:
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
         ended = self._ended(child, processes)
-        for line in summaries(self._plan.parts, self._program, self._plan.find):
+        for line in summaries(self._plan.parts, self._argv[0], self._plan.find, ended):
             self._say(line)
         for sentence in without_effect(self._plan.parts, ended):
             self._say(sentence)
@@ -74,7 +75,8 @@ class RecipeWatch:
 
     def _ended(self, child: Launched, processes: Sequence[Seen]) -> Ended:
         logs = (file for name in self._plan.logs for file in _files(Path(name)))
-        return Ended((child.stdout, child.stderr, *logs), processes, self._began_s, Path.cwd())
+        above = folders_above(self._argv, Path.cwd())
+        return Ended((child.stdout, child.stderr, *logs), processes, self._began_s, Path.cwd(), above)
 
     def _report(self, line: str) -> None:
         self._say(line)

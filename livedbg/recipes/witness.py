@@ -6,8 +6,10 @@ Only reads /proc/PID/maps and /proc/PID/environ (proc_pid_maps(5), proc_pid_envi
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from livedbg.linux.maps import parse_maps
@@ -16,9 +18,11 @@ from livedbg.linux.procfs import child_pids, command_line, read_environment
 __all__ = ["Seen", "Witness"]
 
 _FIRST_S: Final = 0.05
-_LONGEST_S: Final = 2.0
+_LONGEST_S: Final = 0.5  # a runtime that is loaded for one run and closed after it is there for a second
+_LATER_S: Final = 2.0
+_LATER: Final = 120  # samples after which it is done less often
 _MOST: Final = 512  # sampled processes
-_UNTIL: Final = 60  # samples; what a program loads later is not seen
+_SHARE: Final = 50.0  # pauses take that many times as long as a sample takes of the processor
 
 
 @dataclass(slots=True)
@@ -71,12 +75,14 @@ class Witness:
 
     def _poll(self) -> None:
         pause_s = _FIRST_S
-        for _ in range(_UNTIL):
+        for number in count():
+            began_s = time.thread_time()
             for pid in _family(self._pid):
                 self._sample(pid)
-            if self._done.wait(pause_s):
+            cost_s = time.thread_time() - began_s
+            if self._done.wait(max(pause_s, cost_s * _SHARE)):
                 return
-            pause_s = min(pause_s * 1.3, _LONGEST_S)
+            pause_s = min(pause_s * 1.3, _LONGEST_S) if number < _LATER else _LATER_S
 
     def _sample(self, pid: int) -> None:
         files = _loaded_files(pid)

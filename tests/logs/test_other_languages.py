@@ -22,7 +22,7 @@ SAID = [
     (
         "panic: runtime error: index out of range [3] with length 2\n\ngoroutine 1 [running]:\nmain.main()\n"
         "\t/src/job/main.go:12 +0x1d\nexit status 2\n",
-        "Crashed: Go panicked: runtime error: index out of range [3] with length 2.",
+        "Crashed in main.main (main.go:12): Go panicked: runtime error: index out of range [3] with length 2.",
     ),
     (
         "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\n",
@@ -44,6 +44,48 @@ SAID = [
     (
         'Exception in thread "main" java.lang.IllegalStateException: device lost\n\tat org.x.Run.step(Run.java:168)\n',
         "Crashed in org.x.Run.step (Run.java:168): java.lang.IllegalStateException: device lost.",
+    ),
+    (
+        "Unhandled exception. System.NullReferenceException: Object reference not set.\n   at Demo.Trainer.Run("
+        "String[] a) in /src/Trainer.cs:line 33\n   at Demo.Program.Main(String[] a) in /src/Program.cs:line 9\n",
+        "Crashed in Demo.Trainer.Run (Trainer.cs:33): System.NullReferenceException: Object reference not set.",
+    ),
+    (
+        'Thread 1 "python" received signal SIGSEGV, Segmentation fault.\n0x000055 in step (x=0x0) at /src/a.cpp:12\n',
+        "Crashed in step (a.cpp:12): SIGSEGV: Segmentation fault.",
+    ),
+    (
+        "Program terminated with signal SIGABRT, Aborted.\n#0  0x000055 in step (x=0x0) at /src/a.cpp:12\n",
+        "Crashed in step (a.cpp:12): SIGABRT: Aborted.",
+    ),
+    (
+        "Assertion failed: (n > 0), function run, file a.c, line 12.\n",
+        "Crashed in run (a.c:12): assert: a.c:12: Assertion failed: (n > 0).",
+    ),
+    (
+        "Assertion failed: n > 0, file C:\\src\\a.cpp, line 12\n",
+        "Crashed: assert: a.cpp:12: Assertion failed: n > 0.",
+    ),
+    ("zsh: segmentation fault  ./run --n 4\n", "Crashed: SIGSEGV: segmentation fault."),
+    (
+        "Windows fatal exception: access violation\n\nCurrent thread 0x00001a2c (most recent call first):\n"
+        '  File "C:\\w\\m.py", line 8 in run\n',
+        "Crashed: access violation, in run at m.py:8: Windows fatal exception: access violation.",
+    ),
+    (
+        "2026-03-04 10:00:00.123456: F x/gpu_executable.cc:120] Check failed: x == y (1 vs. 2)\n",
+        "Crashed: check failed at x/gpu_executable.cc:120: x == y (1 vs. 2).",
+    ),
+    (
+        "[n1:37:0:38] Caught signal 11 (Segmentation fault: address not mapped)\n==== backtrace (tid: 38) ====\n"
+        " 0 0x0000000000042520 __sigaction()  ???:0\n 1 0x0000000000127022 app::load()  /w/load.cpp:9\n"
+        "=================================\n",
+        "Crashed in app::load (load.cpp:9): SIGSEGV: Segmentation fault.",
+    ),
+    (
+        '{"levelname": "ERROR", "exc_info": "Traceback (most recent call last):\\n  File \\"/w/t.py\\", line 31, in '
+        "c\\n    return b['x']\\nKeyError: 'x'\"}\n",
+        "Crashed in c (t.py:31): KeyError: 'x'.",
     ),
     (
         "==1234== Memcheck, a memory error detector\n==1234== Process terminating with default action of signal 11 "

@@ -407,3 +407,18 @@ def test_what_is_searched_for_is_found_in_the_strings_of_a_container() -> None:
     assert set(words) <= set(found)
     assert sum(word in line for word in found) >= 3
     assert b'{"log":"E1' in found
+
+
+def test_what_ray_says_of_copies_is_taken_off() -> None:
+    repeated = "\x1b[32m [repeated 17x across cluster]\x1b[0m"
+    first = f"{repeated[:-4]} (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable.)\x1b[0m"
+    lines = [line + (first if number == 0 else repeated) for number, line in enumerate(TRACEBACK.splitlines())]
+    text = "".join(f"\x1b[36m(Worker pid=57)\x1b[0m {line}\n" for line in lines)
+    (record,) = read(text)
+    assert (record.text, record.pid) == (TRACEBACK, 57)
+
+
+def test_what_merely_speaks_of_copies_is_kept() -> None:
+    said = "(Worker pid=57) step 3 [repeated 17x across cluster] as asked"
+    (record,) = read(said + "\n")
+    assert record.text == said.removeprefix("(Worker pid=57) ")

@@ -138,7 +138,7 @@ def test_tools_are_found_where_doctor_finds_them(tmp_path: Path, monkeypatch: py
         assert plan([(made(wrapper=(name,)), "")], tmp_path, {}, find=find_tool).wrapper == (str(tmp_path / place),)
         told = next(fact for fact in checks() if fact.name == "CUDA tools")
         assert f"{name} ({tmp_path / place})" in told.value
-    (tmp_path / "made").touch()
+    (tmp_path / "made").write_text("x")
     end = After(file=str(tmp_path / "made"), command=("compute-sanitizer", "{file}"))
     assert list(summaries([Part("mine", after=(end,))], "CMD", find_tool))[1:] == ["    summed up"]
 

@@ -81,7 +81,7 @@ def test_E8_each_file_is_told_of_once_and_bad_ones_by_their_size(tmp_path: Path)
 def test_a_log_that_can_not_be_written_loses_no_word(tmp_path: Path) -> None:
     said: list[str] = []
     plan = Plan(parts=(Part("mine", grows=(Grows(f"{tmp_path}/*.heap"),)),))
-    watch = RecipeWatch(plan, tmp_path, "x", said.append)
+    watch = RecipeWatch(plan, tmp_path, ["x"], said.append)
     assert watch.log is not None
     watch.log.unlink()
     watch.log.mkdir()  # as on a disk that is full: it can't be written to

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import ClassVar, Final
 
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.cann_reports.patterns import WEAK, Fact, facts
 from livedbg.adapters.ascend.cann_reports.report import CAUSES, CODE, Report
-from livedbg.adapters.ascend.cann_reports.triggers import TRIGGERS
+from livedbg.adapters.ascend.cann_reports.triggers import EXACT, TRIGGERS
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
@@ -64,6 +64,7 @@ class CannDecoder(LogDecoder):
 
     name = "ascend"
     triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}

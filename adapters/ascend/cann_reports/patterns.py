@@ -150,7 +150,7 @@ _SHAPES: Final[tuple[tuple[str, str, str], ...]] = (
         "block",
         ": ",
         r"(?<![\w.])(?P<block>E[0-9A-Z]\d{4})(?:\[PID: ?(?P<pid>\d{1,10})\] \S{10,40} \(E[0-9A-Z]\d{4}\))?: {1,3}"
-        rf"(?:\[PID: ?(?P<pid2>\d{{1,10}})\] )?(?:{_DATE} {{1,3}})?(?P<text>[A-Za-z][^\n]{{3,600}})",
+        rf"(?:\[PID: ?(?P<pid2>\d{{1,10}})\] )?(?:{_DATE} {{1,3}})?(?P<text>(?!\[PID)[\[A-Za-z][^\n]{{3,600}})",
     ),
     (
         "logged",

@@ -5,11 +5,13 @@ A record with one of these counts as understood, so none of them may be a word o
 
 from __future__ import annotations
 
+import re
+from types import MappingProxyType
 from typing import Final
 
 from livedbg.adapters.ascend.cann_codes import KNOWN
 
-__all__ = ["TRIGGERS"]
+__all__ = ["EXACT", "TRIGGERS"]
 
 _TORCH: Final = (
     *(f"{layer} function error: " for layer in ("NPU", "OPS", "HCCL", "DIST", "PTA", "GRAPH", "PROF")),
@@ -67,5 +69,8 @@ _CODES: Final = (
     ),
 )
 
-TRIGGERS: Final = tuple(word.encode() for word in (*_TORCH, *_CANN, *_HCCL, *_MINDSPORE, *_BLOCKS, *_CODES))
+_BLOCK: Final = b"[PID: "
+TRIGGERS: Final = (_BLOCK, *(word.encode() for word in (*_TORCH, *_CANN, *_HCCL, *_MINDSPORE, *_BLOCKS, *_CODES)))
 """Byte strings, as `LogDecoder.triggers`."""
+EXACT: Final = MappingProxyType({_BLOCK: re.compile(rb"(?<=\d: )\[PID: \d")})
+"""As `LogDecoder.exact`: a message of any module, `E10007: [PID: 441] …`."""

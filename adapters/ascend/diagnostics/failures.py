@@ -47,6 +47,8 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
         "what": ring.what.value,
         "name": ring.name,
         "size": f"{ring.size:,}" if ring.size is not None else "",
+        "wanted": f"{ring.wanted:,}" if ring.wanted is not None else "",
+        "never_fits": "yes" if ring.never_fits else "no",
         "scopes": _scopes(job, ring),
         "by_scope": "yes" if ring.by_scope else "no",
         "host_built": "yes" if ring.host_built else "no",

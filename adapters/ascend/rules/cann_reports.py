@@ -70,7 +70,7 @@ class CannReports:
             since_wall_ns=report.at_wall_ns,
             state=VerdictState.CRASHED,
         )
-        return _weighed(finding, report, snapshot)
+        return _weighed(finding, report, snapshot, hit)
 
     def _main(self, finding: Finding, cause: Diagnostic, rest: Sequence[tuple[Finding, Diagnostic]]) -> Finding:
         words = ""
@@ -109,7 +109,7 @@ def _order(finding: Finding, report: Diagnostic) -> tuple[int, int, int, int]:
     return state, _RANKS[kind_of(report)], report.at_wall_ns or 0, int(report.attributes.get("order", "0"))
 
 
-def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot) -> Finding:
+def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
     """The finding with the state that it may have (C1, C2)."""
     targets = [process for process in snapshot.processes.values() if process.target]
     pid = report.attributes.get("pid", "")
@@ -131,7 +131,7 @@ def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot) -> Findin
         Kind.EXIT,
     ):
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.LOGGED:
+    if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.MASKED:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from livedbg.adapters.ascend.rules.ring_words import never_fits, why_full
 from livedbg.adapters.ascend.rules.sentences import (
     LINES_BEFORE,
     JobDiagnostics,
     advice_of,
+    code_of,
     ended_by,
     evidence,
     fired,
@@ -76,9 +78,9 @@ def _fault(job: JobDiagnostics) -> str:
 def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The run ended with an error code that no stall explains."""
     failed, fatal = job.first("runtime-failed"), job.first("fatal")
-    if (failed is None and fatal is None) or job.completed or any(_explained(job)):
+    if (failed is None and fatal is None) or job.completed or any(_explained(job, state)):
         return
-    main = fatal or failed
+    main, ring = fatal or failed, job.first("ring-full")
     assert main is not None
     message = main.attributes.get("message", "")
     words = f" Its message: “{message}”." if message and message not in main.sentence else ""
@@ -89,11 +91,16 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     in_prepare = fatal is None and main.attributes.get("call") == "prepare_native_run"
     if in_prepare and main.attributes.get("error_code") == "0":
         steps = dict.fromkeys((_CATCH, *steps))
+    sentence = main.sentence
+    if ring is not None and ring.attributes.get("host_built") != "yes":
+        words, todo = why_full(ring)
+        sentence = f"The run failed{code_of(ring)}: the orchestrator could not submit another task."
+        whose, steps = "", dict.fromkeys(todo)
     yield Finding(
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
-        sentence=main.sentence + words + whose + fired(job) + masked(job),
+        sentence=sentence + words + whose + fired(job) + masked(job),
         entities=(job.orchestrator,) if by_orchestrator else (),
         evidence=evidence(fatal, failed, job.first("cann-code")),
         next=tuple(steps) or (LINES_BEFORE,),
@@ -101,10 +108,11 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     )
 
 
-def _explained(job: JobDiagnostics) -> Iterator[bool]:
-    """Whether another rule already says why the run failed."""
+def _explained(job: JobDiagnostics, state: RuleInput) -> Iterator[bool]:
+    """Whether another rule already says why the run failed: of what is full, where a scope or a task holds it."""
     ring = job.first("ring-full")
-    yield ring is not None and ring.attributes.get("host_built") != "yes"
+    if ring is not None and ring.attributes.get("host_built") != "yes" and not never_fits(ring):
+        yield ring.attributes.get("by_scope") == "yes" or bool(job.roots(state.snapshot))
     yield latched_timeout(job) is not None and bool(job.state.entities)
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.first(code) is not None
@@ -114,7 +122,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """CANN's code, or a time-out, is all that the logs say."""
     code, ended, deinit = job.first("cann-code"), job.first("operation-ended"), job.first("deinit-timeout")
     main = code or ended or deinit
-    if main is None or job.completed or any(_explained(job)) or any(map(job.first, ("fatal", "runtime-failed"))):
+    if main is None or job.completed or any(_explained(job, state)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
     steps: list[str] = []
     words = ""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from livedbg.adapters.ascend.resources import FREED, Full
 from livedbg.adapters.ascend.rules.failed_runs import slow
-from livedbg.adapters.ascend.rules.ring_words import ring_variable, scopes_of
+from livedbg.adapters.ascend.rules.ring_words import never_fits, ring_variable, scopes_of
 from livedbg.adapters.ascend.rules.run_progress import building
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
@@ -130,6 +130,7 @@ def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
         job.completed
         or any(job.first(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
         or (ring is not None and "yes" in {ring.attributes.get("by_scope"), ring.attributes.get("host_built")})
+        or (ring is not None and never_fits(ring))
     )
 
 

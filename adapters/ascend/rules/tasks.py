@@ -15,9 +15,10 @@ from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.rules.cann_reports import CannReports
 from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
+from livedbg.adapters.ascend.rules.golden import GoldenMismatch
 from livedbg.adapters.ascend.rules.long_runs import long_run
 from livedbg.adapters.ascend.rules.lost_orders import flag_cycle, missing_edge
-from livedbg.adapters.ascend.rules.ring_words import ring_name, ring_variable, scopes_of, which_scope
+from livedbg.adapters.ascend.rules.ring_words import never_fits, ring_name, ring_variable, scopes_of, which_scope
 from livedbg.adapters.ascend.rules.run_progress import goes_on, run_complete
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
@@ -135,6 +136,7 @@ def rules() -> Sequence[Rule]:
             flag_cycle,
         ),
         CannReports(),
+        GoldenMismatch(),
         AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", run_complete),
         AscendRule(
             "ascend-run-goes-on",
@@ -147,7 +149,7 @@ def rules() -> Sequence[Rule]:
 
 def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     ring = job.first("ring-full")
-    if ring is None or job.completed or ring.attributes.get("by_scope") != "yes":
+    if ring is None or job.completed or ring.attributes.get("by_scope") != "yes" or never_fits(ring):
         return
     level = ring.attributes.get("level", "")
     yield Finding(

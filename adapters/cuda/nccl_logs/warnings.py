@@ -37,6 +37,7 @@ _STATUS: Final = {
 }
 _SHARED: Final = "df -h /dev/shm   (docker run --shm-size=16g, or --ipc=host)"
 _LINKS: Final = "ibstat; ibv_devinfo; ulimit -l   (NCCL_IB_DISABLE=1 shows whether it is InfiniBand)"
+_FABRIC: Final = "look at the rank at the other end: it may have ended first; fi_info -p efa, dmesg -T"
 _SOCKETS: Final = "check that the peer's process lives; NCCL_SOCKET_IFNAME names the interface that reaches it"
 _OWN: Final = "give each rank its own GPU: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
 _SAME: Final = "let all nodes run the same NCCL: NCCL_DEBUG=VERSION prints it"
@@ -62,6 +63,12 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], _What], ...]] = (
     (
         re.compile(r"Got completion from peer (?P<peer>\S+) with (?:status|error)[ =](?P<status>\d+)"),
         _completion,
+    ),
+    (
+        re.compile(
+            r"NET/OFI [^\n]{0,60}completed with error\. RC: \d+\. Error: (?P<number>\d+) \((?P<why>[^)\n]{1,200})\)"
+        ),
+        lambda match: (f"a transfer of libfabric failed{_why(match)} ({match['number']})", _FABRIC),
     ),
     (
         re.compile(r"Call to (?P<call>ibv_\w+) failed(?: with error (?P<why>[^\n]+))?"),

@@ -32,6 +32,7 @@ _ROOT = re.compile(
 _ERROR = re.compile(
     r"^\s*(?P<error>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::[^\n]{0,300})?)", re.MULTILINE
 )
+_FRAME = re.compile(r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9}), in (?P<function>[^\n]{1,200})')
 _FAILED = re.compile(
     r"failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,9}) \(pid: (?P<pid>\d{1,10})\) of binary: "
     r"(?P<binary>[^\n]{1,300})"
@@ -71,12 +72,12 @@ def _steps(code: int, rank: str, host: str, pid: str) -> tuple[str, ...]:
 def _root(match: re.Match[str]) -> Said:
     rank, code, pid, host = match["rank"], int(match["code"]), match["pid"], match["host"] or ""
     where = f" on {host}" if host else ""
-    error = _error(match)
+    error, place = _error(match), _place(match)
     steps = _steps(code, rank, host, pid)
     return Said(
         code=ROOT,
         key=f"{rank} {pid}",
-        sentence=f"Rank {rank}{where} failed first: it {_how(code)}{f', {error}' if error else ''}",
+        sentence=f"Rank {rank}{where} failed first: it {_how(code)}{f', {error}' if error else ''}{place}",
         writer=f"rank {rank}",
         steps=steps if error or code < 0 else (*steps, _RECORD),
         attributes={"rank": rank, "exit code": str(code), "pid": pid, "host": host, "error": error},
@@ -91,6 +92,17 @@ def _error(match: re.Match[str]) -> str:
     rest = match.string[match.start("trace") : match.start("trace") + 20_000]
     found = list(_ERROR.finditer(rest.partition("\n====")[0]))
     return found[-1]["error"].strip()[:200] if found else ""
+
+
+def _place(match: re.Match[str]) -> str:
+    """The innermost line of the worker's own traceback that is in no library: `, at main (train.py:45)`."""
+    if not (match["trace"] or "").startswith("Traceback"):
+        return ""
+    rest = match.string[match.start("trace") : match.start("trace") + 20_000].partition("\n====")[0]
+    found = [
+        one for one in _FRAME.finditer(rest) if "-packages/" not in one["file"] and "/lib/python" not in one["file"]
+    ]
+    return f", at {found[-1]['function']} ({found[-1]['file'].rpartition('/')[2]}:{found[-1]['line']})" if found else ""
 
 
 def _failed(match: re.Match[str]) -> Said:

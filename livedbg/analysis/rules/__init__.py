@@ -15,6 +15,7 @@ from livedbg.analysis.rules import (
     file_locks,
     groups,
     holders,
+    last_lines,
     odd_one_out,
     outside,
     processes,
@@ -52,6 +53,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Siblings that do not come", odd_one_out.rules),
     ("What a runtime reports", reported.rules),
     ("What lines of logs speak of", spoken.rules),
+    ("What a log ends with", last_lines.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),
 )

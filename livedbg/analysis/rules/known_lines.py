@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.logs.crashes import TESTS
 from livedbg.logs.milestones import completes, restarts, step_of
+from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -99,7 +99,7 @@ def _known(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, 
 
 def _line(record: LogRecord, number: int) -> KnownLine:
     text = record.text.partition("\n")[0]
-    tests = " in " in record.text and TESTS.search(record.text) is not None
+    tests = ends_tests(record.text)
     plain = record.severity.rank <= Severity.INFO.rank and "\n" not in record.text
     return KnownLine(
         number,

@@ -19,6 +19,8 @@ _PLACED: Final = ("traceback", "terminate", "assert", "signal", "glibc-abort")
 _SAYS_WHAT: Final = re.compile(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
 _LONGEST: Final = 300
+_WHOLE: Final = 1_500  # characters of a message that are shown as evidence
+_CALLERS: Final = 12
 
 
 def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
@@ -56,11 +58,16 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
 
 
-def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> Evidence:
-    """The line of the log that names the exception."""
+def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    """The line of the log that names the exception, the rest of its message, and who called what raised it."""
     source = snapshot.log_sources.get(hit.source or "")
     if source is None:
-        return Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns)
+        return (Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),)
     line = hit.raised_line or hit.line
     where = f"{source.name}:{line}" if line is not None else source.name
-    return Evidence(kind="log", source=where, text=text, at_wall_ns=hit.at_wall_ns, log=source.id)
+    whole = f"{hit.type}: {hit.message.strip()}"[:_WHOLE] if "\n" in hit.message.strip() else text
+    proofs = [Evidence(kind="log", source=where, text=whole, at_wall_ns=hit.at_wall_ns, log=source.id)]
+    if any(frame.function != "?" for frame in hit.stack):
+        called = " < ".join(place_text(frame) for frame in hit.stack[:_CALLERS])
+        proofs.append(Evidence(kind="stack", source=where, text=called, at_wall_ns=hit.at_wall_ns))
+    return tuple(proofs)

@@ -8,6 +8,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.beside import shown
 from livedbg.analysis.rules.ends import ended_on_request, heads, how_ended, is_crash, is_interrupt
 from livedbg.analysis.rules.logged import crashed_where, exception_text, log_evidence
 from livedbg.analysis.rules.places import at, waiting
@@ -27,6 +28,7 @@ _DUMPED: Final = frozenset(
 """Exit statuses of a process whose memory the kernel dumps, where core dumps are on (signal(7))."""
 
 
+_FEW: Final = 50
 _SURE_NS: Final = 200_000_000
 """What lasts from one sample to the next, at least so long, is no passing thing."""
 
@@ -194,7 +196,7 @@ class Crash:
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
             sentence=f"{what}: {text.rstrip('.')}{again}.{f' {sentence_case(hit.related)}.' if hit.related else ''}",
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
-            evidence=(log_evidence(hit, text, snapshot),),
+            evidence=_evidence(hit, text, snapshot),
             next=tuple(steps),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
@@ -219,6 +221,15 @@ class Crash:
             next=(hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    """The crash; where it tells no place, also what was printed before it."""
+    found = log_evidence(hit, text, snapshot)
+    source = snapshot.log_sources.get(hit.source or "")
+    if source is None or any(frame.file for frame in hit.stack) or len(snapshot.exceptions) > _FEW:
+        return found
+    return shown(found, source, hit.first_line, snapshot)
 
 
 def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.beside import shown
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState
@@ -131,7 +132,7 @@ class ErrorLines:
                 severity=Severity.WARNING if silent else Severity.INFO,
                 sentence=_error_lines(source, whose),
                 entities=(source.process,) if source.process else (),
-                evidence=_error_evidence(source),
+                evidence=shown(_error_evidence(source), source, source.first_error_line, snapshot),
                 next=("read these lines: livedbg can't tell whether they end the job",),
                 state=VerdictState.UNKNOWN if silent else None,
                 decides=silent,

@@ -13,12 +13,13 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.beside import shown
 from livedbg.analysis.rules.words import many
 from livedbg.logs.milestones import completes
 from livedbg.model import Evidence, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["SpokenFailures", "rules"]
+__all__ = ["SpokenFailures", "rules", "speaks_of_failure"]
 
 _SHOWN: Final = 3
 _LONGEST: Final = 300
@@ -46,8 +47,8 @@ class SpokenFailures:
     name = "failure-lines"
     doc = (
         "No line of the logs calls itself an error, none says that the run completed, and some speak of a failure "
-        "(`failed`, `severe`, `lost`, a code that is not 0): how many, and the first three. The verdict is `unknown`. "
-        "Of a big log its newest lines are searched."
+        "(`failed`, `severe`, `lost`, a code that is not 0): how many, the first three, and what stands beside them. "
+        "The verdict is `unknown`. Of a big log its newest lines are searched."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -59,6 +60,8 @@ class SpokenFailures:
         if not found or any(completes(record.text) for record in snapshot.recent_logs):
             return
         proofs = tuple(_evidence(record, line, snapshot) for record, line in found)
+        source = snapshot.log_sources.get(found[0][0].source)
+        shows = proofs[:_SHOWN] if source is None else shown(proofs[:_SHOWN], source, found[0][0].line, snapshot)
         first = f"{'at' if len(found) == 1 else 'the first at'} {proofs[0].source}"
         logs = many(len(snapshot.log_sources), "log")
         speak = "line speaks" if len(found) == 1 else "lines speak"
@@ -69,10 +72,15 @@ class SpokenFailures:
                 f"No line of {logs} calls itself an error. {len(found):,} {speak} of a failure, {first}. How the run "
                 "ended is not known."
             ),
-            evidence=proofs[:_SHOWN],
+            evidence=shows,
             next=("read these lines, and those before them",),
             state=VerdictState.UNKNOWN,
         )
+
+
+def speaks_of_failure(snapshot: Snapshot) -> bool:
+    """Whether some line does."""
+    return next(_spoken(snapshot), None) is not None
 
 
 def _else_is_known(snapshot: Snapshot) -> bool:

@@ -9,6 +9,8 @@ Invariants:
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
+    survived.V6. An exception that a logger wrote is handled if the same code caught and logged three others in that
+        log, after each of which its program went on.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ _ORDINARY: Final = 5
 """So many ordinary lines are more than a wrapper, a launcher or an exit handler prints."""
 _ORDINARY_LATER: Final = 2
 """So many are enough if they come long after the error."""
+_BEFORE: Final = 3
+"""So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -62,7 +66,7 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
         return hit.survived
     if hit.line is None or hit.source is None:
         return ""
-    return _after(_Spot(hit.source, hit.line, hit.at_wall_ns), snapshot, None)
+    return _after(_Spot(hit.source, hit.line, hit.at_wall_ns), snapshot, None) or _as_before(hit, snapshot)
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> str:
@@ -102,6 +106,30 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
         sentence=f"{finding.sentence.rstrip('.')}. It was handled or survived: {went_on}.",
         roots=(),
     )
+
+
+def _as_before(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """That the place that caught it has logged other exceptions, after which its program went on (V6)."""
+    if not hit.logged or not hit.stack or hit.line is None:
+        return ""
+    count = hit.count - 1 if hit.writer else 0  # of one process: it went on each time
+    for other in snapshot.exceptions.values():
+        if count >= _BEFORE:
+            break
+        if other.id == hit.id or other.source != hit.source or not other.logged or not _caught_alike(other, hit):
+            continue
+        own = other.writer == hit.writer != ""
+        if own or _after(_Spot(other.source or "", other.line or 0, other.at_wall_ns), snapshot, None):
+            count += other.count
+    return "the same code caught and logged others, and went on" if count >= _BEFORE else ""
+
+
+def _caught_alike(one: ExceptionHit, other: ExceptionHit) -> bool:
+    """Whether one place caught both: a traceback that is logged begins in the function that handles it."""
+    if not one.stack or not other.stack:
+        return False
+    outer, others = one.stack[-1], other.stack[-1]
+    return (outer.function, outer.file) == (others.function, others.file)
 
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:

@@ -182,6 +182,11 @@ _WORKER: Final = re.compile(
     r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?:,? [\w.:=-]{1,40}){0,4}?),? )?pid=(?P<pid>\d{1,10})"
     r"(?P<rest>(?:,? ?[\w.]{1,30}=[\w.:@/-]{0,64}){0,4})\) ?"
 )
+_REPEATED: Final = re.compile(
+    r"(?:\x1b\[\d{0,3}m)? \[repeated \d{1,9}x across cluster\]"
+    r"(?: \(Ray deduplicates [^\n]{0,300}\))?(?:\x1b\[\d{0,3}m)?$"
+)
+"""What Ray's deduplicator puts behind each line that other workers wrote as well."""
 _RANK: Final = re.compile(r"\brank=(\d{1,6})\b")
 _PLACE: Final = re.compile(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?)+)$")
 _ADDRESS: Final = re.compile(r"\bip=([\w.:-]{1,64})")
@@ -191,7 +196,12 @@ def _worker(line: str, clock: SourceClock) -> Opened | None:
     if "pid=" not in line[:200]:
         return None
     match = _WORKER.match(line)
-    return None if match is None else Opened(line[match.end() :], _of_worker(match[0]))
+    if match is None:
+        return None
+    said = line[match.end() :]
+    if "x across cluster]" in said:
+        said = _REPEATED.sub("", said)
+    return Opened(said, _of_worker(match[0]))
 
 
 @lru_cache(maxsize=4096)

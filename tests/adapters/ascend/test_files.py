@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from livedbg.adapters.ascend import files
 from livedbg.adapters.ascend.dumps.depsfile import parse_graph
 from livedbg.adapters.ascend.files import FileWatch, folders_of
+from livedbg.model import EdgeKind, EdgeState
+from tests.adapters.ascend.replay import replay_folder
 
 
 def test_a_file_that_is_being_written(recorded: Path, tmp_path: Path) -> None:
@@ -40,6 +44,29 @@ def test_a_costly_file_that_changes_all_the_time(
     path.write_bytes(path.read_bytes() + b" ")
     assert watch.scan([tmp_path]) == []
     assert len(watch.scan([tmp_path], last=True)) == 1
+
+
+@pytest.mark.parametrize(("age_s", "taken"), [(-60, True), (0, True), (3600, False)])
+@pytest.mark.parametrize("files_first", [False, True])
+def test_a_graph_that_was_written_before_the_run_is_another_run_s(
+    recorded: Path, tmp_path: Path, age_s: int, taken: bool, files_first: bool
+) -> None:
+    log = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_bytes()
+    (tmp_path / "err.txt").write_bytes(log)
+    began = re.search(rb"wall_ns=(\d+)", log)
+    assert began is not None
+    older = tmp_path / "build_output" / "_jit_model_20260821_101112" / "dfx_outputs" / "deps.json"
+    older.parent.mkdir(parents=True)
+    older.write_bytes((recorded / "01_healthy_trb/dfx/deps.json").read_bytes())
+    os.utime(older, ns=(int(began[1]) - age_s * 10**9,) * 2)
+    edges = replay_folder(tmp_path, files_first=files_first).edges.values()
+    assert any("deps.json" in edge.evidence for edge in edges) is taken
+
+
+def test_a_graph_without_any_log_shows_nobody_waiting(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "deps.json").write_bytes((recorded / "01_healthy_trb/dfx/deps.json").read_bytes())
+    edges = replay_folder(tmp_path).edges.values()
+    assert edges and {edge.state for edge in edges if edge.kind is EdgeKind.DEPENDS_ON} == {EdgeState.SATISFIED}
 
 
 def test_names(tmp_path: Path) -> None:

@@ -140,3 +140,17 @@ def test_error_lines_of_the_runtime_belong_to_a_failure_only_where_there_is_one(
     report = json.loads(run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True).stdout)
     assert ("error-lines" in {finding["rule"] for finding in report["findings"]}) is shown
     assert report["verdict"]["state"] == (VerdictState.STALLED if failed else VerdictState.UNKNOWN)
+
+
+def test_an_error_line_that_the_runtime_goes_on_after_leaves_a_completed_run_complete(
+    recorded: Path, tmp_path: Path
+) -> None:
+    """Orchestration code without the optional symbol for its configuration: so in simpler's multi-chip example."""
+    log = (recorded / "01_healthy_trb/err.txt").read_text().splitlines(keepends=True)
+    line = (
+        "[ERROR] load_orch_so: [aicpu_executor.cpp:464] Thread 0: dlsym failed for config symbol "
+        "'aicpu_orchestration_config': /usr/lib64/libdevice_orch_cid0_dev0_yoc2iY.so: undefined symbol\n"
+    )
+    (tmp_path / "err.txt").write_text("".join((*log[:1], line, *log[1:])))
+    done = run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True)
+    assert (done.returncode, json.loads(done.stdout)["verdict"]["state"]) == (0, VerdictState.EXITED)

@@ -7,11 +7,14 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from livedbg.recipes import Plan, plan, recipes
+from livedbg.recipes import Ended, Plan, plan, recipes, without_effect
+from livedbg.recipes.sources import folders_above
+from livedbg.recipes.summaries import summaries
 from tests.cli.conftest import livedbg
 
 
@@ -57,6 +60,42 @@ def test_a_partial_dump_of_a_script_that_marks_nothing_is_told(tmp_path: Path) -
     for marks in ("pl.dump_tag(h)\n", "with pl.at(0, dumps=[h]):\n    pass\n"):
         assert not planned("ascend-dump-args", "1", script(tmp_path, marks), tmp_path).notes
     assert not planned("ascend-dump-args", "1", ["./binary"], tmp_path / "nowhere").notes
+
+
+def test_a_script_that_takes_its_level_from_a_flag_is_given_it(tmp_path: Path) -> None:
+    (tmp_path / "simpler_setup").mkdir()
+    harness = tmp_path / "simpler_setup" / "scene_test.py"
+    harness.write_text('def run_module(name):\n    """SceneTestCase.run_module(__name__)"""\n    add("--log-level")\n')
+    scene = "if __name__ == '__main__':\n    SceneTestCase.run_module(__name__)\n"
+    flagged = "parser.add_argument('--log-level')\nrun(fn, runtime_cfg=dict(log_level=args.log_level))\n"
+    for text in (scene, flagged):
+        assert planned("ascend-log", "", script(tmp_path, text), tmp_path).arguments == ("--log-level", "debug")
+    for text in ("worker.run(handle)\n", "parser.add_argument('--log-level', choices=['INFO', 'DEBUG'])\n"):
+        assert planned("ascend-log", "", script(tmp_path, text), tmp_path).arguments == ()
+    harness.write_text("def run_module(name):\n    ...\n")  # of before April 2026
+    assert planned("ascend-log", "", script(tmp_path, scene), tmp_path).arguments == ()
+
+
+def test_what_simpler_writes_beside_its_own_package_is_found(tmp_path: Path) -> None:
+    cases, elsewhere = tmp_path / "checkout" / "examples" / "add", tmp_path / "elsewhere"
+    cases.mkdir(parents=True)
+    elsewhere.mkdir()
+    argv = script(cases, "")
+    made = planned("ascend-deps", "enable-dep-gen", argv, elsewhere)
+    ended = Ended((), folder=elsewhere, began_s=time.time(), above=folders_above(argv, elsewhere))
+    (said,) = without_effect(made.parts, ended)
+    assert "no file outputs/**/deps.json" in said and not list(summaries(made.parts, "python", ended=ended))
+    old = tmp_path / "checkout" / "outputs" / "Add_20260101_000000" / "deps.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    os.utime(old, (1, 1))  # of an earlier run
+    assert list(without_effect(made.parts, ended))
+    graph = tmp_path / "checkout" / "outputs" / "Add_20261126_142103" / "deps.json"
+    graph.parent.mkdir()
+    graph.write_text("{}")
+    assert not list(without_effect(made.parts, ended))
+    (told,) = summaries(made.parts, "python", ended=ended)
+    assert told.endswith(f"to open the file: livedbg graph {graph}")
 
 
 def test_another_platform_takes_the_place_of_the_one_given(tmp_path: Path) -> None:

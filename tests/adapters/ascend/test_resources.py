@@ -6,7 +6,7 @@ The lines have the formats of simpler's pto_ring_buffer.h, pto_ring_buffer.cpp a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -121,6 +121,84 @@ def test_the_tensor_map_is_no_ring(findings: Find) -> None:
     steps = [step for finding in stall.values() for step in finding.next]
     assert any("PTO2_TENSORMAP_POOL_SIZE" in step for step in steps)
     assert not any("PTO2_RING_TASK_WINDOW" in step for step in steps)
+
+
+def dispatches(tasks: Sequence[int]) -> list[str]:
+    """Each on a core of its own."""
+    return [DISPATCH.format(task=task).replace("core_id=8", f"core_id={8 + at}") for at, task in enumerate(tasks)]
+
+
+SPILL = (
+    "FATAL: Fanin Spill Pool Deadlock Detected!",
+    "Fanin spill pool cannot reclaim space after ~500 ms (no progress).",
+    "  - Pool used:     4 / 4 (100.0%)",
+    "  - Needed:        1 entries",
+    "  - last_task_alive: 0 (stuck here)",
+    "  - current_task:    129",
+    "  - In-flight tasks: 129",
+    "Solution:",
+    "  Runtime env:  PTO2_RING_DEP_POOL=8",
+)
+
+
+def spilled(*dispatched: int) -> list[str]:
+    tasks = dispatches(dispatched)
+    return [BEGIN, *tasks, *logged(*SPILL, func="ensure_space"), CODE.format(4, 4)]
+
+
+@pytest.mark.parametrize("in_flight", [(), ((1 << 32) + 7,)])
+def test_a_spill_pool_that_nobody_is_seen_to_hold(findings: Find, in_flight: tuple[int, ...]) -> None:
+    found = findings(replay_lines(spilled(*in_flight)))
+    (failed,) = [one for one in found.values() if one.state is not VerdictState.RUNNING]
+    assert (failed.rule, failed.state) == ("ascend-run-failed", VerdictState.CRASHED)
+    assert "The dependency pool is full (4 of 4 entries used, 1 wanted). What holds it, the log does not tell" in (
+        failed.sentence
+    )
+    assert failed.next[0].startswith("raise PTO2_RING_DEP_POOL (now 4 entries) once, or ring_dep_pool where")
+
+
+def test_a_spill_pool_behind_the_oldest_task_of_a_ring(findings: Find) -> None:
+    stall = findings(replay_lines(spilled(1 << 32, (1 << 32) + 7)))["ascend-stall"]
+    assert (stall.state, stall.roots, stall.inferred) == (VerdictState.STALLED, ("task:ascend/r1t0",), True)
+
+
+HEAP = (
+    "FATAL: Task Allocator Deadlock - Heap Exhausted! ring=1",
+    "No reclaim progress for ~500 ms (25000000 cycles wall clock).",
+    "  Task ring 1: current={active}, last_alive=0, active={active}/16384 (0.0%)",
+    "  Heap ring 1: top=0, tail=0, size=1024, used=0, available=1024",
+    "  Requested:  {wanted} bytes",
+    "  Head task 0: state=0, consumers=0/0, scope_released=0",
+)
+
+
+def heap(active: int, wanted: int, *between: str) -> list[str]:
+    head, *rest = (line.format(active=active, wanted=wanted) for line in HEAP)
+    tasks = dispatches(range(1 << 32, (1 << 32) + active))
+    return [BEGIN, *tasks, *logged(head, *between, *rest), CODE.format(2, 2)]
+
+
+@pytest.mark.parametrize("between", [(), OPEN_SCOPE])
+@pytest.mark.parametrize("active", [0, 3])
+def test_more_than_the_whole_heap_never_fits(findings: Find, active: int, between: tuple[str, ...]) -> None:
+    snapshot = replay_lines(heap(active, 32768, *between))
+    (failed,) = [one for one in findings(snapshot).values() if one.state is not VerdictState.RUNNING]
+    assert (failed.rule, failed.state) == ("ascend-run-failed", VerdictState.CRASHED)
+    assert "One task wants 32,768 bytes of the heap of ring 1, which has 1,024 in all: that never fits" in (
+        failed.sentence
+    )
+    assert failed.next[0].startswith("raise PTO2_RING_HEAP (now 1,024 bytes) to more than 32,768, or ring_heap where")
+    assert snapshot.resources["ring:ascend/1"].state.startswith("too small, ")
+
+
+def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none(findings: Find) -> None:
+    (failed,) = [one for one in findings(replay_lines(heap(0, 1024))).values() if one.state is not VerdictState.RUNNING]
+    assert (failed.rule, failed.roots) == ("ascend-run-failed", ())
+    assert "What holds it, the log does not tell" in failed.sentence
+
+
+def test_a_request_that_the_heap_could_hold_is_a_symptom(findings: Find) -> None:
+    assert findings(replay_lines(heap(3, 1024)))["ascend-stall"].roots == ("task:ascend/r1t0",)
 
 
 META = {

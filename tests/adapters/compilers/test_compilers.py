@@ -80,6 +80,21 @@ SAID = [
         "The linker failed: undefined reference to launch_norm(float*) (norm.cpp:(.text+0x1f)).",
     ),
     (
+        'CMake Error at cmake/FindTorch.cmake:21 (find_package):\n  By not providing "FindCaffe2.cmake" in\n'
+        "  CMAKE_MODULE_PATH this project has asked CMake to find it.\nCall Stack (most recent call first):\n"
+        "  CMakeLists.txt:9 (include)\n\n\n-- Configuring incomplete, errors occurred!\n",
+        'CMake failed: By not providing "FindCaffe2.cmake" in CMAKE_MODULE_PATH this project has asked CMake to find '
+        "it (cmake/FindTorch.cmake:21).",
+    ),
+    (
+        'CMake Error: The source directory "/w/none" does not exist.\n',
+        'CMake failed: The source directory "/w/none" does not exist.',
+    ),
+    (
+        '  /w/src/norm.cu(88): error: identifier "foo" is undefined\n',
+        'nvcc failed: identifier "foo" is undefined (/w/src/norm.cu:88).',
+    ),
+    (
         "m.mlir:3:8: error: failed to legalize operation 'arith.divsi'\nm.mlir:3:8: note: see current operation: %4 = "
         '"arith.divsi"(%2, %3) : (i64, i64) -> i64\n',
         "MLIR failed: failed to legalize operation 'arith.divsi' (m.mlir:3:8).",
@@ -99,6 +114,8 @@ NONE = [
     "validation error: 0.03, test error: 0.05\n",
     "12:31:09 error: rate is high\n",
     "make: Nothing to be done for 'all'.\n",
+    "CMake Warning at CMakeLists.txt:9 (message):\n  no CUDA found\n",
+    "CMake Deprecation Warning at CMakeLists.txt:1 (cmake_minimum_required):\n  Compatibility with CMake < 3.5\n",
     "info: out of resources soon\n",
 ]
 
@@ -204,3 +221,33 @@ def test_the_pass_of_an_mlir_compiler() -> None:
         "of @fwd_dispatch_7."
     )
     assert any("core-reproducer.mlir" in step for step in one.next)
+
+
+BROKEN = (
+    "make[2]: *** [CMakeFiles/ops.dir/build.make:83: ops.o] Error 1\nmake[2]: *** Waiting for unfinished jobs....\n"
+)
+OTHERS = "".join(f"[ {n}%] Building CXX object CMakeFiles/net.dir/part{n}.cpp.o\n" for n in range(20, 60))
+
+
+@pytest.mark.invariant("compilers.J1")
+def test_J1_a_build_ends_with_the_last_word_of_its_outermost_tool() -> None:
+    ended = verdict(BROKEN + OTHERS + "make[1]: *** [CMakeFiles/Makefile2:9: all] Error 2\nmake: *** [all] Error 2\n")
+    assert ended.state is CRASHED
+    assert "make[2]: *** [CMakeFiles/ops.dir/build.make:83: ops.o] Error 1" in ended.sentence
+
+
+@pytest.mark.invariant("compilers.J1")
+@pytest.mark.parametrize(
+    "end",
+    ["[100%] Built target all\n", "make: *** Waiting for unfinished jobs....\n", f"make: *** [all] Error 2\n{STEPS}"],
+)
+def test_J1_a_build_that_goes_on_is_not_ended(end: str) -> None:
+    assert verdict(BROKEN + OTHERS + end + STEPS).state is not CRASHED
+
+
+def test_what_a_tool_runs_is_read_below_its_heading() -> None:
+    copied = "".join(f"  copying pkg/part{n}.py -> build/lib/pkg\n" for n in range(900))
+    text = (
+        f'Building wheels for collected packages: ops\n{copied}  /w/norm.cu(88): error: identifier "f" is undefined\n'
+    )
+    assert verdict(text).sentence == 'nvcc failed: identifier "f" is undefined (/w/norm.cu:88).'

@@ -130,7 +130,7 @@ SAID = [
     ),
     (
         "Containers:\n  train:\n    State:          Waiting\n      Reason:       CrashLoopBackOff\n" + RESTARTED,
-        "The container was killed: it reached its memory limit (OOMKilled).",
+        "Container train was killed: it reached its memory limit (OOMKilled).",
     ),
     (
         "train.service: A process of this unit has been killed by the OOM killer.\n",

@@ -303,7 +303,7 @@ LAUNCHER = (
             1,
             'Traceback (most recent call last):\n    File "/w/train.py", line 9, in main\n      step()\n'
             "  ValueError: bad shard 7\n  ",
-            "it ended with exit code 1, ValueError: bad shard 7.",
+            "it ended with exit code 1, ValueError: bad shard 7, at main (train.py:9).",
         ),
     ],
 )

@@ -1,0 +1,67 @@
+"""Exceptions that the same code catches and logs over and over; and what looks like it and ended the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import verdict
+
+CRASHED = VerdictState.CRASHED
+AT = "2026-11-21 03:{:02}:{:02},526"
+
+
+def logged(second: int, outer: str = "update", error: str = "TypeError: no answer", head: str = "ERROR:{}:") -> str:
+    """One exception that a logger wrote, of a function that caught it."""
+    return (
+        f"{head.format(AT.format(second // 60, second % 60))}Traceback (most recent call last):\n"
+        f'  File "/w/env.py", line 47, in {outer}\n    self.extract(text)\n'
+        f'  File "/w/env.py", line 27, in extract\n    raise\n{error}\n'
+    )
+
+
+def tagged(pid: int, text: str) -> str:
+    return "".join(f"(Worker pid={pid}) {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.invariant("survived.V6")
+def test_V6_the_last_of_many_that_a_worker_handled_is_handled() -> None:
+    text = "".join(tagged(57, logged(second, error=f"ValueError: item {second}")) for second in range(0, 40, 10))
+    assert verdict(text).state is not CRASHED
+
+
+@pytest.mark.invariant("survived.V6")
+def test_V6_three_are_too_few() -> None:
+    text = "".join(tagged(57, logged(second, error=f"ValueError: item {second}")) for second in range(0, 30, 10))
+    assert verdict(text).state is CRASHED
+
+
+@pytest.mark.invariant("survived.V6")
+def test_V6_many_workers_that_die_at_once_handled_nothing() -> None:
+    assert verdict("".join(tagged(pid, logged(pid - 50)) for pid in range(50, 58))).state is CRASHED
+
+
+@pytest.mark.invariant("survived.V6")
+def test_V6_what_other_code_did_not_catch_is_a_crash() -> None:
+    handled = "".join(tagged(57, logged(second, error=f"ValueError: item {second}")) for second in range(0, 50, 10))
+    assert verdict(handled + tagged(57, logged(60, outer="main", error="RuntimeError: at the end"))).state is CRASHED
+
+
+@pytest.mark.invariant("survived.V6")
+def test_V6_what_python_prints_by_itself_is_a_crash() -> None:
+    handled = "".join(tagged(57, logged(second, error=f"ValueError: item {second}")) for second in range(0, 50, 10))
+    assert verdict(handled + tagged(57, logged(60, head="", error="RuntimeError: at the end"))).state is CRASHED
+
+
+@pytest.mark.invariant("last_lines.E3")
+def test_E3_an_error_that_the_log_says_all_along_ended_nothing() -> None:
+    text = "".join(f"batch {n} took 0.{n} s\nError: <answer> tag not found in item {n}.\n" for n in range(9))
+    said = verdict(text)
+    assert said.state is VerdictState.UNKNOWN
+    assert "tag not found" in said.sentence
+
+
+@pytest.mark.invariant("last_lines.E3")
+def test_E3_one_that_comes_at_the_end_alone_ended_the_run() -> None:
+    text = "".join(f"batch {n} took 0.{n} s\n" for n in range(9)) + "Error: the answers can't be opened.\n"
+    assert verdict(text).state is CRASHED

@@ -1,0 +1,96 @@
+"""Logs that end with an error in a program's last words, and those that only seem to."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.rules.last_lines import ENDED_WITH_ERROR
+from tests.logs.reading import found, verdict
+
+STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+CRASHED, UNKNOWN = VerdictState.CRASHED, VerdictState.UNKNOWN
+
+ENDS = [
+    "./bench: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n",
+    "./run: /lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by ./run)\n",
+    "python3: symbol lookup error: /opt/libtorch.so: undefined symbol: cudnnGetVersion_v9\n",
+    "/w/build.sh: line 4: nvcc: command not found\n",
+    "tee: /scratch/log.txt: No space left on device\n",
+    "train.py: error: unrecognized arguments: --lrr 1\n",
+    "vllm serve: error: argument --port: invalid int value: 'x'\n",
+    "Error: ShardCannotStart\n",
+    "/src/ggml-cuda/ggml-cuda.cu:88: CUDA error\n",
+    "/src/ggml.c:4021: GGML_ASSERT(buf != NULL) failed\n",
+    "Got a CUTLASS error: Error Internal at: 310 (gemm.cu:310)\n",
+    "src/init.cu:1021: non-zero status: 7 detect topo failed, aborting\n[gpu2:77] abort\n",
+    "2026-03-04 10:00:01,250 - server - CRITICAL - no device\n",
+    "2026-03-04 10:00:01,250 - server - ERROR - failed to start the engine\n",
+    "F0304 10:00:01.000000       1 main.go:154] Could not start the operator: no devices\n",
+    "[ERROR] ME(130:281,MainProcess):2026-12-26-14:22:26.839.923 [m/parallel/_api.py:268] Worker process 130 exit with "
+    "exception.\n",
+    "&&&& FAILED TensorRT.trtexec [TensorRT v8601] # trtexec --onnx=a.onnx\n",
+    "Error in x[[5]] : subscript out of bounds\nCalls: fit -> predict\nExecution halted\n",
+]
+
+NOT = [
+    "2026-03-04 10:00:00,250 - s - ERROR - failed to connect to storage, retrying in 5 s\n",
+    "2026-03-04 10:00:00,250 - s - ERROR - loss went up by 3 %\n",
+    "2026-03-04 10:00:00,250 - s - WARNING - failed to start the exporter\n",
+    "fatal: not a git repository (or any of the parent directories): .git\n",
+    "wandb: ERROR Error while calling W&B API: context deadline exceeded\n",
+    "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\n",
+    "validation error: 0.31\n",
+    "Error: none\n",
+    "errors: 0, failed: 0\n",
+    "[W112 09:14:03.1 socket.cpp:601] The client socket has failed to connect to [n0]:29500\n",
+    "k.cc:1:10: note: a fatal error: is one that ends the compiler\n",
+    "Aborted transfers: 3\n",
+    "checked model.py:31 and found no errors\n",
+    "thread 'worker' panicked at src/io.rs:8:1:\n",
+]
+
+
+@pytest.mark.invariant("last_lines.E1", "ending_lines.G1")
+@pytest.mark.parametrize("end", ENDS)
+def test_E1_G1_a_log_that_ends_with_an_error_is_of_a_crash(end: str) -> None:
+    said = verdict(STEPS + end)
+    assert said.state is CRASHED, said.sentence
+    assert verdict(STEPS + end + STEPS).state is not CRASHED
+
+
+@pytest.mark.invariant("last_lines.E2", "ending_lines.G1")
+@pytest.mark.parametrize("end", NOT)
+def test_E2_G1_what_is_tried_again_or_ends_nothing(end: str) -> None:
+    assert not found(ENDED_WITH_ERROR, STEPS + end)
+    assert verdict(STEPS + end).state is UNKNOWN
+
+
+def test_it_names_the_first_line_of_several_and_shows_what_is_beside_it() -> None:
+    (finding,) = found(ENDED_WITH_ERROR, STEPS + "loading k.so\nError: no device found\nError: giving up on it\n")
+    assert finding.sentence == "The log ends with an error, at 0.log:32: Error: no device found."
+    assert "loading k.so" in [proof.text for proof in finding.evidence]
+    assert finding.evidence[0].source == "0.log:32"
+
+
+@pytest.mark.invariant("last_lines.E1")
+@pytest.mark.parametrize("after", ["Training finished\n", "step 41 loss 0.2\n", "12 passed in 3.10s\n"])
+def test_E1_what_comes_after_it_shows_that_it_ended_nothing(after: str) -> None:
+    assert not found(ENDED_WITH_ERROR, f"{STEPS}Error: no device found\n{after}")
+
+
+def test_an_error_of_another_program_that_a_collector_stores_ends_nothing() -> None:
+    stored = 'ts=2026-06-21T10:06:12.001Z level=info msg="stored" line="Error: no device"\n'
+    assert not found(ENDED_WITH_ERROR, stored)
+
+
+def test_an_exception_that_ended_the_run_is_told_alone() -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\nKeyError: 1\n'
+    assert not found(ENDED_WITH_ERROR, f"{STEPS}{trace}Error: the launcher says so\n")
+
+
+def test_the_last_lines_of_a_log_that_says_nothing() -> None:
+    (finding,) = found("last-lines", "loading\n\nPlanning for 3 devices\n")
+    assert finding.sentence == "0.log ends with: Planning for 3 devices."
+    assert [proof.text for proof in finding.evidence] == ["loading", "Planning for 3 devices"]
+    assert not found("last-lines", "loading\nTraining finished\n")

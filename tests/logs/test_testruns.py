@@ -1,0 +1,56 @@
+"""Ends of runs of tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from tests.logs.reading import verdict
+
+CRASHED = VerdictState.CRASHED
+GTEST = (
+    "[==========] Running 2 tests from 1 test suite.\n[ RUN      ] Net.One\n[       OK ] Net.One (3 ms)\n"
+    "[ RUN      ] Net.Two\n/w/test_net.cpp:31: Failure\nExpected equality of these values:\n  a\n    Which is: 3\n"
+    "[  FAILED  ] Net.Two (3 ms)\n[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 1 test.\n"
+    "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Net.Two\n\n 1 FAILED TEST\n"
+)
+ABORT = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+FAILED = [
+    (GTEST, "[  FAILED  ] 1 test: Net.Two, at /w/test_net.cpp:31."),
+    (
+        ".F\n======\nFAIL: test_x (test_m.T)\n------\nTraceback (most recent call last):\n"
+        '  File "/w/test_m.py", line 6, in test_x\n    self.assertEqual(1, 2)\nAssertionError: 1 != 2\n\n------\n'
+        "Ran 2 tests in 0.001s\n\nFAILED (failures=1)\n",
+        "FAILED (failures=1): test_x (test_m.T).",
+    ),
+    ("case 90 of 90: pass\nsummary: 89 passed, 1 failed (colmax)\n", "summary: 89 passed, 1 failed (colmax)."),
+    ("50% tests passed, 1 tests failed out of 2\n", "50% tests passed, 1 tests failed out of 2."),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), FAILED)
+def test_a_run_in_which_tests_failed(text: str, said: str) -> None:
+    found = verdict(text)
+    assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
+
+
+@pytest.mark.invariant("testruns.T3")
+@pytest.mark.parametrize(
+    "end",
+    [
+        "[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 2 tests.\n",
+        "Ran 2 tests in 0.001s\n\nOK\n",
+        "summary: 90 passed, 0 failed\n",
+        "100% tests passed, 0 tests failed out of 2\n",
+    ],
+)
+def test_T3_an_exception_before_the_end_of_a_good_run_was_a_test_s(end: str) -> None:
+    assert verdict(ABORT).state is CRASHED
+    assert verdict(ABORT + end).state is not CRASHED
+
+
+@pytest.mark.parametrize(
+    "line", ["a plan: 89 tests in 3 groups\n", "the check: Failure is an option\n", "3 shards passed, 0 to go\n"]
+)
+def test_lines_that_only_speak_of_tests(line: str) -> None:
+    assert verdict(line).state is not CRASHED
