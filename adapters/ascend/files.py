@@ -20,7 +20,7 @@ from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.adapters.ascend.names import by_func_id
-from livedbg.logs.seen_paths import is_folder
+from livedbg.logs.seen_paths import is_folder, is_shared
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
@@ -58,7 +58,10 @@ class FileProblem(Struct, frozen=True):
 
 
 def folders_of(patterns: Iterable[str]) -> list[Path]:
-    """The folders that log arguments (files, folders, globs) speak of, absolute as the logs' own paths are."""
+    """The folders that log arguments (files, folders, globs) speak of, absolute as the logs' own paths are.
+
+    A folder that everybody writes into is one only if it is named itself.
+    """
     found: dict[Path, None] = {}
     for pattern in patterns:
         path = Path(pattern).expanduser().absolute()
@@ -66,7 +69,7 @@ def folders_of(patterns: Iterable[str]) -> list[Path]:
             path = path.parent
         if is_folder(path):
             found[path] = None
-        elif is_folder(path.parent):
+        elif is_folder(path.parent) and not is_shared(path.parent):
             found[path.parent] = None
     return list(found)
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.formats import severity_of_word
+from livedbg.logs.severity_words import severity_of_word
 from livedbg.logs.shapes import Header, Shape
 from livedbg.model import Severity
 

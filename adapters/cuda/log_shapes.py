@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.formats import SEVERITY_OF_LETTER, severity_of_word
+from livedbg.logs.severity_words import SEVERITY_OF_LETTER, severity_of_word
 from livedbg.logs.shapes import Header, Shape
 
 __all__ = ["SHAPES"]
@@ -32,7 +32,7 @@ def _cuda(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 SHAPES: Final = (
-    Shape("nccl", "", _NCCL, _nccl),
+    Shape("nccl", "", _NCCL, _nccl, holds=" NCCL "),
     Shape("cuda-log", "[", _CUDA, _cuda),
 )
 """The specific ones first."""

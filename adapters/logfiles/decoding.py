@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from ahocorasick_rs import AhoCorasick
+from ahocorasick_rs import AhoCorasick, Implementation
 
-from livedbg.logs.decoder import FOLLOWED, LogDecoder
+from livedbg.logs.decoder import FOLLOWED, Feed, LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, UnreadErrors
-from livedbg.logs.quoted import stores_others
+from livedbg.logs.quoted import may_store_others, stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
 from livedbg.text.sanitize import clean_line
@@ -23,7 +23,8 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["Decoding"]
 
 _NO_ERRORS: Final = ErrorLines()
-_SEVERE: Final = frozenset((Severity.ERROR, Severity.CRITICAL))
+_AT_ONCE: Final = 500  # records that are searched at once
+_MANY: Final = 50_000  # records after which an automaton of 5 MB, which is faster, is worth its making
 
 
 class Decoding:
@@ -52,7 +53,16 @@ class Decoding:
         self._owners = [decoder for _, decoder in words]
         self._opening = frozenset(number for number, (word, decoder) in enumerate(words) if word in decoder.opens)
         self._following: dict[str, dict[LogDecoder, int]] = {}
-        self._matcher = AhoCorasick([word.decode("utf-8", "replace") for word, _ in words])
+        self._only = [self._wanted_by(number, word) for number, (word, _) in enumerate(words)]
+        self._words = [word.decode("utf-8", "replace") for word, _ in words]
+        self._matcher = AhoCorasick(self._words)
+        self._left = _MANY
+
+    def _wanted_by(self, number: int, word: bytes) -> tuple[LogDecoder, Feed] | None:
+        """The decoder that gets a record with one trigger, if that is all there is to do."""
+        owner = self._owners[number]
+        more = self._eager or number >= self._first_beat or number in self._opening
+        return None if more else (owner, owner.alone(word))
 
     @property
     def triggers(self) -> tuple[bytes, ...] | None:
@@ -96,7 +106,9 @@ class Decoding:
     def feed(self, records: Iterable[LogRecord], stamp: Stamp) -> list[LogRecord]:
         """Feed records of one source; gives them with their links."""
         beats: dict[LogDecoder, LogRecord] = {}
-        fed = [self._one(record, beats, stamp) for record in records]
+        waiting, fed = list(records), list[LogRecord]()
+        for begin in range(0, len(waiting), _AT_ONCE):
+            self._some(waiting[begin : begin + _AT_ONCE], beats, stamp, fed)
         for decoder, record in beats.items():
             self._hand(decoder, record, stamp)
         return fed
@@ -115,19 +127,63 @@ class Decoding:
         events, self._events = self._events, []
         return events
 
-    def _one(self, record: LogRecord, beats: dict[LogDecoder, LogRecord], stamp: Stamp) -> LogRecord:
-        hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
-        if hits and stores_others(record.text):
-            return record  # what others logged
-        followed = self._followed(record) if record.source in self._following else ()
-        if not hits and not followed and not self._eager:
-            if record.severity in _SEVERE:
-                self._not_understood(record)
+    def _some(
+        self, records: Sequence[LogRecord], beats: dict[LogDecoder, LogRecord], stamp: Stamp, fed: list[LogRecord]
+    ) -> None:
+        """Feed some records, all of which are searched at once."""
+        text = "\0".join([record.text for record in records])
+        if self._left > 0:
+            self._left -= len(records)
+            if self._left <= 0:
+                self._matcher = AhoCorasick(self._words, implementation=Implementation.DFA)
+        matcher = self._matcher
+        of_each = _of_each(records, matcher.find_matches_as_indexes(text, overlapping=True))
+        stored = may_store_others(text)
+        for record, these in zip(records, of_each, strict=True):
+            words = these
+            if matcher is not self._matcher:  # a decoder has failed: others have these numbers now
+                found = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
+                words = tuple(word for word, _, _ in found)
+            if words and stored and stores_others(record.text):
+                fed.append(record)  # what others logged
+            elif len(words) == 1 and not (beats or self._following) and (only := self._only[words[0]]) is not None:
+                fed.append(self._alone(*only, record, stamp))
+            elif words or self._eager or self._following:
+                fed.append(self._one(record, words, beats, stamp))
+            else:
+                self._understood = False
+                fed.append(self._done(record, ()))
+
+    def _alone(self, decoder: LogDecoder, feed: Feed, record: LogRecord, stamp: Stamp) -> LogRecord:
+        """Feed a record that one decoder wants."""
+        self.fed = True
+        try:
+            events, links = feed(record, stamp)
+        except Exception as error:
+            self._failed(decoder, error, stamp)
+            events, links = (), ()
+        severity = record.severity
+        if not (events or links or severity is Severity.ERROR or severity is Severity.CRITICAL):
             return record
+        self._understood = bool(events)
+        self._events.extend(_with_writer(event, record) for event in events)
+        return self._done(record, links)
+
+    def _done(self, record: LogRecord, links: tuple[str, ...]) -> LogRecord:
+        """A record that was fed, with its links."""
+        severity = record.severity
+        if (severity is Severity.ERROR or severity is Severity.CRITICAL) and not (self._understood or links):
+            self._not_understood(record)
+        return msgspec.structs.replace(record, links=links) if links else record
+
+    def _one(
+        self, record: LogRecord, words: Sequence[int], beats: dict[LogDecoder, LogRecord], stamp: Stamp
+    ) -> LogRecord:
         self._understood = False
+        followed = self._followed(record) if record.source in self._following else ()
         owners, opening, first_beat = self._owners, self._opening, self._first_beat  # others, when a decoder fails
         wanted, beating = [*self._eager, *followed], list[LogDecoder]()
-        for word, _, _ in hits:
+        for word in words:
             owner = owners[word]
             if word >= first_beat:
                 beating.append(owner)
@@ -146,9 +202,7 @@ class Decoding:
         for decoder in beating:
             if decoder not in wanted:
                 beats[decoder] = record
-        if record.severity in _SEVERE and not (self._understood or links):
-            self._not_understood(record)
-        return msgspec.structs.replace(record, links=links) if links else record
+        return self._done(record, links)
 
     def _followed(self, record: LogRecord) -> Sequence[LogDecoder]:
         """The decoders that want a record for what came before it."""
@@ -198,6 +252,23 @@ class Decoding:
             remedy="please report this bug; the other decoders continue",
         )
         self._events.append(StatusSeen(status=status, **stamp))
+
+
+def _of_each(records: Sequence[LogRecord], found: Iterable[tuple[int, int, int]]) -> list[tuple[int, ...]]:
+    """Of each record, which words were found in it.
+
+    Args:
+        records: their texts were joined by one character.
+        found: which word, where it begins and ends, by where it ends.
+    """
+    words: list[tuple[int, ...]] = [()] * len(records)
+    number, end = -1, -1
+    for word, begin, _ in found:
+        while begin > end:
+            number += 1
+            end += len(records[number].text) + 1
+        words[number] += (word,)
+    return words
 
 
 def _with_writer(event: Event, record: LogRecord) -> Event:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from livedbg.logs.seen_paths import is_folder
+from livedbg.logs.seen_paths import is_folder, is_shared
 from livedbg.model.intents import VALUES_DUMP
 from livedbg.session.adapter import Context
 from livedbg.values.readers import DumpFiles
@@ -102,15 +102,16 @@ class Finder:
 
 
 def folders_of(context: Context) -> list[Path]:
-    """The folders that were named, and those in which the logs are that were found."""
+    """The folders that were named, and those in which the logs are that were found, but for such as /tmp."""
     found: dict[Path, None] = {}
     for name in context.request.logs:
         path = Path(name).expanduser().absolute()
         while any(sign in str(path) for sign in "*?[") and path != path.parent:
             path = path.parent
-        found[path if is_folder(path) else path.parent] = None
+        if is_folder(path) or not is_shared(path.parent):
+            found[path if is_folder(path) else path.parent] = None
     for source in context.snapshot().log_sources.values():
-        if source.path:
+        if source.path and not is_shared(Path(source.path).parent):
             found[Path(source.path).parent] = None
     return [folder for folder in found if not any(other in folder.parents for other in found)]
 

@@ -9,6 +9,7 @@ from livedbg.analysis.causes import by_cause
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGraph
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
+from livedbg.analysis.rules.carried import with_exceptions
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.analysis.verdict import ranked, verdict_of
@@ -49,7 +50,8 @@ class Diagnostician:
         graph: WaitGraph = self._graphs.graph_of(snapshot)
         self._tasks.update(snapshot)
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
-        found: list[Finding] = [finding for rule in self._rules for finding in rule.apply(state)]
+        made = (finding for rule in self._rules for finding in rule.apply(state))
+        found: list[Finding] = list(with_exceptions(made, snapshot))
         findings = ranked(by_cause(found, state), state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision, self._code)

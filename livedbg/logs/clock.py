@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import calendar
 import time
+from typing import Final
 
-__all__ = ["SourceClock"]
+__all__ = ["NS", "SourceClock"]
 
-_NS = 1_000_000_000
+NS: Final = 1_000_000_000
+"""Nanoseconds of a second."""
+
 _CACHE_SIZE = 4096
-_SLACK_NS = 5 * _NS  # how far a record may be ahead of its file's modification time
+_SLACK_NS = 5 * NS  # how far a record may be ahead of its file's modification time
 _DAY_S = 86_400
 _POWERS = tuple(10**power for power in range(10))
 
@@ -58,24 +61,27 @@ class SourceClock:
             found = self._seconds[key]
         except KeyError:
             found = self._second(key, second, zone)
-        return _with_fraction(found, fraction)
+        if found is None or not fraction or len(fraction) > 9:
+            return _with_fraction(found, fraction)
+        nanoseconds: int = int(fraction) * _POWERS[9 - len(fraction)]
+        return found * NS + nanoseconds
 
     def month_day(self, month: int, day: int, clock: str, fraction: str | None) -> int | None:
         """A stamp without a year: the newest such day that is not after the reference."""
         key = f"{month:02}{day:02}{clock}"
         if key not in self._seconds:
-            year = time.localtime(self.reference_ns / _NS).tm_year
+            year = time.localtime(self.reference_ns / NS).tm_year
             found = self._second(f"{year}{key}", f"{year}-{month:02}-{day:02} {clock}", None)
-            if found is not None and found > self.reference_ns // _NS + _DAY_S:
+            if found is not None and found > self.reference_ns // NS + _DAY_S:
                 found = self._second(f"{year - 1}{key}", f"{year - 1}-{month:02}-{day:02} {clock}", None)
             self._remember(key, found)
         return _with_fraction(self._seconds[key], fraction)
 
     def time_of_day(self, clock: str, fraction: str | None) -> int | None:
         """A stamp without a day: the newest such time that is not after the reference."""
-        today = time.strftime("%Y-%m-%d", time.localtime(self.reference_ns / _NS))
+        today = time.strftime("%Y-%m-%d", time.localtime(self.reference_ns / NS))
         found = self._second(today + clock, f"{today} {clock}", None)
-        if found is not None and found > self.reference_ns // _NS + _SLACK_NS // _NS:
+        if found is not None and found > self.reference_ns // NS + _SLACK_NS // NS:
             found -= _DAY_S
         return _with_fraction(found, fraction)
 
@@ -94,9 +100,9 @@ def _with_fraction(seconds: int | None, fraction: str | None) -> int | None:
     if seconds is None:
         return None
     if not fraction:
-        return seconds * _NS
+        return seconds * NS
     digits = len(fraction)
-    return seconds * _NS + (int(fraction) * _POWERS[9 - digits] if digits <= 9 else int(fraction[:9]))
+    return seconds * NS + (int(fraction) * _POWERS[9 - digits] if digits <= 9 else int(fraction[:9]))
 
 
 def _epoch(second: str, zone: str | None) -> int | None:

@@ -16,7 +16,7 @@ from ahocorasick_rs import AhoCorasick
 from msgspec.structs import replace
 
 from livedbg.logs.deaths import DEATH_WORDS, DEATHS, died
-from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.fatal_lines import FATAL_WORDS, fatal
 from livedbg.logs.java_exceptions import JAVA_WORDS, java_exception
 from livedbg.logs.native_frames import native_frames
@@ -74,6 +74,7 @@ class CrashDecoder(LogDecoder):
         b"corrupted ",
         b"free(): ",
         b"alloc(): ",
+        b"_consolidate(): ",
         b"_chunk(): ",
         b"detected ***",
         b"' failed.",
@@ -104,6 +105,16 @@ class CrashDecoder(LogDecoder):
             self._remember(hit)
         events += self._tests(record, stamp, bool(events))
         return events, ()
+
+    def alone(self, trigger: bytes) -> Feed:
+        """See LogDecoder: what the C library says of a heap begins a line; elsewhere it is ordinary."""
+        return self._heap if trigger in _OF_HEAP else self.feed
+
+    def _heap(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take a record that says something of a heap, and nothing else that counts."""
+        text = record.text
+        found = _HEAP.search(text) if "\n" in text else _HEAP.match(text)
+        return ((), ()) if found is None else self.feed(record, stamp)
 
     def _tests(self, record: LogRecord, stamp: Stamp, crashed: bool) -> Iterator[Event]:
         """What a run of tests says at its end; the exceptions before it were those of tests."""
@@ -168,6 +179,8 @@ _WORDS: Final = {
 }
 """By kind, what a text must hold: searching for all words at once costs a tenth of searching for the patterns."""
 
+_HEAP: Final = next(pattern for kind, pattern in DEATHS if kind == "glibc-abort")
+_OF_HEAP: Final = (b"corruption", b"corrupted ", b"free(): ", b"alloc(): ", b"_consolidate(): ", b"_chunk(): ")
 _KINDS: Final = [kind for kind, words in _WORDS.items() for _word in words]
 _FINDER: Final = AhoCorasick([word for words in _WORDS.values() for word in words])
 

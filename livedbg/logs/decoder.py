@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final
 
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
 
-__all__ = ["FOLLOWED", "LogDecoder"]
+__all__ = ["FOLLOWED", "Feed", "LogDecoder"]
+
+Feed = Callable[[LogRecord, Stamp], tuple[Sequence[Event], tuple[str, ...]]]
+"""Takes a record: `LogDecoder.feed`."""
 
 FOLLOWED: Final = 256
 """Lines behind one that opens something that its decoder gets, whatever is in them."""
@@ -61,6 +64,14 @@ class LogDecoder(ABC):
             The events that follow from it, and the identifiers of the entities that it speaks of
             (they become the record's `links`).
         """
+
+    def alone(self, trigger: bytes) -> Feed:
+        """What takes records in which one trigger stands once, and no other of this decoder's: `feed` or quicker.
+
+        Args:
+            trigger: one of `triggers`.
+        """
+        return self.feed
 
     def knows(self, record: LogRecord) -> bool:
         """Whether an error record that led to no event of its own is understood all the same.

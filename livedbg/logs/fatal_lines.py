@@ -22,7 +22,7 @@ __all__ = ["FATAL_WORDS", "Fatal", "fatal"]
 _LONGEST: Final = 2_000
 _FRAMES: Final = 200
 _LINE: Final = re.compile(
-    r"^(?:\[?F(?:[01]\d{3}|\d{8}) ?\d\d:\d\d:\d\d(?:\.\d{1,9})? {1,8}(?:\d{1,19} )?"
+    r"^(?:\[?F(?:[01]?\d{3}|\d{8}) ?\d\d:\d\d:\d\d(?:\.\d{1,9})? {1,8}(?:\d{1,19} )?"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: F )"
     r"(?P<place>[\w./+-]{1,200}:\d{1,9})\] ?(?P<said>.*)$"
 )

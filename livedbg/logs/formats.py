@@ -13,34 +13,18 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.dated import DATED, DatedHeads, read_dated
 from livedbg.logs.multiline import ErrorDetails, error_details
+from livedbg.logs.severity_words import SEVERITY_OF_LETTER, severity_of_word
 from livedbg.logs.shapes import Header, Shape
 from livedbg.model import Severity
 
-__all__ = ["CORE", "SEVERITY_OF_LETTER", "SHAPES", "LogFormats", "log_formats", "severity_of_word"]
-
-_D, _I, _W, _E, _C = Severity.DEBUG, Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.CRITICAL
-
-_WORDS: Final = {
-    **dict.fromkeys(("DEBUG", "TRACE", "VERBOSE", "DBG", "NOTSET"), _D),
-    **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "VERSION"), _I),
-    **dict.fromkeys(("WARN", "WARNING"), _W),
-    **dict.fromkeys(("ERROR", "ERR", "EXCEPTION", "ABORT"), _E),
-    **dict.fromkeys(("CRITICAL", "FATAL", "PANIC"), _C),
-}
-SEVERITY_OF_LETTER: Final = {"V": _D, "D": _D, "T": _D, "I": _I, "W": _W, "E": _E, "F": _C, "C": _C}
-"""What one letter of a header means."""
+__all__ = ["CORE", "SHAPES", "LogFormats", "log_formats"]
 
 _MONTHS: Final = {
     name: number
     for number, name in enumerate("JanFebMarAprMayJunJulAugSepOctNovDec"[i : i + 3] for i in range(0, 36, 3))
 }
-
-
-def severity_of_word(word: str) -> Severity:
-    """The severity that a word of a header names; INFO for one that is not known."""
-    known = _WORDS.get(word)
-    return _WORDS.get(word.upper(), _I) if known is None else known
 
 
 # glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), and the
@@ -68,25 +52,6 @@ def _glog(match: re.Match[str], clock: SourceClock) -> Header:
 def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
     wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5]) if match[2] else None
     return Header("glog", SEVERITY_OF_LETTER[match[1]], match.end(), wall_ns)
-
-
-# Anything that begins with a date and a time: Python logging with %(asctime)s, loguru, hydra, Go, …
-_DATED = re.compile(
-    r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?(?!\d) ?(Z|[+-]\d\d:?\d\d)?[\])]?[\s|:,-]*"
-)
-_LEVEL_WORD = re.compile(
-    r"(?=[DTVINWECFPl\[|<(])"  # most places are none: so they cost least
-    r"(?:\b(DEBUG|TRACE|VERBOSE|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC|EXCEPTION)\b"
-    r"|(?:level=|[\[|<(] ?)(trace|debug|info|notice|warn|warning|error|fatal|critical|panic)\b)",
-)
-_LEVEL_CHARACTERS = 120
-
-
-def _dated(match: re.Match[str], clock: SourceClock) -> Header:
-    level = _LEVEL_WORD.search(match.string, match.end(), match.end() + _LEVEL_CHARACTERS)
-    severity = _I if level is None else severity_of_word(level[1] or level[2])
-    name = "python" if match[2] == "," else "dated"
-    return Header(name, severity, match.end(), clock.date_time(match[1], match[3], match[4]))
 
 
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
@@ -131,12 +96,12 @@ _KERNEL = re.compile(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
     month = _MONTHS.get(match[1])
     wall_ns = clock.month_day(month + 1, int(match[2]), match[3], None) if month is not None else None
-    return Header("syslog", _I, match.end(), wall_ns, None, int(match[6]) if match[6] else None)
+    return Header("syslog", Severity.INFO, match.end(), wall_ns, None, int(match[6]) if match[6] else None)
 
 
 def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
     mono_ns = int(match[1]) * 1_000_000_000 + int(match[2]) * 1000
-    return Header("kernel", _I, match.end(), clock.wall_of_mono(mono_ns), mono_ns)
+    return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(mono_ns), mono_ns)
 
 
 # The rest: `[LEVEL] message`.
@@ -150,7 +115,7 @@ def _bracketed(match: re.Match[str], clock: SourceClock) -> Header:
 SHAPES: Final = (
     Shape("glog", "VIWEFC", _GLOG, _glog),
     Shape("glog", "[", _IN_BRACKETS, _glog_in_brackets),
-    Shape("dated", "[(0123456789", _DATED, _dated, general=True),
+    Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),
     Shape("python", "DIWEC", _BASIC, _basic, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),

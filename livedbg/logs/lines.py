@@ -7,18 +7,20 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from livedbg.logs.wrapping.redraw import redrawn
 from livedbg.text.sanitize import clean
 
-__all__ = ["LINE_LIMIT", "Line", "LineCutter", "line_text"]
+__all__ = ["LINE_LIMIT", "Line", "LineCutter", "line_text", "lines_back"]
 
 LINE_LIMIT = 64 * 1024
 """How many bytes of a line are decoded and shown."""
 
+_FAR_BACK = 64 * 1024  # bytes at the end that are looked at
 
-class Line(NamedTuple):
+
+class Line(Struct, frozen=True, gc=False):
     """One line, sanitised, without its end.
 
     Attributes:
@@ -128,3 +130,13 @@ class LineCutter:
             self._number += 1
         self._rest, self._dropped, self._cut = b"", 0, False
         return line
+
+
+def lines_back(body: bytes, lines: int) -> int:
+    """Where the last `lines` lines of `body` begin (not more than a block back)."""
+    position = len(body)
+    for _ in range(lines + 1):
+        position = body.rfind(b"\n", max(0, len(body) - _FAR_BACK), position)
+        if position < 0:
+            return len(body) if len(body) > _FAR_BACK else 0
+    return position + 1

@@ -25,7 +25,8 @@ _COMPLETED: Final = re.compile(
     r"\btraining (?:has |is |was )?(?:finished|completed?|done)\b|\bsuccessfully (?:finished|completed)\b"
     r"|\bfinished \(SUCCEEDED\)|\btrain_runtime\b|`Trainer\.fit` stopped: `max_"
     r"|\brun (?:has )?(?:finished|completed) successfully\b|\bcompleted successfully\b"
-    r"|^Job '[\w.-]{1,100}' succeeded$|\bfinished with exit (?:code|status) 0\b|\b\d+ epochs completed in \d",
+    r"|^Job '[\w.-]{1,100}' succeeded$|\bJob \d{1,9} finished: "
+    r"|\bfinished with exit (?:code|status) 0\b|\b\d+ epochs completed in \d",
     re.IGNORECASE,
 )
 _NOT_COMPLETED: Final = re.compile(

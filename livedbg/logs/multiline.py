@@ -291,4 +291,7 @@ class Continuation:
             self._open = line.rstrip().endswith(":")
             self._state = _State.RAISED
             return True
-        return self._continues(line) or (line[:1] in " \t" and state is _State.RAISED and "%|" not in line)
+        if self._continues(line):
+            self._state = _State.RAISED
+            return True
+        return line[:1] in " \t" and state is _State.RAISED and "%|" not in line

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
 from livedbg.logs.shapes import PLAIN, Header, may_hold_traceback
-from livedbg.logs.wrapping.tags import Tag
+from livedbg.logs.wrapping.tags import NO_TAG, Tag
 from livedbg.model import Severity
 
 __all__ = ["Pending", "belongs"]
@@ -14,18 +13,26 @@ __all__ = ["Pending", "belongs"]
 class Pending:
     """A record whose end has not been seen."""
 
-    __slots__ = ("_continuation", "_details", "head", "header", "line", "numbers", "size", "tag", "texts", "wall_ns")
+    __slots__ = ("_continuation", "_details", "head", "header", "numbers", "offset", "size", "tag", "texts", "wall_ns")
 
     def __init__(
-        self, line: Line, text: str, tag: Tag, wall_ns: int | None, header: Header | None, *, details: ErrorDetails
+        self,
+        text: str,
+        offset: int,
+        number: int | None,
+        header: Header | None,
+        *,
+        tag: Tag = NO_TAG,
+        wall_ns: int | None = None,
+        details: ErrorDetails,
     ) -> None:
-        self.line = line
+        self.offset = offset
         self.tag = tag
         self.wall_ns = wall_ns
         self.header = header
         self.head = text[: header.end] if header is not None and header.held else ""
         self.texts = [text]
-        self.numbers = [line.number]
+        self.numbers = [number]
         self.size = len(text)
         self._details = details
         self._continuation: Continuation | None = None

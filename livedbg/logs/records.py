@@ -9,23 +9,24 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
-from msgspec.structs import replace
+from collections.abc import Callable, Iterable, Sequence
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.pending import Pending, belongs
-from livedbg.logs.shapes import IGNORED, Header, Recogniser, guess_severity
-from livedbg.logs.wrapping.door import FrontDoor
+from livedbg.logs.record_making import made, with_lines
+from livedbg.logs.shapes import Header, Recogniser
+from livedbg.logs.wrapping.door import FrontDoor, Plain
 from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
-from livedbg.model import LogRecord, Severity
+from livedbg.model import LogRecord
 
 __all__ = ["RECORD_LIMIT", "RecordAssembler"]
 
 RECORD_LIMIT = 512 * 1024
 """Characters of one record; what goes on longer is cut into several."""
+
+_First = tuple[str, int, "int | None", Header]  # a line with a header: text, offset, number, header
 
 
 class RecordAssembler:
@@ -57,7 +58,9 @@ class RecordAssembler:
         self._recogniser = Recogniser(formats.shapes, clock)
         self._details = formats.error_details
         self._anchors = tuple({shape.anchor for shape in formats.shapes if shape.anchor})
+        self._header = self._recogniser.header
         self._pending: dict[Tag, Pending] = {}
+        self._first: _First | None = None  # instead, a record of one line so far, where no writers are told apart
         self._done: list[LogRecord] = []
         self._newest = NO_TAG  # of the last line
         self._tagged = False  # records may end in another order than they began
@@ -72,7 +75,7 @@ class RecordAssembler:
     @property
     def waiting(self) -> bool:
         """Whether a record is held back because its end has not been seen."""
-        return bool(self._pending) or self.door.waiting
+        return self._first is not None or bool(self._pending) or self.door.waiting
 
     @property
     def mixed(self) -> bool:
@@ -95,17 +98,18 @@ class RecordAssembler:
         Returns:
             The records that are complete now, in the order of their first lines.
         """
-        bare, take, add = self.door.bare, self.door.take, self._add
+        bare, take, add_bare, add_plain = self.door.bare, self.door.take, self._add_bare, self._add_plain
+        header_of = self._header
         if not self.door.looked:
             lines = list(lines)
             self.door.see(lines)
         for line in lines:
             text = line.text
             if bare(text):
-                add(line, text, NO_TAG, None)
+                add_bare(text, line.offset, line.number, header_of(text) if text else None)
                 continue
             for plain in take(line):
-                add(plain.line, plain.text, plain.tag, plain.wall_ns)
+                add_plain(plain)
         return self._take()
 
     def flush(self) -> list[LogRecord]:
@@ -116,27 +120,53 @@ class RecordAssembler:
     def close(self) -> None:
         """End the records that are held back; they come out of the next `feed` or `flush`."""
         for plain in self.door.release():
-            self._add(plain.line, plain.text, plain.tag, plain.wall_ns)
+            self._add_plain(plain)
+        self._hold_first()
         for pending in self._pending.values():
             self._close(pending)
         self._pending.clear()
 
     def drop_newest(self) -> None:
         """Forget the record that the last line began, so that the line can come again."""
+        self._first = None
         self._pending.pop(self._newest, None)
 
-    def add(self, line: Line) -> bool:
+    def add(self, text: str, offset: int, number: int | None) -> bool:
         """Take one line; its record comes out of `feed` or `flush`. Wrappings are those that are known by now.
+
+        Args:
+            text: see Line.
+            offset: see Line.
+            number: see Line.
 
         Returns:
             Whether it begins a record (of its writer).
         """
-        if self.door.bare(line.text):
-            return self._add(line, line.text, NO_TAG, None)
+        if self.door.bare(text):
+            return self._add_bare(text, offset, number, self._header(text) if text else None)
         began = False
-        for plain in self.door.open(line):
-            began = self._add(plain.line, plain.text, plain.tag, plain.wall_ns) or began
+        for plain in self.door.open(Line(text, offset, number)):
+            began = self._add_plain(plain) or began
         return began
+
+    def add_row(self, texts: Sequence[str], offsets: Sequence[int], number: int | None) -> int:
+        """Take lines in a row, up to the first one that may be wrapped; gives how many these are.
+
+        Args:
+            texts: see FrontDoor.bare_row; none is empty.
+            offsets: where they begin.
+            number: of the first one.
+        """
+        taken, header_of, end = self.door.bare_row(texts), self._header, self._end
+        for text, offset in zip(texts[:taken], offsets, strict=False):
+            header, first = header_of(text), self._first
+            if header is None or first is None or first[3].held:
+                self._add_bare(text, offset, number, header)
+            else:
+                end(first)
+                self._first = (text, offset, number, header)
+            number = None if number is None else number + 1
+        return taken
 
     def learn(self, lines: Iterable[Line]) -> None:
         """See which wrappings and shapes the log has, from lines that come again."""
@@ -149,20 +179,70 @@ class RecordAssembler:
         body = plains[-1].text
         text = body if len(plains) == 1 else "\n".join(plain.text for plain in plains)
         last = plains[-1]
-        return self._record(last.line, last.tag, last.wall_ns, self._recogniser.header(body), text)
+        header = self._recogniser.header(body)
+        place, whose = (last.line.offset, last.line.number), self._whose(last.tag)
+        return made(self._source, text, *place, header, wall_ns=last.wall_ns, whose=whose)
 
-    def _add(self, line: Line, body: str, tag: Tag, wall_ns: int | None) -> bool:
+    def _add_bare(self, body: str, offset: int, number: int | None, header: Header | None) -> bool:
+        """Take a line without a wrapping: most are a record each, of which no more than the header is needed."""
+        if header is None or self._tagged:
+            return self._add(body, offset, number, header)
+        first = self._first
+        if first is not None:
+            if first[3].held and body.startswith(first[0][: first[3].end]):
+                return self._add(body, offset, number, header)
+            self._end(first)
+        elif self._pending:
+            pending = self._pending[NO_TAG]
+            if pending.head and body.startswith(pending.head):
+                return self._add(body, offset, number, header)
+            self._close(pending)
+            self._pending.clear()
+        self._first = (body, offset, number, header)
+        return True
+
+    def _end(self, first: _First) -> None:
+        """A record of one line is at its end."""
+        body, offset, number, header = first
+        if "(most recent call" in body or self._ended is not None:
+            self._close(Pending(body, offset, number, header, details=self._details))
+            return
+        self._done.append(made(self._source, body, offset, number, header, whose=self._own))
+
+    def _hold_first(self) -> None:
+        """More may belong to a record of one line."""
+        if self._first is not None:
+            body, offset, number, header = self._first
+            self._first = None
+            self._pending[NO_TAG] = Pending(body, offset, number, header, details=self._details)
+
+    def _add_plain(self, plain: Plain) -> bool:
+        """Take a line without its wrappings."""
+        text, line = plain.text, plain.line
+        header = self._header(text) if text else None
+        return self._add(text, line.offset, line.number, header, tag=plain.tag, wall_ns=plain.wall_ns)
+
+    def _add(
+        self,
+        body: str,
+        offset: int,
+        number: int | None,
+        header: Header | None,
+        *,
+        tag: Tag = NO_TAG,
+        wall_ns: int | None = None,
+    ) -> bool:
+        self._hold_first()
         if tag is not NO_TAG:
             self._tagged = True
-        header = self._recogniser.header(body) if body else None
-        if header is None and self._newest.rank is not None and self._goes_on(line, body, tag):
+        if header is None and self._newest.rank is not None and self._goes_on(body, number, tag):
             return False
         self._newest = tag
         pending = self._pending.get(tag)
         if pending is not None:
             if (header is None or pending.head) and pending.size < RECORD_LIMIT and belongs(pending, header, body):
                 pending.texts.append(body)
-                pending.numbers.append(line.number)
+                pending.numbers.append(number)
                 pending.size += len(body) + 1
                 return False
             self._close(pending)
@@ -171,102 +251,47 @@ class RecordAssembler:
                 self._pending.pop(tag, None)
                 return True
             self._recogniser.plain()
-        self._pending[tag] = Pending(line, body, tag, wall_ns, header, details=self._details)
+        self._pending[tag] = Pending(body, offset, number, header, tag=tag, wall_ns=wall_ns, details=self._details)
         return True
 
-    def _goes_on(self, line: Line, body: str, tag: Tag) -> bool:
+    def _goes_on(self, body: str, number: int | None, tag: Tag) -> bool:
         """Take a line without a rank that goes on with the record above it, whose writer tags only its first line."""
         if tag.rank is not None or tag[2:] != self._newest[2:]:
             return False
         above = self._pending.get(self._newest)
-        number = above.numbers[-1] if above is not None else None
-        if above is None or above.tag.rank is None or number is None or line.number != number + 1:
+        last = above.numbers[-1] if above is not None else None
+        if above is None or above.tag.rank is None or last is None or number != last + 1:
             return False
         if not body or above.size >= RECORD_LIMIT or not belongs(above, None, body):
             return False
         above.texts.append(body)
-        above.numbers.append(line.number)
+        above.numbers.append(number)
         above.size += len(body) + 1
         return True
 
     def _close(self, pending: Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
-        held = pending.held_traceback
-        record = self._record(pending.line, pending.tag, pending.wall_ns, pending.header, text, held_traceback=held)
+        place = pending.offset, pending.numbers[0]
+        whose, held = self._whose(pending.tag), pending.held_traceback
+        record = made(
+            self._source, text, *place, pending.header, whose=whose, wall_ns=pending.wall_ns, held_traceback=held
+        )
         if len(texts) > 1:
-            record = _with_lines(record, pending.numbers)
+            record = with_lines(record, pending.numbers)
         self._done.append(record)
         if self._ended is not None:
             numbers = zip(pending.numbers, texts, strict=True)
             self._ended(record, [number for number, line in numbers if line and not line.isspace()])
 
-    def _record(
-        self,
-        line: Line,
-        tag: Tag,
-        wall_ns: int | None,
-        header: Header | None,
-        text: str,
-        *,
-        held_traceback: bool = False,
-    ) -> LogRecord:
-        if header is None:
-            record = LogRecord(
-                source=self._source,
-                text=text,
-                severity=guess_severity(text),
-                wall_ns=wall_ns,
-                line=line.number,
-                offset=line.offset,
-            )
-        else:
-            severity = header.severity
-            if held_traceback and severity is Severity.INFO:
-                ignored = text.startswith(IGNORED, header.end)
-                severity = Severity.WARNING if ignored else Severity.ERROR
-            record = LogRecord(
-                source=self._source,
-                text=text,
-                severity=severity,
-                wall_ns=header.wall_ns if wall_ns is None else wall_ns,  # one clock for all lines of a log
-                mono_ns=header.mono_ns,
-                line=line.number,
-                offset=line.offset,
-                pid=header.pid,
-                tid=header.tid,
-                head=header.end,
-            )
-        whose = self._own if tag is NO_TAG else merged(self._own, tag)
-        return record if whose is NO_TAG else _with_tag(record, whose)
+    def _whose(self, tag: Tag) -> Tag:
+        return self._own if tag is NO_TAG else merged(self._own, tag)
 
     def _take(self) -> list[LogRecord]:
         done, self._done = self._done, []
         if self._tagged:
             done.sort(key=_offset)
         return done
-
-
-def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
-    """A record with what its wrappings say."""
-    return replace(
-        record,
-        pid=tag.pid if record.pid is None else record.pid,
-        writer=tag.writer,
-        rank=tag.rank,
-        host=tag.host,
-        stream=tag.stream,
-        container=tag.container,
-    )
-
-
-def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
-    """A record of several lines with their numbers, where these are not in a row."""
-    first = record.line
-    if first is None or all(number == first + below for below, number in enumerate(numbers)):
-        return record
-    known = [first if number is None else number for number in numbers]
-    return replace(record, lines=tuple(known[: record.text.count("\n") + 1]))
 
 
 def _offset(record: LogRecord) -> int:

@@ -27,9 +27,9 @@ __all__ = [
 Progress = Callable[[float], bool]
 """Called with the share done; returns False to give up."""
 
-_WINDOW = 256 * 1024
+_WINDOW = 96 * 1024  # buffers of 128 KiB and more would come from the kernel, and go back to it
 _OVERLAP = 4096  # of the pieces of a line that is longer than a window
-_REPORT_EVERY = 32  # windows between two progress reports
+_REPORT_EVERY = 64  # windows between two progress reports
 FOLD = bytes(range(256)).lower()  # ASCII upper case to lower case, several times as fast as bytes.lower
 _META = frozenset(".^$*+?{}[]\\|()")
 _ALONE = re.compile(r"\\[AZ]|\(\?<?[=!]")  # constructs that see beyond the match: line by line
@@ -181,18 +181,27 @@ def search_forward(
         data = read(offset, min(_WINDOW, size - offset))
         piece = rest + data
         cut = piece.rfind(b"\n") + 1 if data else len(piece)
-        whole = piece[:cut] if cut else piece
-        found = matcher(_seen(whole.removesuffix(b"\n")), False) if whole else None
+        found = matcher(_seen(_lines(piece, cut)), False) if piece else None
         if found is not None:
-            return number + found
+            return number + _newlines(read, begin, offset - len(rest)) + found
         if not data:
             return None
-        number += whole.count(b"\n")
         rest = piece[cut:] if cut else piece[-_OVERLAP:]
         offset += len(data)
         if progress is not None and windows % _REPORT_EVERY == 0 and not progress(_share(offset - begin, size - begin)):
             return None
     return None
+
+
+def _lines(piece: bytes, cut: int) -> bytes:
+    """The lines before `cut` without the last one's end; all of the piece of a line that does not end in it."""
+    end = cut or len(piece)
+    return piece[: end - 1] if piece.endswith(b"\n", 0, end) else piece[:end]
+
+
+def _newlines(read: Callable[[int, int], bytes], begin: int, end: int) -> int:
+    """Line ends from `begin` to `end`: they are counted only if something was found."""
+    return sum(read(place, min(_WINDOW, end - place)).count(b"\n") for place in range(begin, end, _WINDOW))
 
 
 def search_all(
@@ -220,15 +229,14 @@ def search_all(
         data = read(offset, min(_WINDOW, size - offset))
         piece = rest + data
         cut = piece.rfind(b"\n") + 1 if data else len(piece)
-        whole = piece[:cut] if cut else piece
-        hits = [number + hit for hit in matcher.every(_seen(whole.removesuffix(b"\n")))] if whole else []
+        hits = [number + hit for hit in matcher.every(_seen(_lines(piece, cut)))] if piece else []
         if hits and hits[0] == newest:  # a line that is longer than a window is searched in pieces
             del hits[0]
         newest = hits[-1] if hits else newest
         offset += len(data)
         if not found(hits, _share(offset - begin, size - begin)) or not data:
             return
-        number += whole.count(b"\n")
+        number += piece.count(b"\n", 0, cut)
         rest = piece[cut:] if cut else piece[-_OVERLAP:]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
-__all__ = ["is_closed", "is_file", "is_folder"]
+__all__ = ["is_closed", "is_file", "is_folder", "is_shared"]
 
 
 def is_folder(path: Path) -> bool:
@@ -16,6 +17,15 @@ def is_folder(path: Path) -> bool:
 def is_file(path: Path) -> bool:
     """Whether it is seen to be a regular file."""
     return os.path.isfile(path)  # noqa: PTH113 (as above)
+
+
+def is_shared(path: Path) -> bool:
+    """Whether everybody writes into this folder, as into /tmp (sticky, chmod(1)): its files are not of a log in it."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 
 
 def is_closed(path: Path) -> bool:

@@ -8,8 +8,9 @@ can still have another shape than the one before it (a job's stderr is written b
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -36,7 +37,7 @@ PLAIN = "plain"
 """Name of the shape of lines without a header."""
 
 
-class Header(NamedTuple):
+class Header(Struct, frozen=True, gc=False):
     """What the header of a record says.
 
     Attributes:
@@ -57,6 +58,18 @@ class Header(NamedTuple):
     quoted: bool = False
 
 
+class Memory(Protocol):
+    """Headers of one log that come again."""
+
+    def quick(self, line: str) -> Header | None:
+        """The header of a line, if it is known; None for what is to be read."""
+        ...
+
+    def read(self, match: re.Match[str], clock: SourceClock) -> Header:
+        """See Shape.read."""
+        ...
+
+
 class Shape(Struct, frozen=True):
     """A log shape.
 
@@ -67,6 +80,8 @@ class Shape(Struct, frozen=True):
         read: makes the header of a match.
         general: it matches many things; it never comes before a shape that is not general.
         anchor: what its lines contain that set the log's clock; they are read even where others are passed over.
+        holds: what each of its headers holds: a line without it is not tried.
+        memory: makes, for one log, what knows headers of this shape that come again.
     """
 
     name: str
@@ -75,6 +90,19 @@ class Shape(Struct, frozen=True):
     read: Callable[[re.Match[str], SourceClock], Header]
     general: bool = False
     anchor: bytes = b""
+    holds: str = ""
+    memory: Callable[[SourceClock], Memory] | None = None
+
+
+class _Try(NamedTuple):
+    """A shape: its number, whether it may move up, and how it is tried."""
+
+    number: int
+    movable: bool
+    holds: str
+    quick: Callable[[str], Header | None] | None
+    fits: Callable[[str], re.Match[str] | None]
+    read: Callable[[re.Match[str], SourceClock], Header]
 
 
 class Recogniser:
@@ -90,10 +118,11 @@ class Recogniser:
 
     def __init__(self, shapes: Sequence[Shape], clock: SourceClock) -> None:
         self.clock = clock
-        self.counts: dict[str, int] = {}
+        self.counts: defaultdict[str, int] = defaultdict(int)
         self._shapes = list(shapes)
         self._hits = [0] * len(self._shapes)
-        self._of_first: dict[str, list[tuple[int, Shape]]] = {}  # by first character: what to try, in which order
+        self._of_first: dict[str, list[_Try]] = {}  # by first character: what to try, in which order
+        self._memories = {shape.pattern: shape.memory(clock) for shape in self._shapes if shape.memory is not None}
 
     def header(self, line: str) -> Header | None:
         """The header that `line` begins with, if it has one of a known shape."""
@@ -101,36 +130,47 @@ class Recogniser:
         candidates = self._of_first.get(first)
         if candidates is None:
             candidates = self._candidates(first)
-        for number, shape in candidates:
-            match = shape.pattern.match(line)
-            if match is None:
+        for number, movable, holds, quick, fits, read in candidates:
+            if holds and holds not in line:
                 continue
-            header = shape.read(match, self.clock)
-            self.counts[header.shape] = self.counts.get(header.shape, 0) + 1
-            self._hits[number] += 1
-            if number:
+            header = quick(line) if quick is not None else None
+            if header is None:
+                match = fits(line)
+                if match is None:
+                    continue
+                header = read(match, self.clock)
+            self.counts[header.shape] += 1
+            hits = self._hits
+            hits[number] += 1
+            if movable and hits[number] > hits[number - 1]:
                 self._move_up(number)
             return header
         return None
 
-    def _candidates(self, first: str) -> list[tuple[int, Shape]]:
+    def _candidates(self, first: str) -> list[_Try]:
         if len(self._of_first) >= _FIRSTS:
             self._of_first.clear()
-        found = [(n, shape) for n, shape in enumerate(self._shapes) if not shape.first or first in shape.first]
-        self._of_first[first] = found
+        shapes = self._shapes
+        tried = [number for number, shape in enumerate(shapes) if not shape.first or first in shape.first]
+        found = self._of_first[first] = [self._try(number, shapes[number]) for number in tried]
         return found
 
+    def _try(self, number: int, shape: Shape) -> _Try:
+        movable = number > 0 and self._shapes[number - 1].general == shape.general
+        memory = self._memories.get(shape.pattern)
+        quick, read = (None, shape.read) if memory is None else (memory.quick, memory.read)
+        return _Try(number, movable, shape.holds, quick, shape.pattern.match, read)
+
     def _move_up(self, number: int) -> None:
-        """Try a shape earlier when it is seen more often than its neighbour."""
+        """Try a shape earlier, which is seen more often than its neighbour."""
         shapes, hits, before = self._shapes, self._hits, number - 1
-        if hits[number] > hits[before] and shapes[number].general == shapes[before].general:
-            shapes[before], shapes[number] = shapes[number], shapes[before]
-            hits[before], hits[number] = hits[number], hits[before]
-            self._of_first.clear()
+        shapes[before], shapes[number] = shapes[number], shapes[before]
+        hits[before], hits[number] = hits[number], hits[before]
+        self._of_first.clear()
 
     def plain(self) -> None:
         """A record without a header was seen."""
-        self.counts[PLAIN] = self.counts.get(PLAIN, 0) + 1
+        self.counts[PLAIN] += 1
 
     @property
     def format(self) -> str | None:

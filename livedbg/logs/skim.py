@@ -17,15 +17,14 @@ Invariant:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-
-from ahocorasick_rs import BytesAhoCorasick
+from collections.abc import Iterable, Mapping, Sequence
 
 from livedbg.logs.decoder import FOLLOWED
 from livedbg.logs.error_lines import ALARMS_READ
-from livedbg.logs.lines import Line, line_text
+from livedbg.logs.finder import finder
+from livedbg.logs.lines import LINE_LIMIT, line_text, lines_back
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.wrapping.door import UNCALM
 from livedbg.model import LogRecord
 
 __all__ = ["LINES_BEFORE", "Skimmer"]
@@ -34,8 +33,9 @@ LINES_BEFORE = 3
 """Lines before a hit that can be the beginning of its record."""
 
 _GRACE = 64  # lines read on after a hit while records of several ranks are mixed
-_FAR_BACK = 64 * 1024  # bytes that are kept from before
 _LONGEST = 4 << 20  # a line that is longer is taken in pieces
+_ROW = 256  # lines that are read at once, at most
+_DENSE = 100  # hits of a block from which on most of its lines are read
 
 
 class Skimmer:
@@ -74,11 +74,10 @@ class Skimmer:
         self._alarms = sorted({*alarms}.difference(self._triggers))
         self._line_starts = tuple(alarm[1:] for alarm in self._alarms if alarm.startswith(b"\n"))
         words = [*self._triggers, *self._alarms]
-        self._matcher = BytesAhoCorasick(words)
-        self._exact = [*map((exact or {}).get, words), None]  # the last: of the end of a block
+        self._matcher = finder(tuple(words))
+        self._exact = [*map((exact or {}).get, words)]
         opening = frozenset(opens)
         self._opens = [word in opening for word in words]
-        self._opens.append(False)
         self._opened = False  # by what begins at `_hit`
         self._following = 0  # lines that come out because of what opened before them
         self._alarms_left = ALARMS_READ
@@ -90,7 +89,10 @@ class Skimmer:
         self._searched = 0  # how much of `_rest` was searched
         self._reading = False  # in a record that is not at its end
         self._since_hit = 0
-        self._hits: Iterator[tuple[int, int, int]] = iter(())  # (trigger, begin, end) in the block that is searched
+        self._simple = [self._is_simple(number) for number in range(len(words))]
+        self._hits: Sequence[tuple[int, int, int]] = ()  # (trigger, begin, end) in the block that is searched
+        self._at = 0  # the next of them
+        self._row_end = 0  # of the lines that `_read_row` read
         self._hit = 0  # where the first of them begins that was not passed
 
     @property
@@ -105,21 +107,19 @@ class Skimmer:
 
     def feed(self, data: bytes) -> list[LogRecord]:
         """Take a block."""
-        piece = self._rest + data
-        cut = piece.rfind(b"\n") + 1
-        if cut <= self._searched:
-            if len(piece) - self._searched < _LONGEST:
-                self._rest = piece
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            self._rest += data
+            if len(self._rest) - self._searched < _LONGEST:
                 return []
-            cut = len(piece)
-        body = piece[:cut]
-        used = self._search(body)
-        kept = cut if self._reading else max(used, _lines_back(body, LINES_BEFORE))
-        self._beat(body, used, kept, None if self._number is None else self._number + body.count(b"\n", 0, used))
-        if self._number is not None:
-            self._number += body.count(b"\n", 0, kept)
+            data, cut = b"", 0
+        body = b"".join((self._rest, memoryview(data)[:cut]))  # one copy of what is long
+        used, number = self._search(body)
+        kept = len(body) if self._reading else max(used, lines_back(body, LINES_BEFORE))
+        self._beat(body, used, kept, number)
+        self._number = None if number is None else number + body.count(b"\n", used, kept)
         self._offset += kept
-        self._rest, self._searched = piece[kept:], cut - kept
+        self._rest, self._searched = body[kept:] + data[cut:], len(body) - kept
         return self._assembler.feed(())
 
     def flush(self) -> list[LogRecord]:
@@ -129,15 +129,18 @@ class Skimmer:
         self._reading = False
         return self._assembler.flush()
 
-    def _search(self, body: bytes) -> int:
-        """Read what matters of whole lines; gives how far lines were used up."""
-        self._hits, self._hit = self._hits_in(body), -1
+    def _search(self, body: bytes) -> tuple[int, int | None]:
+        """Read what matters of whole lines; gives how far lines were used up, and the number of the line there."""
+        self._hits, self._at, self._hit = self._hits_in(body), 0, -1
         position, used, until = self._searched, 0, -1
-        counted, number = 0, self._number
+        counted, number = 0, self._number  # the number of the line that begins at `counted`
         following = self._following
         self._next_hit(body, position)  # what was found before opens nothing again
         self._following = following
-        size = len(body)
+        size, offset, add = len(body), self._offset, self._assembler.add
+        # of a block in which most lines are read, what can be known of all of them at once
+        shown = body.decode("ascii") if len(self._hits) > _DENSE and body.isascii() else ""
+        calm = bool(shown) and not any(word in shown for word in UNCALM)
         while position < size:
             hit = self._hit if self._hit >= position else self._next_hit(body, position)
             if not self._reading:
@@ -149,36 +152,81 @@ class Skimmer:
                     number += body.count(b"\n", counted, used)
                     counted = used
                 self._beat(body, used, position, number)
-            if number is not None:
+            if number is not None and counted != position:
                 number += body.count(b"\n", counted, position)
                 counted = position
+            if calm and not self._opened and hit < size and (lines := self._read_row(shown, position, number)):
+                counted = position = used = self._row_end
+                number = None if number is None else number + lines
+                continue
             end = body.find(b"\n", position)
             end = size if end < 0 else end
-            begins = self._assembler.add(Line(line_text(body[position:end]), self._offset + position, number))
+            begins = add(line_text(body[position:end]), offset + position, number)
             self._since_hit = 0 if hit < end else self._since_hit + 1
             self._following -= 1
-            if begins and hit >= end and position > until and self._may_stop():
+            if hit >= end and begins and position > until and self._may_stop():
                 self._reading = False
                 self._assembler.drop_newest()  # its own trigger may be in a later line
                 self._assembler.close()
                 used, position = position, min(end + 1, size)
             else:
-                position = used = min(end + 1, size)
+                position = used = end + 1 if end < size else size
+                if number is not None and end < size:
+                    number += 1
+                    counted = position
         self._next_hit(body, size)
-        return used
+        if number is not None:
+            number += body.count(b"\n", counted, used)
+        return used, number
 
-    def _hits_in(self, body: bytes) -> Iterator[tuple[int, int, int]]:
+    def _read_row(self, shown: str, position: int, number: int | None) -> int:
+        """Read lines in a row each of which holds a trigger, where a log has many of them; gives how many.
+
+        Args:
+            shown: the block; it holds none of UNCALM.
+            position: where the first line begins.
+            number: of the first line.
+        """
+        hits, simple, at, hit = self._hits, self._simple, self._at, self._hit
+        texts, places, firsts = list[str](), list[int](), list[int]()
+        while len(texts) < _ROW:
+            end = shown.find("\n", position)
+            text = shown[position:end]
+            if not position <= hit < end or not text.isprintable() or end - position > LINE_LIMIT:
+                break
+            texts.append(text)
+            places.append(position)
+            firsts.append(at)
+            position = end + 1
+            while hit < position and at < len(hits) and simple[hits[at][0]]:
+                hit = hits[at][1]
+                at += 1
+        offset = self._offset
+        lines = self._assembler.add_row(texts, [offset + place for place in places], number) if texts else 0
+        if lines:
+            whole = lines == len(texts)
+            self._row_end = position if whole else places[lines]
+            self._at, self._hit = (at, hit) if whole else (firsts[lines] - 1, -1)
+            self._since_hit = 0
+            self._following -= lines
+        return lines
+
+    def _hits_in(self, body: bytes) -> Sequence[tuple[int, int, int]]:
         """What is found in whole lines; alarms only while there were few."""
         if self._alarms and self._alarms_left <= 0:
-            self._matcher, self._alarms = BytesAhoCorasick(self._triggers), []
+            self._matcher, self._alarms = finder(tuple(self._triggers)), []
             self._line_starts = ()
             self._spent = True
         if self._spent:
             self.unread += len(body) - self._searched
-        found = iter(self._matcher.find_matches_as_indexes(body, overlapping=True))
+        found = self._matcher.find_matches_as_indexes(body, overlapping=True)
         if not self._searched and body.startswith(self._line_starts):
-            return chain([(len(self._triggers), 0, 0)], found)  # the newline before it was in the block before
+            found.insert(0, (len(self._triggers), 0, 0))  # the newline before it was in the block before
         return found
+
+    def _is_simple(self, word: int) -> bool:
+        """Whether a word counts wherever it stands, and opens nothing."""
+        return word < len(self._triggers) and self._exact[word] is None and not self._opens[word]
 
     def _beat(self, body: bytes, begin: int, end: int, number: int | None) -> None:
         """Take the last line with a beat of those that are passed over; `number` is that of the line at `begin`."""
@@ -191,7 +239,7 @@ class Skimmer:
         stop = body.find(b"\n", found, end)
         if number is not None:
             number += body.count(b"\n", begin, start)
-        self._assembler.add(Line(line_text(body[start : stop if stop >= 0 else end]), self._offset + start, number))
+        self._assembler.add(line_text(body[start : stop if stop >= 0 else end]), self._offset + start, number)
         self._assembler.close()
 
     def _may_stop(self) -> bool:
@@ -212,10 +260,19 @@ class Skimmer:
 
     def _next_hit(self, body: bytes, position: int) -> int:
         """Where the next trigger is, or the end of `body`."""
+        hits, simple = self._hits, self._simple
         while self._hit < position:
             if self._opened:
                 self._following = FOLLOWED
-            which, begin, _ = next(self._hits, (-1, len(body), 0))
+                self._opened = False
+            if self._at == len(hits):
+                self._hit = len(body)
+                break
+            which, begin, _ = hits[self._at]
+            self._at += 1
+            if simple[which]:
+                self._hit = begin
+                continue
             exact = self._exact[which]
             if exact is not None and exact.match(body, begin) is None:
                 continue
@@ -224,13 +281,3 @@ class Skimmer:
                 self._hit += body.startswith(b"\n", begin)
                 self._alarms_left -= self._hit >= position  # one a line
         return self._hit
-
-
-def _lines_back(body: bytes, lines: int) -> int:
-    """Where the last `lines` lines of `body` begin (not more than a block back)."""
-    position = len(body)
-    for _ in range(lines + 1):
-        position = body.rfind(b"\n", max(0, len(body) - _FAR_BACK), position)
-        if position < 0:
-            return len(body) if len(body) > _FAR_BACK else 0
-    return position + 1

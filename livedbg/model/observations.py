@@ -85,7 +85,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int | None = None
 
 
-class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One record of one log; `text` may hold several lines, joined by newline.
 
     Attributes:

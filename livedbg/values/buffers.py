@@ -6,6 +6,8 @@ Without a task graph buffers are not known, and every dumped tensor counts as on
 Invariants:
     values_buffers.P1. `initial` compares what was found before any task wrote there, `final` what was written there
         last, in walking order; elements that no dumped task touched are not compared.
+    values_buffers.P2. Of a tensor that a task was given and left, it wrote what it changed: many tasks may each write
+        a part of it. What none of them changed is the last one's.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -35,6 +37,19 @@ ELEMENTS: Final = 1 << 27
 
 _NOBODY: Final = -1
 _WRITTEN: Final = -2
+
+
+class Left(NamedTuple):
+    """What tasks left in a buffer, against a golden output.
+
+    Attributes:
+        writers: the tasks that wrote what differs.
+        later: how many were given that memory after them, and left as it was what differs.
+    """
+
+    difference: Difference
+    writers: list[int]
+    later: int
 
 
 @dataclass(slots=True)
@@ -72,14 +87,17 @@ class Buffer:
                 merged.put(dump, entry, places, number, merged.owner[places] == _NOBODY)
         return merged.against(golden, tolerance)[0]
 
-    def final(self, dump: Dump, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
+    def final(self, dump: Dump, golden: Held, tolerance: Tolerance) -> Left:
         """How what tasks left last differs from a golden output, and the tasks that wrote what differs."""
         merged = _Merged(golden.total, self.element)
+        given = {(entry.task, entry.arg): entry for entry in self.touched if entry.before}
         for number, (entry, places) in self._placed(golden.total):
             if not entry.before:
-                merged.put(dump, entry, places, number, np.ones(len(places), np.bool_))
+                merged.leave(dump, entry, places, number, given.get((entry.task, entry.arg)))
         found, owners = merged.against(golden, tolerance)
-        return found, list(dict.fromkeys(self.touched[owner].task for owner in owners))
+        writers = list(dict.fromkeys(self.touched[owner].task for owner in owners))
+        after = {entry.task for entry in self.touched[max(owners, default=0) + 1 :] if not entry.before}
+        return Left(found, writers, len(after - set(writers)) if owners else 0)
 
     def _placed(self, count: int) -> Iterator[tuple[int, tuple[Entry, Places]]]:
         for number, entry in enumerate(self.touched):
@@ -89,11 +107,12 @@ class Buffer:
 
 
 class _Merged:
-    """A buffer's values, and which entry each is of."""
+    """A buffer's values, which entry each is of, and whether a task is known to have written it."""
 
     def __init__(self, count: int, element: ElementType) -> None:
         self.owner = np.full(count, _NOBODY, np.int32)
         self.values = np.zeros(count, element.numpy)
+        self.changed = np.zeros(count, np.bool_)
         self.element = element
 
     def put(self, dump: Dump, entry: Entry, places: Places, number: int, free: npt.NDArray[np.bool_]) -> None:
@@ -104,6 +123,15 @@ class _Merged:
         free = free[: len(block)]
         places = places[: len(block)][free]
         self.values[places], self.owner[places] = block[: len(free)][free], number
+
+    def leave(self, dump: Dump, entry: Entry, places: Places, number: int, given: Entry | None) -> None:
+        """Take over what a task left; of what it was given too, it wrote what it changed."""
+        owner, known = self.owner[places], self.changed[places]
+        self.put(dump, entry, places, number, np.ones(len(places), np.bool_))
+        changed = _changed(dump, entry, given, len(places))
+        kept = ~changed & known
+        self.owner[places[kept]] = owner[kept]
+        self.changed[places[changed]] = True
 
     def against(self, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
         """The difference, and the entries that hold what is outside."""
@@ -116,6 +144,20 @@ class _Merged:
             found.compared, found.total = len(known), golden.total
             found.first = index_of(int(wrong[0]), golden.shape)
         return found, np.unique(self.owner[wrong]).tolist()
+
+
+def _changed(dump: Dump, entry: Entry, given: Entry | None, count: int) -> npt.NDArray[np.bool_]:
+    """Which elements a task changed of what it was given; all of them where that was not dumped."""
+    found, left = (dump.tensor(one) if one is not None else None for one in (given, entry))
+    unknown = np.ones(count, np.bool_)
+    if found is None or left is None or given is None or not found.count == left.count == count:
+        return unknown
+    if (given.start_offset, given.strides, given.shape) != (entry.start_offset, entry.strides, entry.shape):
+        return unknown
+    before, after = (np.ascontiguousarray(one.block(0, count)).view(np.uint8) for one in (found, left))
+    if not count or len(before) != len(after) or len(before) % count:
+        return unknown
+    return np.asarray((before.reshape(count, -1) != after.reshape(count, -1)).any(axis=1))
 
 
 def places_of(entry: Entry, count: int, packed: int = 1) -> Places | None:

@@ -36,6 +36,7 @@ class GoldenMatch:
     Attributes:
         by: what it was matched by: `name`, `values`, `type and size`; "" where it was not.
         writers: tasks that wrote what differs; the culprit is one of them or precedes them.
+        later: how many tasks were given it after the writers, and left as it was what differs.
         behind: further tasks before any of the writers: those that may have spoilt their inputs.
         missing: dependencies that the graph lacks of the writers, or of tasks before them.
         certain: the one writer's inputs are the golden ones, so that it is the culprit.
@@ -47,6 +48,7 @@ class GoldenMatch:
     buffer: Buffer | None = None
     difference: Difference = field(default_factory=Difference)
     writers: list[int] = field(default_factory=list)
+    later: int = 0
     behind: int = 0
     missing: list[LostOrder] = field(default_factory=list)
     certain: bool = False
@@ -144,7 +146,7 @@ def _match_output(
     if _same_name(match, golden, place[0], given, tolerance):
         return
     alike = [buffer for buffer in _alike(golden, place[1]) if buffer.writers]
-    near = [(b, d) for b in alike if (d := b.final(place[0], golden, tolerance)[0]).compared and not d.outside]
+    near = [(b, d) for b in alike if (d := b.final(place[0], golden, tolerance).difference).compared and not d.outside]
     if near:
         match.by, match.difference = "values", near[0][1]
         match.buffer = near[0][0] if len(near) == 1 else None
@@ -160,7 +162,7 @@ def _same_name(
     if same is None or same.buffer is None:
         return False
     match.by, match.buffer = "name", same.buffer
-    match.difference, match.writers = same.buffer.final(dump, golden, tolerance)
+    match.difference, match.writers, match.later = same.buffer.final(dump, golden, tolerance)
     if not match.difference.compared:
         match.note = "no dumped task wrote it"
     return True
@@ -207,7 +209,7 @@ def _match_rest(
     else:
         match.by, match.buffer = "type and size", alike[0]
         if output:
-            match.difference, match.writers = alike[0].final(place[0], golden, tolerance)
+            match.difference, match.writers, match.later = alike[0].final(place[0], golden, tolerance)
         else:
             match.difference = alike[0].initial(place[0], golden, tolerance)
 
@@ -222,7 +224,7 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
     before = _before(wiring, match.writers)
     match.behind = len(before)
     match.missing = wiring.missing_into({*match.writers, *before})
-    if len(match.writers) == 1 and not match.behind and not match.missing:
+    if len(match.writers) == 1 and not match.behind and not match.missing and not match.later:
         writer = match.writers[0]
         buffers = {
             entry.arg: id(other.buffer)

@@ -259,6 +259,8 @@ def cause(dump: Dump, match: GoldenMatch) -> str:
     )
     if match.behind:
         text += f", and the {many(match.behind, 'task')} before"
+    if match.later:
+        text += f" ({many(match.later, 'task')} after them had it too and left that as it was)"
     if match.missing:
         return f"{text}.{missing_text(dump, match.missing)} That alone can make the result wrong: fix it first."
     return f"{text}. Golden data have no values in between: compare with the dump of a passing run to name the task."

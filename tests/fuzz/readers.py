@@ -47,6 +47,7 @@ from livedbg.linux.elf_notes import read_build_id, read_marks
 from livedbg.linux.elf_symbols import defined_symbols, possible_names, symbol_at
 from livedbg.linux.maps import copies, parse_maps_text
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.error_lines import ALARMS, EXACT
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.sanitizers import sanitizer_report
@@ -314,7 +315,16 @@ def _log(data: bytes, _folder: Path) -> None:
     for skimmed in (False, True):
         assembler, cutter = RecordAssembler(source.id, SourceClock(), known_log_formats()), LineCutter()
         if skimmed:
-            skimmer = Skimmer(assembler, decoding.triggers or (b"Error",), 0, 1, decoding.beats)
+            skimmer = Skimmer(
+                assembler,
+                decoding.triggers or (b"Error",),
+                0,
+                1,
+                decoding.beats,
+                alarms=ALARMS,
+                exact={**decoding.exact, **EXACT},
+                opens=decoding.opens,
+            )
             records = [*skimmer.feed(data), *skimmer.flush()]
         else:
             records = [*assembler.feed(cutter.feed(data)), *assembler.feed(cutter.flush()), *assembler.flush()]

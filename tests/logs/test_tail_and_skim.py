@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -233,18 +234,19 @@ def _relevant(records: list[LogRecord]) -> list[LogRecord]:
 _BEATS = (b"[INFO]", b"plain")
 
 
-@given(_LINES, st.integers(1, 500), st.booleans(), st.sampled_from([(), _BEATS]))
+@given(_LINES, st.integers(1, 500), st.booleans(), st.sampled_from([(), _BEATS]), st.sampled_from([-1, 100]))
 @pytest.mark.invariant("skim.K1")
 def test_K1_skimming_gives_what_reading_everything_gives(
-    lines: list[str], size: int, ended: bool, beats: tuple[bytes, ...]
+    lines: list[str], size: int, ended: bool, beats: tuple[bytes, ...], dense: int
 ) -> None:
     data = "\n".join(lines).encode() + (b"\n" if ended else b"")
     assembler, cutter = RecordAssembler("s", SourceClock(10**18), known_log_formats()), LineCutter()
     expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
     skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18), known_log_formats()), TRIGGERS, 0, 1, beats)
     got: list[LogRecord] = []
-    for begin in range(0, len(data), size):
-        got += skimmer.feed(data[begin : begin + size])
+    with patch.object(skim, "_DENSE", dense):
+        for begin in range(0, len(data), size):
+            got += skimmer.feed(data[begin : begin + size])
     got += skimmer.flush()
     assert _relevant(got) == _relevant(expected)
     assert (skimmer.offset, skimmer.number) == (cutter.offset, cutter.number)

@@ -96,6 +96,17 @@ def test_an_entry_that_has_no_text_is_shown_as_it_is_in_one_line() -> None:
     ]
 
 
+@pytest.mark.invariant("documents.J1")
+def test_J1_what_is_cut_off_or_stands_between_entries_is_not_lost() -> None:
+    list_ = wrapped("events", TEXT)
+    whole = wrapped("gcloud", "one\ntwo")
+    assert [one.text for one in _read(f"{whole}\nTraceback: x\ny\n".encode())] == ["one", "two", "Traceback: x", "y"]
+    (pretty,) = {wrapped("journal-pretty", "one")}
+    assert [one.text for one in _read(f"{pretty}-- Boot 3 --\n{pretty}".encode())] == ["one", "-- Boot 3 --", "one"]
+    *said, last = (one.text for one in _read(list_[: list_.index("illegal memory")].encode()))
+    assert said == BARE[:2] and "RuntimeError: CUDA error: an " in last
+
+
 LOOK_ALIKES = {
     "metrics": json.dumps([{"step": 1, "loss": 0.5, "time": 3}, {"step": 2, "loss": 0.4, "time": 4}], indent=2),
     "messages of a program": json.dumps(

@@ -139,6 +139,21 @@ WRAPPINGS: dict[str, Callable[[str, int], str]] = {
     "journald short-full": lambda line, n: f"Sat 2026-11-21 12:00:{n:02} UTC node3 train[4711]: {line}",
     "srun around the exception hook": lambda line, n: f"0: [rank0]: {line}",
     "docker json of torchrun of a logger": lambda line, n: _docker(f"[default3]:2026-11-21 12:00:{n:02},{n:03} - launcher - INFO - {line}", n),
+    "sagemaker": lambda line, n: f"[1,mpirank:3,algo-2]<stderr>:{line}",
+    "skypilot": lambda line, n: f"(worker1, rank=3, pid=302, ip=10.1.0.7) {line}",
+    "determined": lambda line, n: f"[{_stamp(n, 6)}Z] 5c902731 [rank=3] || {line}",
+    "vertex": lambda line, n: f"ERROR\t2026-11-21 12:00:{n:02} +0000\tworkerpool0-1\t{line}",
+    "vertex with blanks": lambda line, n: f"INFO    2026-11-21 12:00:{n:02} +0000       workerpool0-1   {line}",
+    "teamcity": lambda line, n: f"[12:00:{n:02}]W:\t [Step 1/5] {line}",
+    "buildkite": lambda line, n: f"\x1b_bk;t={(NOON + n) * 1000}\x07{line}",
+    "dmesg -T": lambda line, n: f"[Sat Nov 21 12:00:{n:02} 2026] {line}",
+    "journald short-unix": lambda line, n: f"{NOON + n}.500000 node3 train[4711]: {line}",
+    "journald short-monotonic": lambda line, n: f"[{812 + n:5}.500000] node3 train[4711]: {line}",
+    "journald short-delta": lambda line, n: f"[{812 + n:5}.500000 <    1.000000 >] node3 train[4711]: {line}",
+    "journald with-unit": lambda line, n: f"Sat 2026-11-21 12:00:{n:02} UTC node3 train@1.service[4711]: {line}",
+    "a head of spark": lambda line, n: f"26/11/21 12:00:{n:02} INFO TorchDistributor: {line}",
+    "colab": lambda line, n: json.dumps({"pid": 7, "type": "jupyter", "level": 40, "msg": line, "time": f"{_stamp(n)}Z", "v": 0}),
+    "a payload of cloud logging": lambda line, n: json.dumps({"insertId": f"x{n}", "jsonPayload": {"message": line}, "timestamp": f"{_stamp(n)}Z"}),
     "journald around srun": lambda line, n: f"Nov 21 12:00:{n:02} node3 train[4711]: 3: {line}",
 }  # fmt: skip
 
@@ -199,6 +214,15 @@ FIELDS = {
     "vllm worker": {"writer": "worker TP3", "pid": 302},
     "docker json around [rank3]:": {"rank": 3, "stream": "stderr", "writer": "rank 3"},
     "srun around torchrun": {"rank": 3},
+    "sagemaker": {"rank": 3, "host": "algo-2", "stream": "stderr", "writer": "rank 3"},
+    "skypilot": {"rank": 3, "host": "10.1.0.7", "pid": 302},
+    "determined": {"rank": 3, "wall_ns": (NOON + 3) * 10**9 + 500_000_000},
+    "vertex": {"host": "workerpool0-1", "wall_ns": (NOON + 3) * 10**9},
+    "buildkite": {"wall_ns": (NOON + 3) * 10**9},
+    "dmesg -T": {"wall_ns": (NOON + 3) * 10**9},
+    "journald short-unix": {"host": "node3", "pid": 4711, "wall_ns": (NOON + 3) * 10**9 + 500_000_000},
+    "journald short-monotonic": {"host": "node3", "pid": 4711, "wall_ns": None},
+    "a head of spark": {"wall_ns": (NOON + 3) * 10**9},
 }
 
 
@@ -293,6 +317,11 @@ LOOK_ALIKES = {
     ),
     "loggers": "".join(f"2026-11-21 12:00:{n:02},000 {level} train: step\n" for n, level in enumerate(["INFO", "DEBUG"] * 20)),
     "bars": "".join(f"{n:3}%|#   | {n}/100 [00:01<00:02,  1.00it/s]\n" for n in range(40)) + "  what(): x\n",
+    "lists of numbers": "".join(f"[{n}.123456] is the value of {n}\n" for n in range(20)),
+    "numbers": "".join(f"{1700000000 + n}.123456 0.5 0.25\n" for n in range(20)),
+    "levels and tabs": "".join(f"INFO\t2026-11-21 12:00:{n:02}\ttrain\tstep {n}\n" for n in range(20)),
+    "parentheses of a tuple": "(a, b, pid=x) y\n(head, rank=0) z\n",
+    "two bars": "[rank=3] | x\n[step=3] || y\n",
     "a system's log": "".join(f"Nov 21 12:00:{n:02} node3 sshd[{n}]: error: kex_exchange_identification\n" for n in range(20)),
     "a kernel's log": "".join(f"Nov 21 12:00:{n:02} node3 kernel: usb 1-{n}: new device\n" for n in range(20)),
 }  # fmt: skip
@@ -305,6 +334,12 @@ def test_U1_what_only_looks_wrapped_is_left_as_it_is(kind: str) -> None:
     said = "\n".join(record.text for record in read(text))
     assert said == "\n".join(line for line in text.split("\n") if line.strip())
     assert {(record.rank, record.host, record.container) for record in read(text)} == {(None, "", "")}
+
+
+def test_a_line_of_the_kernel_behind_a_time_has_no_host() -> None:
+    said = [f"kernel: NVRM: Xid (PCI:0000:{n:02}:00): 45, pid=7, Ch 1" for n in range(3)]
+    records = read("".join(f"2026-11-21T12:00:{n:02}Z {line}\n" for n, line in enumerate(said)))
+    assert [(record.text, record.writer, record.host) for record in records] == [(line, "", "") for line in said]
 
 
 def test_a_wrapping_does_not_hide_a_level() -> None:

@@ -236,11 +236,43 @@ def test_P1_initial_is_what_was_found_before_any_write_and_final_what_was_writte
         assert (initial.compared, initial.total, initial.outside) == (2, 6, 0)
         wrong = buffer.initial(dump, held(1, 7, 12, 13, 0, 0), Tolerance())
         assert (wrong.compared, wrong.outside, wrong.first) == (2, 1, (1,))
-        final, writers = buffer.final(dump, held(10, 21, 12, 13, 0, 0), Tolerance())
+        final, writers, _ = buffer.final(dump, held(10, 21, 12, 13, 0, 0), Tolerance())
         assert (final.compared, final.outside, writers) == (4, 0, [])
-        final, writers = buffer.final(dump, held(10, 11, 12, 0, 0, 0), Tolerance())
+        final, writers, _ = buffer.final(dump, held(10, 11, 12, 0, 0, 0), Tolerance())
         assert (final.compared, final.outside, writers) == (4, 2, [1, 3])
         assert buffer.writers == [1, 3] and buffer.read
+
+
+@pytest.mark.invariant("values_buffers.P2")
+@pytest.mark.parametrize(
+    ("golden", "writers", "later"),
+    [
+        ([1, 2, 3, 0], [], 0),
+        ([1, 9, 3, 0], [2], 1),
+        ([9, 2, 9, 0], [1, 3], 0),
+        ([1, 2, 3, 9], [3], 0),  # nobody wrote it: whoever should have is not known, so it is the last one's
+        ([1, 9, 3, 9], [2, 3], 0),
+    ],
+)
+def test_P2_of_a_tensor_that_tasks_are_given_each_wrote_what_it_changed(
+    tmp_path: Path, golden: list[float], writers: list[int], later: int
+) -> None:
+    """Three tasks fill a tensor one after the other; the last element is written by none."""
+    states = ([0, 0, 0, 0], [1, 0, 0, 0], [1, 2, 0, 0], [1, 2, 3, 0])
+    args = [
+        tensor(task, 0, "inout", states[task - 1 + after], after=bool(after)) for task in (1, 2, 3) for after in (0, 1)
+    ]
+    with dump_readers().open(write_dump(tmp_path, args)) as dump:
+        buffer = Buffer(dump.element(dump.entries[0]), 4, (4,), list(dump.entries))
+        left = buffer.final(dump, Held(np.array(golden, np.float32)), Tolerance())
+        assert (left.writers, left.later) == (writers, later)
+
+
+def test_what_was_given_is_not_in_the_dump_so_that_all_of_it_counts_as_written(tmp_path: Path) -> None:
+    args = [tensor(1, 0, "output", [1, 0]), tensor(2, 0, "inout", [1, 2], after=True)]
+    with dump_readers().open(write_dump(tmp_path, args)) as dump:
+        buffer = Buffer(dump.element(dump.entries[0]), 2, (2,), list(dump.entries))
+        assert buffer.final(dump, Held(np.array([9, 2], np.float32)), Tolerance()).writers == [2]
 
 
 def test_a_file_with_one_tensor_is_shown_and_compared_with_another(tmp_path: Path, inside: Inside) -> None:

@@ -75,4 +75,7 @@ def which_scope(full: Diagnostic) -> tuple[str, ...]:
     """The step that shows which scope fills it, unless that is known, or its runtime can't tell."""
     if full.attributes.get("scopes") or full.attributes.get("host_built") == "yes":
         return ()
-    return ("livedbg launch --recipe ascend-scope-stats -- COMMAND   (shows which scope fills it)",)
+    return (
+        "livedbg launch --recipe ascend-scope-stats -- COMMAND   (which scope holds the most: with a larger ring or a "
+        "smaller input, for a simulator writes that of a run that ends well only)",
+    )

@@ -49,7 +49,8 @@ def _moved(task: Task, state: RuleInput) -> str:
     """What was seen of progress lately, in words; "" where none was."""
     since_ns = state.snapshot.now().mono_ns - (task.since_mono_ns or 0)
     if task.attributes.get("after") and since_ns < state.settings.task_stall_ns:
-        return f"it has come after {task.attributes['after']}, {duration(since_ns)} ago"
+        ago = f", {duration(since_ns)} ago" if since_ns >= _SHORT_NS else ""
+        return f"it has come after {task.attributes['after']}{ago}"
     counter = state.snapshot.counters.get(CounterKey(task.attributes.get("operation", ""), _COUNTER))
     if counter is None or not counter.changes:
         return ""
@@ -95,7 +96,8 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     threads = [place for place in task.where if place in snapshot.threads]
     text = "no workgroup was begun or finished between two looks"
     if not counted:
-        text = f"seen in it for {duration(still_ns)}" if threads else "the only command of the only operation in flight"
+        alone = "the only command of the only operation in flight"
+        text = "stacks and samples of its threads are in its code" if threads else alone
     return Finding(
         rule=rule,
         severity=_severity(long, bool(loops)),

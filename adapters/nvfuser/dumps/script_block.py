@@ -16,6 +16,8 @@ _CODE: Final = re.compile(r"^(?:#|import |from |def |with |inputs = \[|\]|fd\.| 
 _FOLLOWS: Final = re.compile(r"^(?:$|with FusionDefinition\(|inputs = \[|\]|fd\.)")
 """What of a script comes below a definition that has no imports above it."""
 _WHOLE: Final = re.compile(r"^(?:with FusionDefinition\(|inputs = \[|fd\.execute\()", re.MULTILINE)
+_TORCH: Final = re.compile(r"\btorch\.")
+_IMPORTS_TORCH: Final = re.compile(r"^import torch\b", re.MULTILINE)
 _LEGACY: Final = re.compile(r"^def nvfuser_fusion_id\d")
 _END: Final = re.compile(r"^fd\.execute\(inputs\)")
 _VERSION: Final = re.compile(r"^# (torch|cuda|nvfuser) version: (.*)$")
@@ -57,6 +59,8 @@ class ScriptBlock:
         if not generation:
             has = text.startswith("def ")
             return Definition(text, self._group, self._line) if has else None
+        if _TORCH.search(text) is not None and _IMPORTS_TORCH.search(text) is None:
+            text = f"import torch\n{text}"  # that line has nothing by which it is found in a log
         versions = {match[1]: clean_line(match[2]) for line in self._lines if (match := _VERSION.match(line))}
         devices = tuple(clean_line(match[1]) for line in self._lines if (match := _DEVICE.match(line)))
         return Script(text, generation, versions, devices, self._line, self._over)

@@ -25,8 +25,10 @@ _INDUCTOR = re.compile(
 )
 _SHIM = re.compile(r"Exception in aoti_torch: (?P<text>[^\n]{1,1000})")
 _USER = re.compile(
-    r"from user code:\s*\n\s*File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})"
+    r"(?:from user code:|Found from ?:)[ \t]*\n(?P<frames>(?:[ \t]+File \"[^\"\n]{1,400}\", line \d{1,9}[^\n]{0,200}\n?"
+    r"(?:[ \t]{4,}(?!File \")[^\n]{0,400}\n?)?){1,40})"
 )
+_FRAME = re.compile(r"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S{1,200}))?")
 _BACKEND = re.compile(r"backend='(?P<backend>[^'\n]{1,60})' raised:")
 
 _EAGER: Final = "run the same without torch.compile, or with backend='aot_eager': tells which part of it fails"
@@ -40,7 +42,9 @@ def _user(match: re.Match[str]) -> str:
     found = _USER.search(match.string, match.end())
     if found is None:
         return ""
-    return f", from {found['function']} ({found['file'].rpartition('/')[2]}:{found['line']})"
+    frames = list(_FRAME.finditer(found["frames"]))
+    frame = next((one for one in reversed(frames) if "-packages/" not in one["file"]), frames[-1])
+    return f", from {frame['function'] or '?'} ({frame['file'].rpartition('/')[2]}:{frame['line']})"
 
 
 def _short(text: str | None, most: int = 140) -> str:
@@ -83,7 +87,7 @@ def _inductor(match: re.Match[str]) -> Said | None:
     return Said(
         code=CODE,
         key=said,
-        sentence=said.removesuffix(": ").rstrip(),
+        sentence=f"{said.removesuffix(': ').rstrip()}{_user(match)}",
         steps=(_REPRO, _EAGER),
         attributes={"name": name, "target": target or ""},
     )

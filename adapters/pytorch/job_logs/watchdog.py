@@ -48,7 +48,8 @@ _HEARD = re.compile(
 )
 _MONITOR = re.compile(
     _WHO + r"[^\n]{0,120}?(?:watchdog got stuck for (?P<seconds>\d{1,9}) ?seconds"
-    r"|Heartbeat monitor timed out! Process will be terminated)"
+    r"|Heartbeat monitor timed out! Process will be terminated"
+    r"|Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang)"
 )
 _ENDS = re.compile(
     r"(?:" + _WHO + r" +)?(?:To avoid data inconsistency, we are taking the entire process down"
@@ -125,7 +126,7 @@ def _ends(match: re.Match[str]) -> Said:
 FORMS: Final = (
     Form(("Watchdog caught collective operation timeout",), _CAUGHT, _caught),
     Form(("last enqueued work: ", "last enqueued NCCL work: "), _HEARD, _heard),
-    Form(("watchdog got stuck for", "Heartbeat monitor timed out!"), _MONITOR, _stuck),
+    Form(("watchdog got stuck for", "Heartbeat monitor timed out!", "NCCL watchdog hang"), _MONITOR, _stuck),
     Form(
         ("taking the entire process down", "Terminating the process after", "watchdog thread terminated with"),
         _ENDS,

@@ -4,15 +4,16 @@
 log of a kernel, `journalctl -o json-pretty`. The oldest entry comes out first.
 
 Invariant:
-    documents.J1. Every entry comes out once, whole, in one line, whether it is known or not.
+    documents.J1. Every entry comes out once, whole, in one line, whether it is known or not; so does one that is cut
+        off, and text that stands between entries.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import BinaryIO, Final
 
 import msgspec
@@ -26,9 +27,10 @@ _BEGIN: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:(?P<list>\[)\s*\{|(?P<of>\{\s*\"(?:events|entries|logs)\"\s*:\s*\[)"
     rb"|(?P<one>\{[ \t]*\r?\n))"
 )
-_TOKEN: Final = re.compile(rb"[^\"{}\[\]]*(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"[^\"{}\[\]]*)*", re.DOTALL)
+_TOKEN: Final = re.compile(rb"[^\"{}\[\]]*+(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"[^\"{}\[\]]*+)*+", re.DOTALL)
 _TRIED: Final = 20  # entries at the beginning of which one must hold a text
 _PIECE: Final = 1 << 18
+_BETWEEN: Final = b" \t\r\n,\xef\xbb\xbf"
 _LONGEST: Final = 8 << 20  # bytes of an entry; what is longer is none
 
 
@@ -65,17 +67,23 @@ def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
     while piece := file.read(_PIECE):
         for place in scan.feed(piece):
             places.extend(place)
+    for place in scan.rest():
+        places.extend(place)
     count = len(places) // 2
 
     def entry(number: int) -> bytes:
         file.seek(begin + places[2 * number])
-        return file.read(places[2 * number + 1] - places[2 * number])
+        return file.read(min(places[2 * number + 1] - places[2 * number], _LONGEST))
 
-    numbers, tried = range(count), min(count, _TRIED)
-    oldest = next(filter(None, (_time(entry(number)) for number in range(tried))), 0)
-    newest = next(filter(None, (_time(entry(count - 1 - number)) for number in range(tried))), 0)
-    if oldest > newest:
-        numbers = range(count - 1, -1, -1)
+    numbers: Iterable[int] = range(count)
+    first = next((number for number in range(min(count, _TRIED)) if _time(entry(number))), count)
+    last = next((number for number in range(count - 1, max(count - _TRIED, 0) - 1, -1) if _time(entry(number))), 0)
+    if first < last and _time(entry(first)) > _time(entry(last)):
+        while last + 1 < count and entry(last + 1).startswith(b"{"):
+            last += 1
+        while first and entry(first - 1).startswith(b"{"):
+            first -= 1
+        numbers = chain(range(first), range(last, first - 1, -1), range(last + 1, count))
     lines: list[bytes] = []
     for number in numbers:
         lines.append(_line(entry(number)))
@@ -101,13 +109,15 @@ class _Scan:
         self._begin = -1  # of the object that has not ended, in the file
 
     def feed(self, piece: bytes) -> Iterator[tuple[int, int]]:
-        """Begin and end of the objects that end in the piece, as offsets in the file."""
+        """Begin and end of the objects that end in the piece, and of text outside of all, as offsets in the file."""
         data, position = self._rest + piece, 0
         while True:
             match = _TOKEN.match(data, position)
             end = match.end() if match is not None else position
             if end >= len(data) or data[end : end + 1] == b'"':  # a string that has not ended
                 break
+            if not self._depth and data[position:end].strip(_BETWEEN):
+                yield self._offset + position, self._offset + end
             if data[end] in b"{[":
                 if self._depth == self._wanted and data[end] == ord("{"):
                     self._begin = self._offset + end
@@ -123,9 +133,19 @@ class _Scan:
         self._rest = data[position:]
         self._offset += position
 
+    def rest(self) -> Iterator[tuple[int, int]]:
+        """An object that has not ended, or text behind the last one."""
+        end = self._offset + len(self._rest)
+        if self._begin >= 0:
+            yield self._begin, end
+        elif not self._depth and self._rest.strip(_BETWEEN):
+            yield self._offset, end
+
 
 def _line(entry: bytes) -> bytes:
-    """An entry in one line."""
+    """An entry in one line; other text as it is."""
+    if not entry.startswith(b"{"):
+        return entry.strip(_BETWEEN) + b"\n"
     try:
         return msgspec.json.format(entry, indent=-1) + b"\n"
     except (msgspec.DecodeError, UnicodeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
@@ -11,6 +12,7 @@ __all__ = ["is_export", "journal_entry", "journal_lines"]
 _FIELDS: Final = frozenset(
     ("MESSAGE", "__REALTIME_TIMESTAMP", "_PID", "_HOSTNAME", "SYSLOG_IDENTIFIER", "_TRANSPORT", "CONTAINER_NAME")
 )
+_NAME: Final = re.compile(rb"[A-Z\d_]{1,64}")
 _LONGEST: Final = 1 << 20  # bytes of a field that are kept
 _PIECE: Final = 64 * 1024
 
@@ -45,6 +47,8 @@ def journal_lines(file: BinaryIO) -> Iterator[bytes]:
                 lines, size = [], 0
             continue
         name, equals, value = line.rstrip(b"\n").partition(b"=")
+        if _NAME.fullmatch(name) is None:
+            continue  # the rest of what is too long
         if not equals:  # its length, 8 bytes, and what may hold newlines
             length = int.from_bytes(file.read(8), "little")
             value = file.read(min(length, _LONGEST))

@@ -30,6 +30,9 @@ _FRAME_NAME: Final = re.compile(r", in [\w<.]*$")
 _NAME: Final = re.compile(r"[\w<>.]+")
 _FRAME_BEGUN: Final = re.compile(r'[ |+]*File "')
 _MANY: Final = 4
+_SOME_BLANK: Final = 16
+"""Of so many lines that were broken anywhere, one at least was broken at a blank; text that was filled never is."""
+_STRETCHED: Final = re.compile(r"\w[,.;]? {2,3}\w+ ")
 _ALIKE: Final = 24
 _HEAD: Final = 12
 _QUOTE_OPEN: Final = re.compile(r".*(?:^|[\s(\[{=:,])'[^']*$", re.DOTALL)
@@ -68,6 +71,9 @@ def broken_at(texts: Sequence[str]) -> int:
     heads = {_shape(text, _HEAD) for number, text in enumerate(texts) if number not in after}
     familiar = sum(_shape(rest, _HEAD) in heads or begins_line(rest) for _, rest in pairs)
     inside = sum(first[-1] != " " and rest[:1] not in ("", " ") for first, rest in pairs)
+    justified = sum(_STRETCHED.search(first) is not None for first, _ in pairs) * 2 > len(pairs)
+    if justified or (inside == len(pairs) >= _SOME_BLANK):
+        return 0
     many = _MANY - 1 if usual and not near and not familiar else _MANY
     different = len({_shape(rest, _HEAD) for _, rest in pairs})
     rare = near * 4 <= len(pairs) and familiar * 3 <= len(pairs) and inside * 2 >= len(pairs)

@@ -26,7 +26,10 @@ from livedbg.logs.wrapping.redraw import after_bar
 from livedbg.logs.wrapping.rows import LONGEST, Guess, Row
 from livedbg.logs.wrapping.tags import NO_TAG, Tag
 
-__all__ = ["FrontDoor", "Plain"]
+__all__ = ["UNCALM", "FrontDoor", "Plain"]
+
+UNCALM: Final = ("%|", "Traceback (")
+"""What makes a line worth a closer look wherever it stands: a progress bar, a traceback."""
 
 _REJECTED: Final = 16  # rows after which a guess is not made any more
 _FIRSTS: Final = 256
@@ -122,6 +125,23 @@ class FrontDoor:
             return False
         self._begun = True
         return True
+
+    def bare_row(self, texts: Sequence[str]) -> int:
+        """How many of some lines, from the first on, are bare.
+
+        Args:
+            texts: each of them one line, which holds none of UNCALM.
+        """
+        if self._held or self._peeler.parts:
+            return 0
+        known, watch = self._likely, self._watch
+        for number, text in enumerate(texts):
+            first = text[:1]
+            likely = known[first] if first in known else self._likely_of(first)
+            if (likely is not None and likely(text) is not None) or (watch is not None and watch(text) is not None):
+                return number
+            self._begun = True
+        return len(texts)
 
     def take(self, line: Line) -> Iterable[Plain]:
         """The lines that come out once `line` went in: it itself, more, or none yet."""

@@ -89,7 +89,7 @@ class _Service:
 
     once = True
     first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    likely = r"[\w.-]{1,81} +\|"
+    likely = r"[^ |:,=(]{1,81}+ +\|"
     _pattern: Final = re.compile(r"([A-Za-z0-9][\w.-]{0,80}) +\|(?: |$)")
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:

@@ -25,7 +25,9 @@ __all__ = ["Head", "Watch", "watching"]
 Watch = Callable[[str], "re.Match[str] | None"]
 """Matches a line with a head that is known, if what stands behind it is surely part of a longer text."""
 
-_STAMP: Final = r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?[\])]?"
+_STAMP: Final = (
+    r"[\[(]?((?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?[\])]?"
+)
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|debug|info|notice|warning|error)"
 _GAP: Final = r"(?:[ |:,-]{1,4}|(?=\[))"
 _HEAD: Final = re.compile(
@@ -42,14 +44,14 @@ class Head:
 
     once = True
     first = "[(0123456789"
-    likely = r"[\[(]?\d{4}[-/]\d\d[-/]\d\d"
+    likely = r"[\[(]?(?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d"
 
     def open(self, text: str, clock: SourceClock) -> Opened | None:
         """See Guess."""
         match = _HEAD.match(text)
         if match is None:
             return None
-        return Opened(text[match.end() :], wall_ns=clock.date_time(match[1], match[2], match[3]))
+        return Opened(text[match.end() :], wall_ns=_wall_ns(match, clock))
 
     def proved(self, row: Row) -> Layer | None:
         """See Guess."""
@@ -58,6 +60,12 @@ class Head:
             return None
         inner = [_behind(text, rest) for text in row.texts]
         return _layer(rest) if longer(inner, row.long or row.whole) else None
+
+
+def _wall_ns(match: re.Match[str], clock: SourceClock) -> int | None:
+    """When; Spark writes years without the century."""
+    second = match[1] if match[1][2] != "/" else f"20{match[1]}"
+    return clock.date_time(second, match[2], match[3])
 
 
 def watching(texts: Sequence[str]) -> Watch | None:
@@ -86,7 +94,7 @@ def _layer(rest: str) -> Layer:
         match = pattern.match(text)
         if match is None:
             return None
-        return Opened(text[match.end() :], wall_ns=clock.date_time(match[1], match[2], match[3]))
+        return Opened(text[match.end() :], wall_ns=_wall_ns(match, clock))
 
     return opened
 

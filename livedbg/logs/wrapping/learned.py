@@ -10,7 +10,7 @@ from livedbg.logs.wrapping.heads import Watch
 from livedbg.logs.wrapping.rows import BEGINS, Layer, Row
 from livedbg.logs.wrapping.tags import Opened
 
-__all__ = ["learned"]
+__all__ = ["learned", "time_of"]
 
 _HEADING: Final = "Traceback (most recent call"
 _LONGEST: Final = 300
@@ -37,14 +37,15 @@ class _Learned:
         match = self._pattern.match(text)
         if match is None:
             return None
-        return Opened(text[match.end() :], wall_ns=_time(match[0], clock))
+        return Opened(text[match.end() :], wall_ns=time_of(match[0], clock))
 
     def proved(self, row: Row) -> Layer | None:
         framed = any(BEGINS.match(one.text) is not None for one in row.inner[1:])
         return self.open if framed else None
 
 
-def _time(prefix: str, clock: SourceClock) -> int | None:
+def time_of(prefix: str, clock: SourceClock) -> int | None:
+    """The date and time that stand in a prefix, ns; None where there are none."""
     date = _DATE.match(prefix)
     if date is not None:
         return clock.date_time(date[1], date[2], date[3])

@@ -1,7 +1,8 @@
 """Wrappings that the first lines of a log show together, and no line by itself.
 
 HTML entities of a page that was copied, lines that a terminal broke at its width, the columns of `gh run view --log`
-and the one of `parallel --tag`. They are taken off in this order, before all others.
+and the one of `parallel --tag`, and prefixes that nobody knows (livedbg.logs.wrapping.common). They are taken off in
+this order, before all others.
 
 Invariant:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
@@ -15,6 +16,7 @@ from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.broken import broken_at
+from livedbg.logs.wrapping.common import common_prefix
 from livedbg.logs.wrapping.hosts import may_be_host
 from livedbg.logs.wrapping.peeling import Known
 from livedbg.logs.wrapping.platforms import PLATFORMS
@@ -59,6 +61,8 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
         found.append(Known("", _columns, once=True))
     elif _has_labels(texts):
         found.append(Known("", _label, once=True))
+    elif (prefix := common_prefix(texts)) is not None:
+        found.append(Known("", prefix, once=True))
     return found
 
 
@@ -68,7 +72,7 @@ def _has_entities(texts: Sequence[str]) -> bool:
         return False
     found = {entity[0] for text in texts for entity in _ENTITY.finditer(text)}
     meant = {_CHARACTER[entity.lower()] for entity in found}
-    raw = {one for one in '<>"' if any(one in text for text in texts)}
+    raw = {one for one in "<>\"'" if any(one in text for text in texts)}
     return bool(meant & {"<", '"', "'"}) and "<" not in raw and not meant & raw and not _bare_ampersand(texts)
 
 
@@ -109,6 +113,8 @@ def _columns(text: str, clock: SourceClock) -> Opened | None:
 
 def _has_labels(texts: Sequence[str]) -> bool:
     """Whether a tab stands behind the same few hosts in all lines, or behind few words before what surely are lines."""
+    if "\t" not in next((text for text in texts if text and not text.isspace()), ""):
+        return False
     said = [match for text in texts if text and not text.isspace() and (match := _LABEL.match(text))]
     lines = sum(bool(text) and not text.isspace() for text in texts)
     labels = {match["label"] for match in said}

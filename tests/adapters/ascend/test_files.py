@@ -89,6 +89,10 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folders_of_arguments(tmp_path: Path) -> None:
     (tmp_path / "a.log").touch()
     assert folders_of([str(tmp_path), str(tmp_path / "a.log"), str(tmp_path / "*.log")]) == [tmp_path]
+    shared = tmp_path / "tmp"
+    shared.mkdir()
+    shared.chmod(0o1777)  # as /tmp: what lies there is not of the log beside it
+    assert folders_of([str(shared / "a.log")]) == [] and folders_of([str(shared)]) == [shared]
 
 
 def test_june_shape_has_no_kernels(recorded: Path) -> None:

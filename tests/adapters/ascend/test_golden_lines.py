@@ -43,6 +43,7 @@ def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
         (PASSED + FAILED, "output 'y' in 32,768 of 524,288 elements"),
         (SIMPLER, "output 'f' by up to 0.25 (rtol 0.001, atol 0.001)."),
     ],
+    ids=["one output", "two outputs", "after a pass", "simpler"],
 )
 def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
     code, document = report(tmp_path, text)
@@ -58,6 +59,7 @@ def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
         "Mismatched elements: 5 / 10 (50.0%)\n",
         '    raise AssertionError(f"Output(s) does not match golden: {list(failures)}")\n',
     ],
+    ids=["a later pass", "a pass", "another library's words", "a line of code"],
 )
 def test_a_later_pass_and_texts_that_are_none(tmp_path: Path, text: str) -> None:
     _, document = report(tmp_path, text)

@@ -232,6 +232,15 @@ def test_a_script_without_its_imports_gets_them(tmp_path: Path) -> None:
     assert script.text == f"import torch\nfrom nvfuser import FusionDefinition, DataType\n\n{ALONE}{REST}"
 
 
+@pytest.mark.parametrize("above", ["", "step 3\n", "# torch version: 2.6.0\n"])
+def test_a_script_whose_import_of_torch_is_not_found_gets_it(tmp_path: Path, above: str) -> None:
+    """Line by line nothing shows that `import torch` begins one."""
+    imports = "import torch\nfrom nvfuser import FusionDefinition, DataType\n\n"
+    (tmp_path / "run.log").write_text(f"{above}{imports}{ALONE}{REST}")
+    ((script, _),) = gather(tmp_path / "run.log").scripts
+    assert script.text.count("import torch\n") == 1 and script.text.endswith(f"{ALONE}{REST}")
+
+
 def test_a_definition_alone_is_no_script(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(f"{ALONE}\nstep 4\n{ALONE}")
     assert gather(tmp_path / "run.log").scripts == []

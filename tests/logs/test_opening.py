@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (lines of real logs)
-"""Lines that a terminal broke at its width, and pages with entities; and what only looks like them."""
+"""What the first lines show: lines broken by a terminal, entities, tabs, prefixes of all; and what looks like them."""
 
 from __future__ import annotations
 
@@ -50,6 +50,12 @@ LOOK_ALIKES = {
     "steps and others": "".join(STEP.format(n=n, x=n / 7) + f"\nepoch {n} of 9\n" for n in range(9)),
     "prose": textwrap.fill("It was the best of times, it was the worst of times, it was the age of wisdom. " * 20, 80),
     "prose with quotes": textwrap.fill('He said "it was the best of times", she "the worst of (all) times". ' * 20, 80),
+    "justified prose": "It  was the best  of times, it was the  worst of  times, it was the age of\n"
+    "wisdom, it  was the age  of foolishness, it  was the epoch  of belief, and\n"
+    "(in)  the  other  it was the epoch of incredulity, it was the  season of a\n"
+    "light,  it was the  season of  Darkness, it was the spring  of hope, it is\n"
+    "Now  the winter  of despair, we  had everything  before us, we had nothing\n"
+    "before  us,  we  were all  going  direct  to  Heaven,  we  were  all going\n",
     "a table": "".join(f"| {'name':<20} | {n:>20} | {'x' * (n % 9):<20} |\n" for n in range(20)),
     "rules": f"{'=' * 80}\nResults\n{'=' * 80}\nall is well\n{'-' * 80}\n" * 4,
     "an array": "[[0.12345678 0.23456789 0.34567891 0.45678912 0.56789123 0.67891234 0.7891]\n"
@@ -119,3 +125,49 @@ def test_O1_a_table_with_tabs_is_left_as_it_is(kind: str) -> None:
 def test_the_tag_of_parallel_is_taken_off(label: str) -> None:
     (record,) = read("".join(f"{label}\t{line}\n" for line in TRACEBACK.split("\n")))
     assert (record.text, record.writer) == (TRACEBACK, label)
+
+
+PREFIXES = {
+    "docker service logs": lambda n: "train_worker.1.k3j2h4g5f6d7@node07    | ",
+    "Cloud Build": lambda n: 'Step #4 - "train": ',
+    "aws logs tail": lambda n: f"2026-11-21T12:00:{n:02}.500000+00:00 job-7/algo-1-17726 ",
+    "honcho": lambda n: f"12:00:{n:02} train.1   | ",
+    "kubetail": lambda n: "[train-7f9c4-x2x4z worker] ",
+    "a box": lambda n: "      train \u2502 ",
+    "rsyslog without a colon": lambda n: f"2026-11-21T12:00:{n:02}.500000+00:00 node07 train[4242] ",
+}
+
+
+@pytest.mark.parametrize("kind", PREFIXES)
+def test_a_prefix_of_all_lines_is_taken_off(kind: str) -> None:
+    lines = ["loading", "", *TRACEBACK.split("\n"), "done"]
+    records = read("".join(f"{PREFIXES[kind](n)}{line}".rstrip() + "\n" for n, line in enumerate(lines)))
+    assert [record.text for record in records] == ["loading", TRACEBACK, "done"]
+    assert [record.line for record in records] == [1, 3, len(lines)]
+    assert len({record.writer for record in records}) == 1 and all(record.writer for record in records)
+
+
+def test_writers_of_an_unknown_prefix_are_taken_apart() -> None:
+    lines = TRACEBACK.split("\n")
+    text = "".join(f"train_worker.{rank}.k3j2h4g5f6d7@node0{rank} | {line}\n" for line in lines for rank in (1, 2))
+    assert [record.text for record in read(text)] == [TRACEBACK] * 2
+
+
+OWN = {
+    "steps of ranks": "".join(f"step {n // 4} [rank{n % 4}]: loss {n}\n" for n in range(40)),
+    "steps": "".join(f"step {n} [rank0]: loss {n}\n" for n in range(40)),
+    "labels of ranks": "".join(f"{n % 2}: {line}\n" for n, line in enumerate(TRACEBACK.split("\n") * 2)),
+    "messages of one kind": "".join(f"epoch {n} of 9 begins\n" for n in range(9)),
+    "a logger": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(9)),
+    "a logger and its error": "".join(f"12:00:{n:02} ERROR train: step {n}\n" for n in range(9)) + TRACEBACK,
+    "the kernel": "".join(f"Nov 21 12:00:{n:02} node3 kernel: [ {n}.123456] usb 1-{n}\n" for n in range(9)),
+    "another line": "".join(f"run {n}: Traceback (most recent call last):\n" for n in range(9)) + "and so on\nand on\n",
+    "frames": "".join(f'  File "/srv/a.py", line {n}, in f\n' for n in range(9)),
+    "a table": "".join(f"step {n} | [rank0]: {n}\n" for n in range(9)) + "x\ny\n",
+}
+
+
+@pytest.mark.invariant("common.C1")
+@pytest.mark.parametrize("kind", OWN)
+def test_C1_what_a_program_writes_before_its_lines_stays(kind: str) -> None:
+    assert shown_by(OWN[kind].split("\n")) == []

@@ -1,0 +1,42 @@
+"""The exception that a runtime's error was raised as: its message and its stack are evidence of the finding too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.logged import exception_text, log_evidence
+from livedbg.model import Evidence, ExceptionHit
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["with_exceptions"]
+
+_MOST: Final = 200  # exceptions of logs among which is looked
+
+
+def with_exceptions(found: Iterable[Finding], snapshot: Snapshot) -> Iterator[Finding]:
+    """The findings, each crash that rests on a line of an exception's record with that exception's evidence."""
+    hits = [hit for hit in snapshot.exceptions.values() if hit.source is not None and hit.line is not None]
+    for finding in found:
+        hit = _carrying(finding, hits) if finding.state is VerdictState.CRASHED and len(hits) <= _MOST else None
+        yield finding if hit is None else replace(finding, evidence=_joined(finding, hit, snapshot))
+
+
+def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:
+    """The exception in whose record the first line of a finding's evidence stands."""
+    first = next(iter(finding.evidence), None)
+    number = first.source.rpartition(":")[2] if first is not None else ""
+    if first is None or first.kind != "log" or not number.isdecimal():
+        return None
+    line = int(number)
+    same = (hit for hit in hits if hit.source == first.log)
+    return next((hit for hit in same if (hit.first_line or hit.line or 0) <= line <= (hit.line or 0)), None)
+
+
+def _joined(finding: Finding, hit: ExceptionHit, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    known = {(proof.kind, proof.text) for proof in finding.evidence}
+    more = log_evidence(hit, exception_text(hit), snapshot)
+    return (*finding.evidence, *(proof for proof in more if (proof.kind, proof.text) not in known))
