@@ -19,7 +19,7 @@ _ERROR = re.compile(
     r"^(?P<file>loc\([^\n]{1,400}?\)|<[\w.-]{1,100}>[\w.]{0,40}|<unknown>|-|[^\s:][^:\n]{0,400}?\.(?!"
     + _NOT_SOURCES
     + r":)\w{1,12})"
-    r"(?::(?P<line>\d{1,9}):(?P<column>\d{1,9}))?: error: (?P<text>[^\n]{1,1000})",
+    r"(?::(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?)?: error: (?P<text>[^\n]{1,1000})",
     re.MULTILINE,
 )
 _PIPELINE = re.compile(
@@ -33,10 +33,10 @@ _SUMMARIES: Final = ("Failures have been detected while processing", "failed to 
 
 def _error(match: re.Match[str]) -> Said | None:
     text, file = match["text"], match["file"]
-    located = match["line"] is not None or file.startswith("loc(")
+    located = match["column"] is not None or file.startswith("loc(")
     if not located and _OPERATION.search(text) is None:
         return None
-    place = f"{file}:{match['line']}:{match['column']}" if match["line"] else file
+    place = ":".join(part for part in (file, match["line"], match["column"]) if part is not None)
     summary = any(words in text for words in _SUMMARIES)
     return failure("MLIR", text, place, code=SUMMARY if summary else "compile-failed")
 

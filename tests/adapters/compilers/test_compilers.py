@@ -100,6 +100,10 @@ SAID = [
         "MLIR failed: failed to legalize operation 'arith.divsi' (m.mlir:3:8).",
     ),
     (
+        "<unknown>:0: error: failed to legalize operation 'torch.constant.float'\n",
+        "MLIR failed: failed to legalize operation 'torch.constant.float' (<unknown>:0).",
+    ),
+    (
         "/w/k.py:12:8: error: 'tt.dot' op expected the last dimension of the first operand to match\n",
         "MLIR failed: 'tt.dot' op expected the last dimension of the first operand to match (/w/k.py:12:8).",
     ),
@@ -111,6 +115,7 @@ NONE = [
     "/w/ext/norm.cpp:31:9: warning: unused variable 'a' [-Wunused-variable]\n",
     "m.mlir:3:8: remark: vectorized\nm.mlir:3:8: note: see current operation\n",
     "step(3): error: 0.12\n",
+    "deploy.conf:12: error: no such option\n",
     "validation error: 0.03, test error: 0.05\n",
     "12:31:09 error: rate is high\n",
     "make: Nothing to be done for 'all'.\n",
