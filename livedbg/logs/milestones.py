@@ -29,6 +29,8 @@ _COMPLETED: Final = re.compile(
     r"|\bfinished with exit (?:code|status) 0\b|\b\d+ epochs completed in \d",
     re.IGNORECASE,
 )
+_COMPLETED_WORDS: Final = ("train", "success", "succeeded", "finished", "completed")
+"""One of these, in small letters, is in whatever `_COMPLETED` finds."""
 _NOT_COMPLETED: Final = re.compile(
     r"\bnot\b|\bnever\b|n't\b|\bbefore\b|\bwhen\b|\bif\b|\buntil\b|error|fail", re.IGNORECASE
 )
@@ -52,6 +54,9 @@ def step_of(line: str) -> float | None:
 def completes(line: str) -> bool:
     """Whether a line says that the run has reached its end."""
     line = line[:_LONGEST]
+    small = line.lower()
+    if not any(word in small for word in _COMPLETED_WORDS):
+        return False
     return _COMPLETED.search(line) is not None and _NOT_COMPLETED.search(line) is None
 
 

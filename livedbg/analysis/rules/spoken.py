@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ahocorasick_rs import AhoCorasick
+
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import shown
@@ -37,6 +39,15 @@ _NOT: Final = re.compile(
     r"|\bcaught\b(?! signal)|\bhandled\b",
     re.IGNORECASE,
 )
+_CODES: Final = tuple(f"{name}{sign}" for name in ("result", "rc", "ret", "code", "errno", "status") for sign in " =:")
+_WORDS: Final = AhoCorasick(
+    (
+        *("fail", "severe", "fatal", "abort", "unable to", "could not", "cannot", "can't", "refused", "timed out"),
+        *("killed", "lost", "crash", "panic", "terminated", "unreachable", "corrupted", "evicted", "exit", "reason:"),
+        *("heartbeat", "heart-beat", *_CODES),
+    )
+)
+"""One of these, in small letters, is in whatever `_SPEAKS` finds; most lines have none."""
 _DEBUGGER: Final = re.compile(r'\d*(?:\^(?:done|error|running)\b|[*=+][a-z-]{1,40},|[~@&]")')
 """Records of gdb/MI: what a debugger read in a program that may go on."""
 
@@ -91,6 +102,8 @@ def _else_is_known(snapshot: Snapshot) -> bool:
 def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
     """The records that speak of one, and the line of each."""
     for record in snapshot.recent_logs:
+        if not _WORDS.find_matches_as_indexes(record.text.lower()):
+            continue
         for number, line in enumerate(record.text.split("\n")):
             text = line[:_LONGEST]
             if _DEBUGGER.match(text) is None and _SPEAKS.search(text) is not None and _NOT.search(text) is None:
