@@ -65,7 +65,7 @@ _NO_END: Final = re.compile(
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
     r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
     r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
-    r"|\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
+    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
     re.IGNORECASE,
 )
 _FOLLOWS: Final = re.compile(

@@ -37,6 +37,12 @@ def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | 
 
 
 def _joined(finding: Finding, hit: ExceptionHit, snapshot: Snapshot) -> tuple[Evidence, ...]:
-    known = {(proof.kind, proof.text) for proof in finding.evidence}
-    more = log_evidence(hit, exception_text(hit), snapshot)
-    return (*finding.evidence, *(proof for proof in more if (proof.kind, proof.text) not in known))
+    joined = list(finding.evidence)
+    for more in log_evidence(hit, exception_text(hit), snapshot):
+        begun = (n for n, one in enumerate(joined) if one.source == more.source and more.text.startswith(one.text))
+        number = next(begun, None)
+        if number is None:
+            joined.append(more)
+        else:
+            joined[number] = more  # the same, whole
+    return tuple(joined)

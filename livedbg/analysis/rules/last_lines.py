@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import around, newest, proof_of
-from livedbg.analysis.rules.spoken import speaks_of_failure
+from livedbg.analysis.rules.spoken import OF_A_DEBUGGER, speaks_of_failure
 from livedbg.analysis.rules.survived import survived
 from livedbg.logs.ending_lines import ends_a_program, follows_an_end
 from livedbg.logs.milestones import completes
@@ -107,7 +107,7 @@ class LastLines:
             records = newest(source, snapshot, _LOOKED_AT)
             if not records or source.errors or any(completes(record.text) for record in records):
                 continue
-            if stores_others(records[-1].text):
+            if stores_others(records[-1].text) or OF_A_DEBUGGER.match(records[-1].text) is not None:
                 continue
             yield Finding(
                 rule=self.name,

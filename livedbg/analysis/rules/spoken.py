@@ -21,7 +21,7 @@ from livedbg.logs.milestones import completes
 from livedbg.model import Evidence, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["SpokenFailures", "rules", "speaks_of_failure"]
+__all__ = ["OF_A_DEBUGGER", "SpokenFailures", "rules", "speaks_of_failure"]
 
 _SHOWN: Final = 3
 _LONGEST: Final = 300
@@ -48,7 +48,7 @@ _WORDS: Final = AhoCorasick(
     )
 )
 """One of these, in small letters, is in whatever `_SPEAKS` finds; most lines have none."""
-_DEBUGGER: Final = re.compile(r'\d*(?:\^(?:done|error|running)\b|[*=+][a-z-]{1,40},|[~@&]")')
+OF_A_DEBUGGER: Final = re.compile(r'\d*(?:\^(?:done|error|running|connected|exit)\b|[*=+][a-z-]{1,40},|[~@&]")')
 """Records of gdb/MI: what a debugger read in a program that may go on."""
 
 
@@ -106,7 +106,7 @@ def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
             continue
         for number, line in enumerate(record.text.split("\n")):
             text = line[:_LONGEST]
-            if _DEBUGGER.match(text) is None and _SPEAKS.search(text) is not None and _NOT.search(text) is None:
+            if OF_A_DEBUGGER.match(text) is None and _SPEAKS.search(text) is not None and _NOT.search(text) is None:
                 yield record, number
                 break
 

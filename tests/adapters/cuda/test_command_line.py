@@ -36,7 +36,9 @@ def test_a_folder_with_a_program_s_log_and_the_kernel_s(tmp_path: Path) -> None:
     first, *others = found["findings"]
     assert first["rule"] == "cuda-fault" and first["inferred"]
     assert "reported at step (train.py:14)" in first["sentence"]
-    assert [proof["source"] for proof in first["evidence"]] == ["err.log:9", "err.log:16"]
+    whole, reported, stack = first["evidence"]
+    assert [whole["source"], reported["source"], stack["source"]] == ["err.log:9", "err.log:16", "err.log:9"]
+    assert "CUDA_LAUNCH_BLOCKING=1" in whole["text"] and stack["text"].startswith("step (train.py:14) < main")
     assert any("--recipe cuda-blocking" in step for step in first["next"])
     assert {finding["rule"] for finding in others} == {"cuda-xid"}
     assert any("Xid 31" in f["sentence"] and "driver's report of the same fault" in f["sentence"] for f in others)
