@@ -33,8 +33,7 @@ def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> N
     found = look(tmp_path, {"run.log": f"{STEPS}{line}\n"})
     assert found.verdict.state is VerdictState.UNKNOWN
     assert found.verdict.sentence == (
-        "No line of 1 log calls itself an error. 1 line speaks of a failure, at run.log:4. How the run ended is not "
-        "known."
+        "No error was found in 1 log. 1 line speaks of a failure, at run.log:4. How the run ended is not known."
     )
     (finding,) = found.findings.values()
     assert finding.evidence[0].text == line.strip()

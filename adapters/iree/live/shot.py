@@ -3,10 +3,12 @@
 Invariants:
     iree_shot.T1. A look that finds all as the last one did copies no memory: it reads again what it found then.
     iree_shot.T2. Semaphores and queues are read only of versions whose layout is known.
+    iree_shot.T3. Where nothing was queued, it looks for what has come since, unless the process has not run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ from livedbg.adapters.iree.live.submissions import read_submissions
 from livedbg.adapters.iree.live.waits import Waits, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
-from livedbg.linux.procfs import thread_ids
+from livedbg.linux.procfs import parse_schedstat, read_file, thread_ids
 
 __all__ = ["HostWait", "Reader", "Shot"]
 
@@ -82,6 +84,7 @@ class Reader:
         self._last: Shot | None = None
         self._state: tuple[bytes | None, ...] = ()
         self._compiled: tuple[tuple[int, int], ...] = ()
+        self._ran: dict[int, int] = {}  # how long each thread had run at the last search
         self.copied = 0
 
     def look(self) -> Shot | None:
@@ -101,9 +104,11 @@ class Reader:
         last = self._last
         compiled = code_mappings(mappings) if _has_vulkan(mappings) else ()
         same = last is not None and last.libraries == libraries and compiled == self._compiled
-        if last is not None and same and self._read_state(last) == self._state:
+        ran = _ran(self._pid)
+        stands = last is not None and (bool(last.operations) or ran == self._ran)
+        if last is not None and stands and same and self._read_state(last) == self._state:
             return self._again(last)
-        self._compiled = compiled
+        self._compiled, self._ran = compiled, ran
         self._last = self._whole(runtime, libraries, mappings)
         self._state = self._read_state(self._last)
         return self._last
@@ -171,6 +176,15 @@ class Reader:
                 if top <= waiter.address < stack.end
             ]
         return tuple(found)
+
+
+def _ran(pid: int) -> dict[int, int]:
+    """Nanoseconds for which each thread has run; nothing where the kernel does not count them."""
+    found = {}
+    for tid in thread_ids(pid):
+        with contextlib.suppress(OSError):
+            found[tid] = parse_schedstat(read_file(f"/proc/{pid}/task/{tid}/schedstat")).cpu_ns
+    return found
 
 
 def _has_vulkan(mappings: Sequence[Mapping]) -> bool:

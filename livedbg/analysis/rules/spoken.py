@@ -57,7 +57,7 @@ class SpokenFailures:
 
     name = "failure-lines"
     doc = (
-        "No line of the logs calls itself an error, none says that the run completed, and some speak of a failure "
+        "No error was found in the logs, no line says that the run completed, and some speak of a failure "
         "(`failed`, `severe`, `lost`, a code that is not 0): how many, the first three, and what stands beside them. "
         "The verdict is `unknown`. Of a big log its newest lines are searched."
     )
@@ -80,7 +80,7 @@ class SpokenFailures:
             rule=self.name,
             severity=Severity.INFO,
             sentence=(
-                f"No line of {logs} calls itself an error. {len(found):,} {speak} of a failure, {first}. How the run "
+                f"No error was found in {logs}. {len(found):,} {speak} of a failure, {first}. How the run "
                 "ended is not known."
             ),
             evidence=shows,

@@ -63,6 +63,24 @@ def test_T1_a_second_look_that_finds_the_same_copies_nothing(run_module: RunModu
     eventually(stands)
 
 
+@pytest.mark.invariant("iree_shot.T3")
+def test_T3_what_is_queued_after_a_search_that_found_nothing_is_seen(
+    run_module: RunModule, compiled: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = _loops(run_module, compiled)
+    reader = Reader(target.pid)
+
+    def queued() -> bool:
+        seen = Reader(target.pid).look()
+        return seen is not None and bool(seen.operations)
+
+    eventually(queued)
+    with monkeypatch.context() as early:  # as a search a moment before would have found it
+        early.setattr(shot, "find_operations", lambda *_, **__: {})
+        assert not getattr(reader.look(), "operations", None)
+    eventually(lambda: bool(getattr(reader.look(), "operations", None)))
+
+
 @pytest.mark.invariant("iree_shot.T2")
 def test_T2_of_another_version_only_the_dispatches_are_read(
     run_module: RunModule, compiled: Compile, monkeypatch: pytest.MonkeyPatch
