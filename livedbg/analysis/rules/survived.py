@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.caught_alike import CaughtAlike
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
 from livedbg.analysis.rules.words import duration, many
@@ -66,7 +67,7 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
         return hit.survived
     if hit.line is None or hit.source is None:
         return ""
-    return _after(_Spot(hit.source, hit.line, hit.at_wall_ns), snapshot, None) or _as_before(hit, snapshot)
+    return _ENDS.after(hit, snapshot) or _ENDS.as_before(hit, snapshot)
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> str:
@@ -108,28 +109,41 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
     )
 
 
-def _as_before(hit: ExceptionHit, snapshot: Snapshot) -> str:
-    """That the place that caught it has logged other exceptions, after which its program went on (V6)."""
-    if not hit.logged or not hit.stack or hit.line is None:
-        return ""
-    count = hit.count - 1 if hit.writer else 0  # of one process: it went on each time
-    for other in snapshot.exceptions.values():
-        if count >= _BEFORE:
-            break
-        if other.id == hit.id or other.source != hit.source or not other.logged or not _caught_alike(other, hit):
-            continue
-        own = other.writer == hit.writer != ""
-        if own or _after(_Spot(other.source or "", other.line or 0, other.at_wall_ns), snapshot, None):
-            count += other.count
-    return "the same code caught and logged others, and went on" if count >= _BEFORE else ""
+class _Ends:
+    """What shows that programs went on after exceptions, kept as long as all that it rests on stays the same."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, ...] = ()
+        self._after: dict[str, str] = {}
+        self._alike: CaughtAlike | None = None
+
+    def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
+        """What the lines after it show."""
+        self._renew(snapshot)
+        found = self._after.get(hit.id)
+        if found is None:
+            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns)
+            found = self._after[hit.id] = _after(spot, snapshot, None)
+        return found
+
+    def as_before(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
+        """That the place that caught it has logged other exceptions, after which its program went on (V6)."""
+        self._renew(snapshot)
+        if not hit.logged:
+            return ""
+        if self._alike is None:
+            self._alike = CaughtAlike(snapshot.exceptions.values(), lambda one: bool(self.after(one, snapshot)))
+        return "the same code caught and logged others, and went on" if self._alike.others(hit) >= _BEFORE else ""
+
+    def _renew(self, snapshot: Snapshot) -> None:
+        rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
+        if len(self._of) != len(rests_on) or any(
+            one is not other for one, other in zip(self._of, rests_on, strict=True)
+        ):
+            self._of, self._after, self._alike = rests_on, {}, None
 
 
-def _caught_alike(one: ExceptionHit, other: ExceptionHit) -> bool:
-    """Whether one place caught both: a traceback that is logged begins in the function that handles it."""
-    if not one.stack or not other.stack:
-        return False
-    outer, others = one.stack[-1], other.stack[-1]
-    return (outer.function, outer.file) == (others.function, others.file)
+_ENDS: Final = _Ends()
 
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
