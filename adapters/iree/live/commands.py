@@ -1,4 +1,4 @@
-"""What the commands of a command buffer say: which may run now, how far they are, and what is told of them."""
+"""The commands of a command buffer: which may run now, how far they are, and what is shown of each."""
 
 from __future__ import annotations
 
