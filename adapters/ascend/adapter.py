@@ -79,6 +79,11 @@ class AscendAdapter(Adapter):
             await self._watch(context)
             live.cancel()
 
+    async def reread(self, context: Context) -> None:
+        """Sample the memory of simulators again."""
+        if "_live" in vars(self):  # it has been needed
+            await self._live.reread(context)
+
     @cached_property
     def _live(self) -> LiveWatch:
         from livedbg.adapters.ascend.live.watch import LiveWatch

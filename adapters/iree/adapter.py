@@ -80,6 +80,11 @@ class IreeAdapter(Adapter):
         if not settled:
             context.settled()
 
+    async def reread(self, context: Context) -> None:
+        """Look at the runtimes again."""
+        if self._live is not None:
+            await self._live.reread(context, await self._found(context))
+
     async def _found(self, context: Context) -> list[Process]:
         """The processes that have mapped something of IREE."""
         living = [one for one in context.snapshot().processes.values() if one.target and not one.exited]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
 
@@ -33,6 +34,7 @@ __all__ = ["RELATED_MOST", "ProcAdapter"]
 RELATED_MOST: Final = 32
 _ONCE_GAP_S: Final = 0.25
 """Time between the two samples of a session that takes one, so that CPU progress shows."""
+_NEVER_S: Final = 1e6
 
 
 class ProcAdapter(Adapter):
@@ -43,29 +45,41 @@ class ProcAdapter(Adapter):
     sees: ClassVar[str] = "processes, threads, system calls, waits and holders of locks, pipes and sockets"
     cost: ClassVar[str] = "none for the target; under 2 % of one core for livedbg"
 
+    def __init__(self) -> None:
+        self._look: Callable[[], Awaitable[tuple[bool, float]]] | None = None
+
     async def run(self, context: Context) -> None:
-        """Look again and again until every named process has ended."""
+        """Look again and again until every named process has ended; a session that samples once ends this."""
         scanner = _Scanner(context.request)
         pace = SamplePace(context.request.interval_s)
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, "livedbg-proc") as executor:
+
+            async def look() -> tuple[bool, float]:
+                events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
+                context.emit(*events)
+                return changed, cost_s
+
+            self._look = look
             try:
-                settled = False
-                while True:
-                    events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
-                    context.emit(*events)
-                    if context.request.once and not settled and not scanner.done:
-                        await asyncio.sleep(_ONCE_GAP_S)
-                        events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
-                        context.emit(*events)
-                    if not settled:
-                        context.settled()
-                        settled = True
-                    if scanner.done or context.request.once:
-                        return
-                    await context.sleep(pace.after(changed=changed, cost_s=cost_s))
+                changed, cost_s = await look()
+                if context.request.once and not scanner.done:
+                    await asyncio.sleep(_ONCE_GAP_S)
+                    changed, cost_s = await look()
+                context.settled()
+                while not scanner.done:
+                    await context.sleep(
+                        _NEVER_S if context.request.once else pace.after(changed=changed, cost_s=cost_s)
+                    )
+                    changed, cost_s = await look()
             finally:
+                self._look = None
                 executor.submit(scanner.close)  # behind a sample that is still under way
+
+    async def reread(self, context: Context) -> None:
+        """Look once more."""
+        if self._look is not None:
+            await self._look()
 
 
 class _Scanner:

@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Final
 
@@ -85,6 +86,13 @@ class PythonAdapter(Adapter):
             if context.request.once or targets_ended(context):
                 return
             await context.sleep(max(context.request.interval_s, _LIMIT.rest_s(watch.cost())))
+
+    async def reread(self, context: Context) -> None:
+        """Read locks, the GIL and event loops again; not stacks: those of threads that have not run are the same."""
+        moved = movements(context.snapshot())
+        for _, watch in list(self._watches.values()):
+            with contextlib.suppress(OSError):  # gone, or it changes too fast: the next turn finds out
+                await watch.reread(moved.get(watch.id, UNKNOWN))
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take the stacks of a process now.

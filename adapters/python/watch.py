@@ -81,6 +81,17 @@ class Watch:
                 else:
                     self._statuses.recovered(self.process.pid)
 
+    async def reread(self, moved: Movement) -> None:
+        """Sample its memory now, whether or not something seems to have changed.
+
+        Raises:
+            OSError: gone, or it changes too fast.
+        """
+        async with self._lock:
+            await self._sample(moved)
+            if self.process.readable:
+                await self._sample_loops(moved)
+
     async def take_stacks(self, *, local_variables: bool) -> None:
         """Take the stacks now, because somebody asks.
 

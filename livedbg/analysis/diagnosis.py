@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.model import CauseClass, Edge, Evidence, Severity
+from livedbg.model.claims import Claim
 
 __all__ = ["NO_DIAGNOSIS", "Diagnosis", "Finding", "Verdict", "VerdictState", "WaitGraph"]
 
@@ -45,6 +46,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         cause: how near to the cause of an end what it reports is; None: as the diagnostic says whose evidence its first
             is, else a process's error (livedbg.analysis.causes).
         writer: see `Diagnostic.writer`; "": as that diagnostic says.
+        gone: threads and processes, beside those of `entities`, whose end it rests on.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
     """
 
@@ -62,6 +64,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     topic: str = ""
     cause: CauseClass | None = None
     writer: str = ""
+    gone: tuple[str, ...] = ()
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,6 +148,8 @@ class Diagnosis:
         findings: `F1`, `F2`, … in order of importance.
         revision: the snapshot's revision that it was made from.
         code: tells the user's own code in the stacks of the snapshot.
+        claims: all claims of living processes that the rules made, reported or not, by key.
+        unread: keys of those that have to be read again.
     """
 
     verdict: Verdict
@@ -152,6 +157,8 @@ class Diagnosis:
     graph: WaitGraph = field(default_factory=_NoGraph)
     revision: int = 0
     code: UserCode = field(default=NO_FRAMEWORKS, compare=False, repr=False)
+    claims: Mapping[str, Claim] = field(default_factory=lambda: MappingProxyType({}), compare=False)
+    unread: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."))

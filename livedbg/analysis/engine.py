@@ -1,4 +1,4 @@
-"""Runs the analyses over a snapshot and ranks what they find."""
+"""Runs the analyses over a snapshot, holds back claims that were not read again, and ranks what they find."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from livedbg.analysis.causes import by_cause
-from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGraph
+from livedbg.analysis.claims import read_again
+from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, WaitGraph
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 from livedbg.analysis.rules.carried import with_exceptions
@@ -51,7 +52,8 @@ class Diagnostician:
         self._tasks.update(snapshot)
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
         made = (finding for rule in self._rules for finding in rule.apply(state))
-        found: list[Finding] = list(with_exceptions(made, snapshot))
-        findings = ranked(by_cause(found, state), state)
+        read = read_again(with_exceptions(made, snapshot), snapshot)
+        findings = ranked(by_cause(read.findings, state), state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
-        return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision, self._code)
+        verdict = verdict_of(findings, state)
+        return Diagnosis(verdict, named, graph, snapshot.revision, self._code, read.claims, read.unread)

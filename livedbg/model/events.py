@@ -34,6 +34,7 @@ from livedbg.model import (
     Thread,
 )
 from livedbg.model.catchpoints import Catchpoint
+from livedbg.model.claims import Claim
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
@@ -44,6 +45,7 @@ from livedbg.text.json_text import clean_value
 __all__ = [
     "SCHEMA_VERSION",
     "CatchpointSeen",
+    "ClaimsRead",
     "CounterSeen",
     "DeviceSeen",
     "DiagnosticSeen",
@@ -114,6 +116,18 @@ class Looked(EventBase, frozen=True, tag="looked"):
 
     source: str
     since_mono_ns: int | None
+
+
+class ClaimsRead(EventBase, frozen=True, tag="claims"):
+    """The readings that claims rest on were taken again. A session that does so says it first, without any.
+
+    Attributes:
+        confirmed: these hold (claims.C1).
+        withdrawn: keys of those that were confirmed before and are claimed no more.
+    """
+
+    confirmed: tuple[Claim, ...] = ()
+    withdrawn: tuple[str, ...] = ()
 
 
 class ProcessSeen(EventBase, frozen=True, tag="process"):
@@ -316,6 +330,7 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
         forgotten_processes: how many are no longer kept.
         older_touches: intrusive actions that are no longer kept one by one, by target.
         looks: by source and host, the moment that its newest look at all it watches began.
+        claims: those that hold; None where nobody reads claims again.
     """
 
     clocks: dict[str, Clock]
@@ -329,11 +344,13 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
     forgotten_processes: int
     older_touches: dict[str, Touches]
     looks: tuple[tuple[LookKey, Clock], ...] = ()
+    claims: tuple[Claim, ...] | None = None
 
 
 Event: TypeAlias = (
     Tick
     | Looked
+    | ClaimsRead
     | ProcessSeen
     | RanksSeen
     | ProcessExited

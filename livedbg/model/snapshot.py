@@ -34,6 +34,7 @@ from livedbg.model import (
     Thread,
 )
 from livedbg.model.catchpoints import Catchpoint
+from livedbg.model.claims import Claim
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
@@ -208,6 +209,7 @@ class Snapshot:
         dumps: of tensors, by path.
         value_previews: the newest previews of tensors, by path and number.
         comparisons: of dumps with golden ones, by path.
+        claims: those that were read again and hold, by key; None where nobody reads claims again.
     """
 
     revision: int = 0
@@ -241,6 +243,7 @@ class Snapshot:
     dumps: Mapping[str, ValueDump] = field(default_factory=_empty)
     value_previews: Mapping[tuple[str, int], ValuePreview] = field(default_factory=_empty)
     comparisons: Mapping[str, ValueComparison] = field(default_factory=_empty)
+    claims: Mapping[str, Claim] | None = None
 
     def now(self, host: str | None = None) -> Clock:
         """The newest stamp of `host`, or of the host with the newest event."""

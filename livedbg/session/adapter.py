@@ -151,6 +151,17 @@ class Adapter(ABC):
         after that.
         """
 
+    async def reread(self, context: Context) -> None:
+        """Read again, past every cache, whatever a claim of living processes may rest on, and emit what differs.
+
+        The session asks for it before it reports a deadlock or a stall (livedbg.session.confirming), beside `run` and
+        after it. An adapter whose events are records, which stay true, has nothing to read again.
+
+        Raises:
+            LivedbgError: it can't be read any more.
+        """
+        return
+
     async def handle(self, intent: Intent, context: Context) -> None:
         """Carry out an intent of one of the types in `handles`; runs beside `run`.
 

@@ -7,6 +7,8 @@ Invariants:
     session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
     session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
     session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
+    session.N7. A claim of living processes is in an update only after it was read again (livedbg.session.confirming);
+        the first full sample is done when all its claims were. A session that samples once ends then.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from typing import Final
 
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
+from livedbg.model.claims import Claim
 from livedbg.model.errors import LivedbgError
-from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.events import ClaimsRead, Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, ended_in
+from livedbg.session.confirming import Confirming
 from livedbg.session.last_hang import LastHang
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import redacted
@@ -49,6 +53,8 @@ _PUBLISH_MOST_S: Final = 1.0  # longest time between two, where their cost asks 
 _SHARE: Final = 0.0025  # of a core that updates may take then, once the adapters have settled
 _BURST_S: Final = 0.05  # CPU time of updates that may come at once: of a change after a quiet time
 _TICK_S: Final = 1.0
+_REREAD_REST: Final = 4  # rest after claims were read again, in times of what that took ...
+_REREAD_MOST_S: Final = 2.0  # ... and at most
 _CLOSE_S: Final = 10.0  # how long adapters may take to detach
 
 
@@ -116,6 +122,9 @@ class Session:
         self._store = Store()
         self._diagnostician = diagnostician()
         self._last_hang = LastHang(self.stamp)
+        self._confirming = Confirming(request.host)
+        self._rereading: asyncio.Task[None] | None = None
+        self._reread_from_s = 0.0
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
@@ -140,6 +149,7 @@ class Session:
         self._contexts = {adapter: _AdapterContext(self, adapter) for adapter in self._adapters}
         tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
         self._intents: set[asyncio.Task[None]] = set()
+        self.take([ClaimsRead(**self.stamp())])
         if left_out := problems():
             self.take([self._left_out(problem) for problem in left_out])
         pump = asyncio.create_task(self._pump(), name="pump")
@@ -148,7 +158,7 @@ class Session:
         try:
             await self._stopping.wait()
         finally:
-            await _cancel([*tasks, *self._intents])
+            await _cancel([*tasks, *self._intents, *filter(None, (self._rereading,))])
             await _cancel([pump])
             self._fold(len(self._queue))
             self._update(ended=True)
@@ -314,15 +324,57 @@ class Session:
             if self.settled.is_set():
                 credit.spend(time.thread_time() - used)
                 gap = max(gap, min(credit.wait_s(), _PUBLISH_MOST_S))
+            reading = self._read_again()
             if self._queue:
                 self._wake.set()
-            elif settled:
+            elif settled and not reading:
                 self._check_settled()
 
     def _check_settled(self) -> None:
         self.settled.set()
-        if not self._running:
+        if not self._running or self.request.once:
             self.stop()
+
+    # claims
+
+    def _read_again(self) -> bool:
+        """Have the claims read again that must be; whether that is under way (N7)."""
+        if self._rereading is not None and not self._rereading.done():
+            return True
+        diagnosis = self._latest.diagnosis
+        known = self._latest.snapshot.claims or {}
+        if over := tuple(key for key in known if key not in diagnosis.claims):
+            self.take([ClaimsRead(withdrawn=over, **self.stamp())])
+        if not diagnosis.unread:
+            return False
+        rest_s = self._reread_from_s - time.monotonic()
+        if rest_s > 0:
+            self.loop.call_later(rest_s, self._wake.set)
+        else:
+            claims = [diagnosis.claims[key] for key in diagnosis.unread]
+            self._rereading = asyncio.create_task(self._reread(claims), name="reread")
+        return True
+
+    async def _reread(self, claims: Sequence[Claim]) -> None:
+        """One reading of some claims: what it finds is an event, so that a recording has it too."""
+        began = time.monotonic()
+        reading = await asyncio.to_thread(self._confirming.begin, claims, self._latest.snapshot)
+        await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
+        self._fold(len(self._queue))
+        snapshot = self._store.snapshot()
+        diagnosis = self._diagnostician.diagnose(snapshot)
+        confirmed = await asyncio.to_thread(self._confirming.end, reading, diagnosis.claims, snapshot)
+        self._reread_from_s = time.monotonic() + min(_REREAD_MOST_S, (time.monotonic() - began) * _REREAD_REST)
+        withdrawn = tuple(key for key in snapshot.claims or () if key not in diagnosis.claims)
+        self.take([ClaimsRead(confirmed=confirmed, withdrawn=withdrawn, **self.stamp())])
+
+    async def _reread_one(self, adapter: Adapter) -> None:
+        try:
+            await adapter.reread(self._contexts[adapter])
+        except LivedbgError:
+            pass  # it can't be read any more: its own status says why, and the claim is not confirmed by it
+        except Exception as error:
+            self._tell(self._internal(adapter, error))
 
     def _fold(self, most: int) -> None:
         batch = gated(self._queue.popleft() for _ in range(min(most, len(self._queue))))

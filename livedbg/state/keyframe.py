@@ -82,6 +82,7 @@ def keyframe(state: Snapshot, hidden: Hidden) -> Iterator[ev.Event]:
         forgotten_processes=state.forgotten_processes,
         older_touches=dict(state.older_touches),
         looks=tuple(state.looks.items()),
+        claims=None if state.claims is None else tuple(state.claims.values()),
         **at,
     )
 

@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from sys import intern
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,6 +25,7 @@ import msgspec
 
 from livedbg.model import Intrusion, LogRecord, Process, Resource, Stack, Task, TaskState, Thread, ids
 from livedbg.model import events as ev
+from livedbg.model.claims import Claim
 from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, LookKey, Snapshot, StatusKey
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
@@ -94,12 +95,14 @@ class Store:
         self._kernel_objects = KernelObjects()
         self._stack_layers: dict[str, dict[str, Stack]] = {}
         self._exited: deque[str] = deque()
+        self._claims: Mapping[str, Claim] | None = None
         self._log_count = 0
         self._revision = 0
         self._snapshot: Snapshot | None = None
         self._folds: dict[type[Any], Callable[[Any], None]] = {
             ev.Tick: lambda _event: None,
             ev.Looked: self._looked,
+            ev.ClaimsRead: self._claims_read,
             ev.ProcessSeen: self._process_seen,
             ev.RanksSeen: self._ranks_seen,
             ev.ProcessExited: self._process_exited,
@@ -158,6 +161,7 @@ class Store:
         other._kernel_objects = self._kernel_objects.copy()
         other._stack_layers = {thread: dict(layers) for thread, layers in self._stack_layers.items()}
         other._exited = self._exited.copy()
+        other._claims = self._claims
         other._log_count = self._log_count
         other._revision = self._revision
         return other
@@ -185,6 +189,7 @@ class Store:
                 intrusions=self._frozen_touches,
                 older_touches=MappingProxyType(dict(self._ledger.older)),
                 forgotten_processes=self._exited_processes.forgotten,
+                claims=self._claims,
                 **self._frozen,
             )
         return self._snapshot
@@ -215,6 +220,7 @@ class Store:
         self._exited = deque(event.exited_threads)
         self._exited_processes.restore(event.exited_processes, event.failed_processes, event.forgotten_processes)
         self._ledger.older = dict(event.older_touches)
+        self._claims = None if event.claims is None else MappingProxyType({claim.key: claim for claim in event.claims})
         self._frozen_touches = None
 
     def _dirty(self, name: str) -> dict[Any, Any]:
@@ -229,6 +235,10 @@ class Store:
             return
         ago_ns = max(0, event.mono_ns - event.since_mono_ns)
         looks[key] = Clock(event.mono_ns - ago_ns, event.wall_ns - ago_ns)
+
+    def _claims_read(self, event: ev.ClaimsRead) -> None:
+        claims = {key: claim for key, claim in (self._claims or {}).items() if key not in event.withdrawn}
+        self._claims = MappingProxyType(claims | {claim.key: claim for claim in event.confirmed})
 
     # processes and threads
 

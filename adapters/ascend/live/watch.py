@@ -78,6 +78,8 @@ class LiveWatch:
         self._said: dict[tuple[str, str], SourceStatus] = {}
         self._spent_s = 0.0
         self._looked = False
+        self._lock = asyncio.Lock()
+        self._sampled_s = 0.0
 
     async def run(self, context: Context) -> None:
         """Look until the processes have ended; once, or rather twice, for a report."""
@@ -94,8 +96,21 @@ class LiveWatch:
                 return
             await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else SEARCH_S)
 
+    async def reread(self, context: Context) -> None:
+        """Sample again, but not at once: what stands shows between two samples that are some time apart."""
+        if self._seen_any:
+            await asyncio.sleep(max(0.0, self._sampled_s + _AGAIN_S - time.monotonic()))
+            await self.sample(context)
+
     async def sample(self, context: Context) -> None:
         """One sample of all schedulers."""
+        async with self._lock:
+            try:
+                await self._sample(context)
+            finally:
+                self._sampled_s = time.monotonic()
+
+    async def _sample(self, context: Context) -> None:
         self._spent_s, began_ns = 0.0, time.monotonic_ns()
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]

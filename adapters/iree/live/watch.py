@@ -74,6 +74,8 @@ class LiveWatch:
         self._graph = graph
         self._sources = sources
         self._watched: dict[str, _Watched] = {}
+        self._lock = asyncio.Lock()
+        self._looked_s = 0.0
 
     async def turn(self, context: Context, processes: Sequence[Process]) -> float:
         """One look at each, or two of a session that samples once; gives the pause to the next one."""
@@ -86,6 +88,11 @@ class LiveWatch:
             await context.sleep(max(0.0, apart_s - time.monotonic()))
             await self._look(context, processes)
         return _LIMIT.rest_s(Cost(cost_s))
+
+    async def reread(self, context: Context, processes: Sequence[Process]) -> None:
+        """Look again, but not at once: what stands shows between two looks that are some time apart."""
+        await asyncio.sleep(max(0.0, self._looked_s + _APART_S - time.monotonic()))
+        await self._look(context, processes)
 
     async def _stacks(self, context: Context) -> None:
         """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal.
@@ -112,6 +119,13 @@ class LiveWatch:
             await context.sleep(0.05)
 
     async def _look(self, context: Context, processes: Sequence[Process]) -> float:
+        async with self._lock:
+            try:
+                return await self._look_alone(context, processes)
+            finally:
+                self._looked_s = time.monotonic()
+
+    async def _look_alone(self, context: Context, processes: Sequence[Process]) -> float:
         alive = {process.id: process for process in processes}
         for name in self._watched.keys() - alive.keys():
             self._put(self._watched.pop(name), Shown({}, {}, (), {}), context)

@@ -87,6 +87,8 @@ class CollectivesAdapter(Adapter):
         self._edges: tuple[Edge, ...] = ()
         self._slow: dict[str, Diagnostic] = {}
         self._said: dict[str, SourceStatus] = {}
+        self._lock = asyncio.Lock()
+        self._looked_s = 0.0
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -136,7 +138,20 @@ class CollectivesAdapter(Adapter):
                 return
             await context.sleep(0.05)
 
+    async def reread(self, context: Context) -> None:
+        """Look again, but not at once: what stands shows between two looks that are some time apart."""
+        if self._before or self._tasks:
+            await asyncio.sleep(max(0.0, self._looked_s + _APART_S - time.monotonic()))
+            await self._look(context)
+
     async def _look(self, context: Context) -> tuple[list[RankSeen], Cost]:
+        async with self._lock:
+            try:
+                return await self._look_alone(context)
+            finally:
+                self._looked_s = time.monotonic()
+
+    async def _look_alone(self, context: Context) -> tuple[list[RankSeen], Cost]:
         watch = Stopwatch()
         snapshot = context.snapshot()
         living = [process for process in snapshot.processes.values() if process.target and not process.exited]

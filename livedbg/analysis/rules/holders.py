@@ -102,6 +102,7 @@ class DeadOwner:
                     f"it.{_more(state.graph.behind(lock) - 1)}"
                 ),
                 entities=(lock, *waiters),
+                gone=(_thread_in(lock, owner),),
                 evidence=tuple(_proofs([(waiter, lock) for waiter in waiters[:8]], state)),
                 next=(
                     *_stacks(waiters),
@@ -124,6 +125,12 @@ class DeadOwner:
             if thread is not None and (thread.exited or thread.state in (ThreadState.ZOMBIE, ThreadState.DEAD)):
                 return str(thread.tid)
         return None
+
+
+def _thread_in(lock: str, tid: str) -> str:
+    """The identifier of a thread of the process in whose memory a lock is."""
+    host, pid = lock.partition(":")[2].split("/")[:2]
+    return f"thread:{host}/{pid}/{tid}"
 
 
 def _forked_owner(lock: str, resource: Resource, state: RuleInput) -> Thread | None:

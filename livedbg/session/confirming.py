@@ -1,0 +1,115 @@
+"""Reads again what claims rest on, before they are reported (livedbg.model.claims).
+
+One reading: are the blocked threads of the claim still where they were, and those that ended still gone; then all
+adapters read anew what they know; then the same threads once more. A thread that has not run between the two has
+neither taken nor released anything, so whatever the adapters read in between held at one moment.
+
+Invariants:
+    confirming.K1. A claim is confirmed only by readings that began after it was made.
+    confirming.K2. A thread that a signal woke from its wait has run, though nothing changed. It is believed to have
+        waited all the time only if AGAIN readings in a row found the claim unchanged, and each of them found the thread
+        before and after in the very same call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.linux.procfs import BlockedSyscall
+from livedbg.linux.standing import blocked_call, has_ended, runs_if_blocked
+from livedbg.model import ids
+from livedbg.model.claims import Claim
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["AGAIN", "Confirming", "Reading"]
+
+AGAIN: Final = 5
+"""Readings in a row that a claim with an interrupted wait has to stand."""
+
+
+class Reading(Struct):
+    """A reading of some claims that is under way.
+
+    Attributes:
+        claims: as they were made.
+        calls: thread -> the call that it was blocked in when the reading began.
+        refuted: keys of those of which a thread or process was found otherwise.
+    """
+
+    claims: Mapping[str, Claim]
+    calls: dict[str, BlockedSyscall | None]
+    refuted: set[str]
+
+
+class Confirming:
+    """The claims of one session, and how often each was read again.
+
+    Args:
+        host: of the session: nothing of another host is looked up here.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._times: dict[str, int] = {}
+
+    def begin(self, claims: Iterable[Claim], snapshot: Snapshot) -> Reading:
+        """Begin to read claims again."""
+        reading = Reading({claim.key: claim for claim in claims}, {}, set())
+        for claim in reading.claims.values():
+            if not self._gone(claim, snapshot):
+                reading.refuted.add(claim.key)
+            reading.calls |= {thread: blocked_call(*_numbers(thread)) for thread in claim.still if self._here(thread)}
+        return reading
+
+    def end(self, reading: Reading, made: Mapping[str, Claim], snapshot: Snapshot) -> tuple[Claim, ...]:
+        """The claims that are confirmed.
+
+        Args:
+            reading: that began before the adapters read anew.
+            made: all claims that the diagnosis makes of what they read.
+            snapshot: the state that it made them from.
+        """
+        confirmed = []
+        for key, before in reading.claims.items():
+            after = made.get(key)
+            if after is None or key in reading.refuted or not self._gone(after, snapshot):
+                self._times.pop(key, None)
+                continue
+            self._times[key] = self._times.get(key, 0) + 1
+            moved = [thread for thread in after.still if self._moved(thread, before, after)]
+            if not moved or (self._times[key] >= AGAIN and self._same_calls(moved, reading)):
+                confirmed.append(after)
+        self._times = {key: times for key, times in self._times.items() if key in made}
+        return tuple(confirmed)
+
+    def _here(self, entity: str) -> bool:
+        return ids.parse(entity).parts[0] == self._host
+
+    def _moved(self, thread: str, before: Claim, after: Claim) -> bool:
+        """Whether a thread has run, or is about to, since the claim was made."""
+        runs = after.still[thread]
+        return before.still.get(thread) != runs or (self._here(thread) and runs_if_blocked(*_numbers(thread)) != runs)
+
+    def _same_calls(self, threads: Iterable[str], reading: Reading) -> bool:
+        calls = ((reading.calls.get(thread), thread) for thread in threads)
+        return all(call is not None and call == blocked_call(*_numbers(thread)) for call, thread in calls)
+
+    def _gone(self, claim: Claim, snapshot: Snapshot) -> bool:
+        """Whether all have ended of whom the claim says so."""
+        for name in filter(self._here, claim.gone):
+            known = snapshot.processes.get(name)
+            if known is not None:
+                if not has_ended(known.pid, start_ticks=known.start_ticks):
+                    return False
+            elif name.startswith("thread:") and not has_ended(*_numbers(name)):
+                return False
+        return True
+
+
+def _numbers(thread: str) -> tuple[int, int]:
+    """PID and TID."""
+    _, pid, tid = ids.parse(thread).parts
+    return int(pid), int(tid)
