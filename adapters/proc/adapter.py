@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
 
-from livedbg.adapters.proc.cycles import to_confirm
 from livedbg.adapters.proc.problems import SOURCE, ended, status_of
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.watch import ProcessWatch
@@ -127,18 +126,9 @@ class _Scanner:
             if not waiting:  # the whole tree is known: what is none of it now is beside it
                 waiting = [new for one in looked for new in self._new_related(one)]
                 looked = []
-        if changed:
-            events += self._confirm_cycles()
         since = None if self.done else since_ns
         events.append(Looked(source=SOURCE, since_mono_ns=since, **self._stamp()))
         return events, changed, time.thread_time() - began
-
-    def _confirm_cycles(self) -> list[Event]:
-        """Look once more at the threads on cycles of waits, which may have moved while all was read."""
-        watches = self._watches.values()
-        waiting = {watch.id: watch.waiting for watch in watches}
-        wanted = to_confirm((key for watch in watches for key in watch.edges), waiting)
-        return [event for watch in watches for event in watch.confirm(wanted)] if wanted else []
 
     def _begin(self) -> list[Event]:
         events: list[Event] = []

@@ -40,6 +40,7 @@ class ThreadSample(Struct):
             where that isn't known.
         queued_ns: time in which it could run and waited for a CPU; None where the kernel doesn't count.
         last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first sample and the kernel says so.
+        start_ticks: when it started, in clock ticks since boot.
     """
 
     tid: int
@@ -52,6 +53,7 @@ class ThreadSample(Struct):
     last_ran_ns: int | None = None
     marks: int | None = None
     queued_ns: int | None = None
+    start_ticks: int | None = None
 
 
 class ThreadNumbers:
@@ -152,20 +154,6 @@ class ThreadReader:
             self._blocked_at_first.clear()
         return list(self._samples.values()), changed
 
-    def still_waits(self, tid: int) -> bool:
-        """Whether a thread has not run since it was sampled, and is not about to: it is where it was then."""
-        known = self._samples.get(tid)
-        if known is None or not isinstance(known.call, BlockedSyscall):
-            return False
-        try:
-            if procfs.read_stat(self._pid, tid).state is not known.state:
-                return False  # woken
-            if self._counts:
-                return self._schedstat(tid) == self._raw.get(tid)
-            return procfs.blocked_syscall(self._pid, tid) == known.call
-        except OSError:
-            return False
-
     def _changed(self, tid: int) -> ThreadSample | None:
         """A new sample of a thread; None when it can't have changed (T1)."""
         known = self._samples.get(tid)
@@ -179,6 +167,8 @@ class ThreadReader:
         except PermissionError:
             call = None
         stat = procfs.read_stat(self._pid, tid)
+        if known is not None and known.start_ticks != stat.start_ticks:
+            known = None  # its number is another thread's now
         if stat.state is ThreadState.RUNNING:
             call = Running()  # woken since, or it was denied
         cpu_ns, runs, queued_ns = (
@@ -192,7 +182,9 @@ class ThreadReader:
         ran_ns = None if known is None else known.last_ran_ns
         calls = None if blocked else procfs.calls_and_waits(self._pid, tid)
         marks = calls + stat.faults if calls is not None else None
-        sample = ThreadSample(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns)
+        sample = ThreadSample(
+            tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns, stat.start_ticks
+        )
         return None if sample == known else sample
 
     def _schedstat(self, tid: int) -> bytes:

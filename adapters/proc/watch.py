@@ -4,12 +4,13 @@ Invariants:
     watch.W1. A thread, resource or edge is emitted when it is new or differs from what was emitted last,
         and not otherwise.
     watch.W2. What may not be seen is left out; what can be seen is still emitted.
-    watch.W3. A pid that was used again (another start time) counts as the end of the process.
+    watch.W3. A pid that was used again (another start time) counts as the end of the process. An edge of a thread that
+        has run since it was emitted is a new one: the address of a lock, or the number of a thread, may be another's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from livedbg.adapters.proc import problems
@@ -97,6 +98,7 @@ class ProcessWatch:
         self._process: Process | None = None
         self._threads: dict[int, Thread] = {}
         self._waiting: dict[int, Wait] = {}
+        self._runs: dict[int, int | None] = {}
         self._edges: dict[EdgeKey, Edge] = {}
         self._resources: dict[str, Resource] = {}
         self._others: set[int] = set()
@@ -149,22 +151,6 @@ class ProcessWatch:
         self._find_children(changed)
         self.changed = bool(events)
         return events
-
-    @property
-    def edges(self) -> Collection[EdgeKey]:
-        """Who waits for what, and who holds that, as it was emitted."""
-        return self._edges.keys()
-
-    @property
-    def waiting(self) -> list[str]:
-        """Its threads that wait for something."""
-        return [ids.thread(self._scene.host, self.pid, tid) for tid in self._waiting]
-
-    def confirm(self, threads: Collection[str]) -> list[Event]:
-        """Leave out what some threads wait for if they have run since they were sampled (proc_cycles.R1)."""
-        named = {tid: ids.thread(self._scene.host, self.pid, tid) for tid in self._waiting}
-        moved = {tid for tid, name in named.items() if name in threads and not self._reader.still_waits(tid)}
-        return self._edge_events({t: w for t, w in self._waiting.items() if t not in moved}) if moved else []
 
     def _missed(self) -> list[Event]:
         """Something of it went away while it was looked at: it has ended, or is about to.
@@ -365,15 +351,24 @@ class ProcessWatch:
             wakers=wakers,
             outside=outside,
             marks=sample.marks,
+            start_ticks=sample.start_ticks,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:
         waiting = {tid: wait for tid, wait in waits.items() if wait.waited}
-        if waiting == self._waiting:  # most often the very same objects: compared in no time
+        runs = {tid: self._threads[tid].switches for tid in waiting if waiting[tid].timed is False}
+        if waiting == self._waiting and runs == self._runs:  # most often the very same objects: compared in no time
             return []
-        self._waiting = waiting
+        ran = {
+            ids.thread(self._scene.host, self.pid, tid) for tid, count in runs.items() if self._runs.get(tid) != count
+        }
+        self._waiting, self._runs = waiting, runs
         stamp = self._stamp()
-        since = {key: edge.since_mono_ns for key, edge in self._edges.items() if edge.since_mono_ns is not None}
+        since = {
+            key: edge.since_mono_ns
+            for key, edge in self._edges.items()
+            if edge.since_mono_ns is not None and key.source not in ran
+        }
         named = [(ids.thread(self._scene.host, self.pid, tid), wait) for tid, wait in waiting.items()]
         edges, resources = edges_of(named, since, stamp["mono_ns"])
         events: list[Event] = []

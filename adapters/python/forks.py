@@ -14,6 +14,7 @@ from livedbg.adapters.python.samples import LockWait, Sample
 from livedbg.cpython.interpreter import Interpreter, find_interpreter
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import procfs
+from livedbg.model.entities import FORKED_LIKELY, FORKED_OWNER
 
 __all__ = ["Inherited", "find_inherited"]
 
@@ -26,10 +27,12 @@ class Inherited(NamedTuple):
     Attributes:
         state: for the resource.
         evidence: what it rests on.
+        forked: why it is believed to have been held at the fork: FORKED_OWNER or FORKED_LIKELY; "" where it is not.
     """
 
     state: str
     evidence: str
+    forked: str = ""
 
 
 def find_inherited(pid: int, interpreter: Interpreter, sample: Sample) -> dict[int, Inherited]:
@@ -41,7 +44,7 @@ def find_inherited(pid: int, interpreter: Interpreter, sample: Sample) -> dict[i
     for ancestor in _ancestors(pid, interpreter):
         reader = ThreadReader(ancestor, interpreter)
         for address, wait in open_waits.items():
-            if address not in found or "probably" in found[address].state:
+            if address not in found or found[address].forked == FORKED_LIKELY:
                 inherited = _in_parent(reader, ancestor, wait)
                 if inherited is not None:
                     found[address] = inherited
@@ -78,18 +81,16 @@ def _in_parent(reader: ThreadReader, parent: int, wait: LockWait) -> Inherited |
             owner = next((t for t in threads.values() if t.ident == wait.lock.owner), None)
             where = f", now in {owner.frames[0].where}" if owner is not None and owner.frames else ""
             who = f"thread {owner.native_id} of the parent {parent}{where}" if owner else f"a thread of parent {parent}"
-            return Inherited(
-                "owner not in this process (forked while held)", f"owner word {wait.lock.owner:#x} is {who}"
-            )
+            evidence = f"owner word {wait.lock.owner:#x} is {who}"
+            return Inherited("owner not in this process (forked while held)", evidence, FORKED_OWNER)
         holders = held_locks(reader.objects, threads).get(wait.lock.address, [])
     except OSError:
         return None
-    if holders:
-        return Inherited(
-            "owner not in this process (forked while held)",
-            f"copied locked by fork(); in the parent {parent}, thread {holders[0].tid} holds it in {holders[0].where}",
-        )
+    if not holders:  # a thread of the child may have taken it by hand
+        return None
     return Inherited(
-        "owner not found in this process (probably forked while held)",
-        f"copied by fork() from {parent}; no thread here has it in a `with` block, and nobody there holds it now",
+        "owner not found in this process (most likely forked while held)",
+        f"no thread here has it in a `with` block; in the parent {parent}, thread {holders[0].tid} has the same lock "
+        f"in {holders[0].where}",
+        FORKED_LIKELY,
     )

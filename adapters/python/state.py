@@ -18,6 +18,7 @@ from typing import Final
 from livedbg.adapters.python.forks import Inherited
 from livedbg.adapters.python.samples import LockWait, NotifyWait, Sample
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, ids
+from livedbg.model.entities import FORKED
 
 __all__ = ["PythonState"]
 
@@ -91,6 +92,7 @@ class PythonState:
         elif inherited is not None:
             state = inherited.state
             attributes["evidence"] = inherited.evidence
+            attributes |= {FORKED: inherited.forked} if inherited.forked else {}
         else:
             state = "locked; Python keeps no owner of a Lock, and no `with` block has it"
         self.resources[target] = Resource(

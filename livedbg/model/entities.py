@@ -20,6 +20,9 @@ from msgspec import Struct, field
 from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState
 
 __all__ = [
+    "FORKED",
+    "FORKED_LIKELY",
+    "FORKED_OWNER",
     "IDLE",
     "LOST",
     "OUTSIDE",
@@ -43,6 +46,13 @@ SAMPLED: Final = "sampled"
 
 IDLE: Final = "idle"
 """Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
+
+FORKED: Final = "forked"
+"""Key in `Resource.attributes`: why a lock is believed to have been held when its process was forked: FORKED_OWNER, its
+owner is a thread of the parent; FORKED_LIKELY, a thread of the parent has the same lock now, and none of the child."""
+
+FORKED_OWNER: Final = "owner"
+FORKED_LIKELY: Final = "likely"
 
 LOST: Final = "lost"
 """Key in `Resource.attributes`: why nobody can end a wait for it, as far as is seen (`nothing else refers to it`)."""
@@ -104,6 +114,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
             that only computes, or spins, makes none.
         ended_mono_ns: when it was seen to have ended.
+        start_ticks: start time in clock ticks since boot; its number may be another thread's later.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
         given: the name that its author gave it in his language (`threading.Thread(name=…)`); from its stacks.
         wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
@@ -132,6 +143,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     wakers: tuple[str, ...] = ()
     outside: str = ""
     ended_mono_ns: int | None = None
+    start_ticks: int | None = None
 
     @property
     def title(self) -> str:

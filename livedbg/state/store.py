@@ -11,6 +11,8 @@ Invariants:
         threads, exited processes with all that hangs on them, touches, kernel objects that nobody waits for
         (LOG_WINDOW, EXITED_WINDOW, livedbg.state.retention). Evidence is kept: exceptions, diagnostics, tasks.
     store.F6. `dependencies` and `waits` together are the pending edges.
+    store.F7. A process or thread with the number of an earlier one is another one: nothing of the earlier one, and no
+        time since which something is so, is kept for it.
 """
 
 from __future__ import annotations
@@ -246,6 +248,10 @@ class Store:
         known = self._tables["processes"].get(event.process.id)
         if known is not None and known.start_ticks != event.process.start_ticks:  # the pid was used again
             self._forget_threads({event.process.id})
+            self._edges.ended(event.process.id)
+            counters = self._dirty("counters")
+            for key in [key for key in counters if ids.process_of(key.entity) == event.process.id]:
+                del counters[key]
         process = event.process
         if known is not None and known.exited and known.start_ticks == process.start_ticks is not None:
             process = msgspec.structs.replace(process, exited=True, exit_status=known.exit_status)  # of before its end
@@ -305,11 +311,21 @@ class Store:
             for target in gone:
                 del devices[target]
 
+    def _forget_thread(self, thread: str) -> None:
+        """Forget what is known of a thread whose number is another's now."""
+        for name in ("stacks", "activity", "launches", "profiles"):
+            if thread in self._tables[name]:
+                del self._dirty(name)[thread]
+        self._stack_layers.pop(thread, None)
+
     def _threads_seen(self, event: ev.ThreadsSeen) -> None:
         threads = self._dirty("threads")
         activity = self._dirty("activity")
         for thread in event.threads:
             known: Thread | None = threads.get(thread.id)
+            if known is not None and _is_another(known, thread):
+                self._forget_thread(thread.id)
+                known = None
             activity[thread.id] = activity_after(activity.get(thread.id), known, thread, event.mono_ns)
             if known is not None and not known.exited and (known.role or known.given):
                 role, given = thread.role or known.role, thread.given or known.given
@@ -480,3 +496,8 @@ class Store:
 
 def _same_program(before: Process, now: Process) -> bool:
     return (before.start_ticks, before.exe) == (now.start_ticks, now.exe)
+
+
+def _is_another(known: Thread, thread: Thread) -> bool:
+    """Whether a thread has the number of an earlier one (F7)."""
+    return None not in (known.start_ticks, thread.start_ticks) and known.start_ticks != thread.start_ticks

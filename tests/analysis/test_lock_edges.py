@@ -10,7 +10,7 @@ from livedbg.model import EdgeKind, Severity, TaskState, ThreadState
 from livedbg.session.rulebook import diagnostician
 from tests.analysis.test_burning import Busy
 from tests.analysis.test_file_locks import held
-from tests.analysis.test_verdicts import forked, gil, holder
+from tests.analysis.test_verdicts import EVENT, forked, gil, holder
 from tests.analysis.world import LOOK, SECOND, World
 
 ONE = "process:box/1"
@@ -112,10 +112,12 @@ def test_a_living_owner_beside_one_that_has_ended() -> None:
 
 
 def test_a_stall_is_more_severe_than_what_may_be_one() -> None:
-    assert holder("read of socket 3", 20 * SECOND).found("held-lock").severity is Severity.ERROR
-    short = holder("read of socket 3", SECOND).found("held-lock")
-    assert short.severity is Severity.WARNING and short.next[-1].startswith("livedbg watch 1 ")
-    assert not any("watch" in step for step in holder("read of socket 3", 20 * SECOND).found("held-lock").next)
+    sure, note = (
+        holder(EVENT, 20 * SECOND).found("held-lock"),
+        holder("read of socket 3", 20 * SECOND).found("held-lock"),
+    )
+    assert sure.severity is Severity.ERROR and not any("watch" in step for step in sure.next)
+    assert note.severity is Severity.WARNING and note.next[-1].startswith("livedbg watch 1 ")
 
 
 def test_a_lock_whose_holder_waits_does_not_hide_one_whose_holder_runs() -> None:
@@ -211,7 +213,7 @@ def test_a_deadlock_through_the_end_of_a_process() -> None:
 
 
 @pytest.mark.parametrize(("timed", "call", "stalled"), [
-    (True, "poll of 1 descriptor", False), (False, "poll of 1 descriptor", True), (True, "sleep 3600 s", True),
+    (True, EVENT, False), (False, EVENT, True), (True, "sleep 3600 s", True),
 ])  # fmt: skip
 def test_a_holder_that_may_give_up_releases_its_lock(timed: bool, call: str, stalled: bool) -> None:
     world = World()
@@ -219,6 +221,7 @@ def test_a_holder_that_may_give_up_releases_its_lock(timed: bool, call: str, sta
     me, lock = world.thread(11, waits_in=call, timed=timed), world.lock(0x10)
     world.holds(lock, me)
     world.waits(world.thread(12), lock)
+    world.waits(me, world.resource("cond:box/1/0x90"))
     expected = VerdictState.STALLED if stalled else VerdictState.UNKNOWN
     assert world.later(20 * SECOND).found("held-lock").state is expected
 

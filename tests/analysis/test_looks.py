@@ -21,6 +21,7 @@ def held_lock(looked_after_ns: int, clock_after_ns: int) -> World:
     lock = world.lock(0x10)
     world.holds(lock, first)
     world.waits(second, lock)
+    world.waits(first, world.resource("sem:box/1/0x90"))
     began_ns = world.now_ns
     world.now_ns = began_ns + looked_after_ns
     world.store.apply(ev.ThreadsSeen(threads=tuple(world.threads.values()), **world.stamp()))

@@ -116,7 +116,7 @@ def test_a_thread_that_holds_a_lock_in_a_call() -> None:
     world.waits(world.thread(12), lock)
     world.later(11 * SECOND)
     assert first_sentence(world) == (
-        "Thread 11 (DataLoader_GPU0) holds a mutex, blocked in pause() for 11 s or more; 1 thread waits for it."
+        "Thread 11 (DataLoader_GPU0) holds a mutex, blocked in pause() for 11 s or more; 1 thread waits for it"
     )
     stands(world, me, 31)
     assert "blocked in pause() in serve (server.cpp:31) for 11 s" in first_sentence(world)

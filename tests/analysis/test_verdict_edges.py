@@ -12,7 +12,7 @@ from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.verdict import exit_code, ranked, verdict_of
 from livedbg.model import EdgeKind, Severity, TaskState, Thread, ThreadState
 from livedbg.model import events as ev
-from tests.analysis.test_verdicts import holder
+from tests.analysis.test_verdicts import EVENT, holder
 from tests.analysis.world import SECOND, World
 
 
@@ -115,8 +115,9 @@ def test_a_shell_is_idle_only_if_all_its_children_are_watched_and_asleep(
 
 
 def test_of_two_findings_alike_the_one_with_more_behind_it_comes_first() -> None:
-    world = holder("read of socket 3", 0)
-    world.holds(world.lock(0x20), world.thread(21, "hub", waits_in="read of socket 4"))
+    world = holder(EVENT, 0)
+    world.holds(world.lock(0x20), world.thread(21, "hub", waits_in=EVENT))
+    world.waits("thread:box/1/21", world.resource("cond:box/1/0x91"))
     for tid in (22, 23):
         world.waits(world.thread(tid), "mutex:box/1/0x20")
     found = verdict(world.later(20 * SECOND))

@@ -124,7 +124,9 @@ def alarms_of(update: Update) -> dict[str, str]:
     return {one.rule: one.sentence for one in update.diagnosis.findings.values() if one.state in _BAD}
 
 
-def watch(pid: int, until: Callable[[Update], bool], seconds: float, load: Load | None = None) -> tuple[Counter[str], int]:
+def watch(
+    pid: int, until: Callable[[Update], bool], seconds: float, load: Load | None = None
+) -> tuple[Counter[str], int]:
     """Watch a program.
 
     Args:

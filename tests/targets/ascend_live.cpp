@@ -3,7 +3,7 @@
 //
 //   submit RING KERNEL [PRODUCER…]   allocate the next task of a ring (producers: RING.LOCAL), wire it
 //   run CORE RING.LOCAL | queue CORE RING.LOCAL | return RING.LOCAL | defer RING.LOCAL | done RING.LOCAL
-//   consume RING | enqueue | submitted | error CODE | reset | turn | half RING | signal
+//   consume RING | enqueue | submitted | error CODE | reset | again | later | turn | half RING | signal
 //   fast                             one task after another through ring 0, as quickly as it goes, until the next line
 //   kernel FILE                      a thread runs a kernel of a file that is deleted then; four more wait elsewhere
 //   cores FILE COUNT | leave         a thread a core, as the library FILE (ascend_core.cpp) runs them; they end
@@ -141,6 +141,7 @@ public:
 };
 struct alignas(64) SchedChipSwimlaneCounters {
     bool chip_swimlane_enabled;
+    uint64_t sched_start_ts;
     uint64_t sched_loop_count;
 };
 class SchedulerContext {
@@ -422,6 +423,11 @@ int main() {
             context().completed_ = true;
         } else if (what == "turn") {
             context().sched_chip_swimlane_[0].sched_loop_count += 1000;
+        } else if (what == "again") {  // another run of the same graph has come as far as this one
+            context().sched_chip_swimlane_[0].sched_loop_count = 1;
+            context().sched_chip_swimlane_[0].sched_start_ts += 50'000'000;
+        } else if (what == "later") {  // the same, of a runtime that does not count its turns
+            context().sched_chip_swimlane_[0].sched_start_ts += 50'000'000;
         } else if (what == "reset") {
             set_up();
         } else if (what == "idle") {

@@ -6,6 +6,8 @@ Invariants:
     reader.N2. The cost goes with what changed: `CHUNK` slots whose bytes are as at the last sample are not taken apart
         again.
     reader.N3. A task's descriptor must name the task: a slot that is being given to another one is left out.
+    reader.N4. A run is another one, though it uses the same memory and numbers, if the scheduler began at another time,
+        or one of its counts (ring heads, completed tasks, turns of its loop) is lower than it was.
 """
 
 from __future__ import annotations
@@ -120,9 +122,11 @@ class SchedulerReader:
         rings, headers = read_rings(layout, image, scheduler)
         if not any(ring.head for ring in rings):
             return None
-        if scheduler != self._scheduler or self._began_again(rings, numbers):
+        turns, began_mono_ns = read_turns(layout, image, self._address), read_began(layout, image, self._address)
+        if scheduler != self._scheduler or self._began_again(rings, numbers, turns, began_mono_ns):
             self._reset(scheduler)
         shot = Shot(image, numbers, [ring for ring in rings if ring.sound], headers)
+        shot.turns, shot.began_mono_ns = turns, began_mono_ns
         for ring in shot.rings:
             self._take_slots(shot, ring)
         fresh = {raw: slot for raw, (slot, _, _) in shot.slots.items() if raw not in self._fixed}
@@ -135,9 +139,15 @@ class SchedulerReader:
         self._take_cores(shot, scheduler)
         return shot
 
-    def _began_again(self, rings: list[Ring], numbers: dict[str, int]) -> bool:
+    def _began_again(
+        self, rings: list[Ring], numbers: dict[str, int], turns: tuple[int, ...], began_mono_ns: int | None
+    ) -> bool:
+        """Whether this is another run than that of the last sample (N4)."""
         back = any(ring.head < self._heads.get(ring.number, 0) for ring in rings)
-        return back or numbers.get("completed", 0) < (self._last.completed or 0)
+        back = back or any(now < before for now, before in zip(turns, self._latest.turns, strict=False))
+        before = self._latest.began_mono_ns
+        later = None not in (before, began_mono_ns) and before != began_mono_ns
+        return back or later or numbers.get("completed", 0) < (self._last.completed or 0)
 
     def _reset(self, scheduler: int) -> None:
         """Another run: nothing of the former one holds."""
@@ -180,8 +190,6 @@ class SchedulerReader:
         if trackers is not None:
             data = image.read([(self._address + trackers.offset, trackers.length * trackers.target_size)])[0]
             shot.threads = scheduler_threads(layout, data, shot.numbers.get("threads", trackers.length))
-        shot.turns = read_turns(layout, image, self._address)
-        shot.began_mono_ns = read_began(layout, image, self._address)
         shot.queued = read_queued(layout, image, scheduler)
         waits = layout.get("scheduler.waits")
         if waits is not None:

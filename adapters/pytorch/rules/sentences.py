@@ -89,7 +89,7 @@ def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
     ranks = sorted(rank for call in calls for rank in call.waiting)
     lines = {line_at(call, call.waiting, state) for call in calls}
     where = lines.pop() if len(lines) == 1 else ""
-    nobody = "nobody sends" if receive else "nobody receives"
+    nobody = f"no matching {'send' if receive else 'receive'} was seen"  # with the same tag
     verb = "receive from" if receive else "send to"
     if len(ranks) == 2:
         return f"Ranks {ranks[0]} and {ranks[1]} both {verb} each other{where}; {nobody}"

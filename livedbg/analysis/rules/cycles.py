@@ -1,4 +1,9 @@
-"""Deadlocks: cycles of waits that no member can leave, by what they run through."""
+"""Deadlocks: cycles of waits that no member can leave, by what they run through.
+
+Invariants:
+    cycles.C3. The mutex inside of the GIL is held for moments only, by who asks for the GIL or releases it: a cycle
+        through both is none, however long a busy machine lets its holder wait for a CPU.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +17,19 @@ from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.confirmed import confirmed
 from livedbg.analysis.rules.places import at, places_in, shortest, thing_name
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of, pids_of, since_wall_ns, waited_ns
-from livedbg.model import Evidence, Severity
+from livedbg.model import Evidence, Severity, ids
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["rules"]
 
 _CHANNELS: Final = frozenset({"pipe", "socket", "eventfd"})
 _ACTORS: Final = ("thread:", "task:")
+_GIL_LOCKS: Final = range(32, 512)
+"""Where CPython's `struct _gil_runtime_state` has its locks (3.8 to 3.13: bytes 32 to 208)."""
+_WORTH_SAYING_NS: Final = 200_000_000
+"""Who a signal interrupts has waited for a moment only, in a deadlock of hours."""
 _SHOWN: Final = 6
 _NOUNS: Final = {
     "rwlock": "read-write lock",
@@ -45,7 +53,7 @@ class CycleRule(Struct, frozen=True):
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """The cycles of this kind."""
         for cycle in state.graph.cycles:
-            if _rule_of(cycle) is self and confirmed(cycle, state):
+            if _rule_of(cycle) is self and not _inside_of_gil(cycle):
                 yield self._finding(cycle, state)
 
     def _finding(self, cycle: tuple[str, ...], state: RuleInput) -> Finding:
@@ -58,7 +66,7 @@ class CycleRule(Struct, frozen=True):
         whom = "them" if len(actors) > 1 else "it"
         more = f"; {bystanders:,} more {'waits' if bystanders == 1 else 'wait'} behind {whom}" if bystanders else ""
         sentence = shortest(*(f"{story}{more}." for story in _stories(cycle, actors, state)))
-        if waits:
+        if min(waits, default=0) >= _WORTH_SAYING_NS:
             sentence += f" {'Each has' if len(waits) > 1 else 'It has'} waited for {duration(min(waits))} or more."
         evidence = _evidence(cycle, state)
         stacks = tuple(f"livedbg stacks {pid} --native" for pid in pids_of(cycle)[:3])
@@ -81,6 +89,15 @@ def _rule_of(cycle: tuple[str, ...]) -> CycleRule:
     """The rule for a cycle."""
     kinds = Counter(entity.partition(":")[0] for entity in cycle)
     return next(rule for rule in _RULES if rule.fits(frozenset(kinds), kinds["thread"] + kinds["task"]))
+
+
+def _inside_of_gil(cycle: Sequence[str]) -> bool:
+    """Whether a lock of a cycle is a part of the GIL that is in it too (C3)."""
+    gils = [ids.parse(entity).parts for entity in cycle if entity.startswith("gil:")]
+    locks = [ids.parse(entity).parts for entity in cycle if entity.startswith(("mutex:", "cond:"))]
+    return any(
+        gil[:2] == lock[:2] and int(lock[2], 16) - int(gil[2], 16) in _GIL_LOCKS for gil in gils for lock in locks
+    )
 
 
 def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from livedbg.analysis.burning import burns
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.enders import behind, may_be_ended_by
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, places_in, thing_name, waiting
 from livedbg.analysis.rules.words import (
@@ -22,7 +23,8 @@ from livedbg.analysis.rules.words import (
     thread_evidence,
     waited_ns,
 )
-from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState
+from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState, ids
+from livedbg.model.entities import FORKED, FORKED_LIKELY
 from livedbg.text.wording import sentence_case
 
 __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy", "rules"]
@@ -30,8 +32,8 @@ __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
 _EXITED: Final = re.compile(r"(\d+) \(exited\)")
 _SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
-_LONG_SLEEPS: Final = 60
-"""Thresholds: who sleeps for that long with a lock is a stall from the start."""
+_LONG_SLEEP_S: Final = 600.0
+"""Who sleeps for that long with a lock is a stall from the start."""
 
 _SURE_NS: Final = 200_000_000
 """A wait that lasts from one sample to the next, at least so long, is no passing one."""
@@ -102,7 +104,7 @@ class DeadOwner:
                     f"it.{_more(state.graph.behind(lock) - 1)}"
                 ),
                 entities=(lock, *waiters),
-                gone=(_thread_in(lock, owner),),
+                gone=_thread_of(lock, owner),
                 evidence=tuple(_proofs([(waiter, lock) for waiter in waiters[:8]], state)),
                 next=(
                     *_stacks(waiters),
@@ -127,10 +129,10 @@ class DeadOwner:
         return None
 
 
-def _thread_in(lock: str, tid: str) -> str:
-    """The identifier of a thread of the process in whose memory a lock is."""
-    host, pid = lock.partition(":")[2].split("/")[:2]
-    return f"thread:{host}/{pid}/{tid}"
+def _thread_of(lock: str, tid: str) -> tuple[str, ...]:
+    """The identifier of a thread of the process in whose memory a lock is; none for one in nobody's memory."""
+    process = ids.process_of(lock)
+    return (f"thread:{process.partition(':')[2]}/{tid}",) if process is not None else ()
 
 
 def _forked_owner(lock: str, resource: Resource, state: RuleInput) -> Thread | None:
@@ -154,8 +156,9 @@ class ForkHeldLock:
         "A forked child waits for a lock that another thread of its parent held at the moment of the fork. fork(2) "
         "copies the lock as taken and the one calling thread only, so nobody in the child can release it. A Python "
         "lock can be released by any thread: where the child has threads that don't wait for it, this is inferred, and "
-        "a stall only once it has lasted for the threshold (10 s). Rests on the owner word (a thread of the parent) or "
-        "on the same Python lock being held in the parent."
+        "a stall only once it has lasted for the threshold (10 s). Rests on the owner word (a thread of the parent). A "
+        "Python lock without one most likely was held at the fork if a thread of the parent has it in a `with` block "
+        "and none of the child has; the sentence says so."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -166,10 +169,15 @@ class ForkHeldLock:
                 continue
             owner = _forked_owner(lock, resource, state)
             told = resource.attributes.get("evidence", "") if resource.kind == "pylock" else ""
-            if owner is None and "fork" not in f"{told} {resource.state}":
+            forked = resource.attributes.get(FORKED, "")
+            if owner is None and not forked:
                 continue
+            likely = "most likely " if owner is None and forked == FORKED_LIKELY else ""
             others = 0 if owner is not None else self._others(waiters, lock, state)
-            by = f"{name_of(owner.id, state.snapshot)} of the parent process held it" if owner else told.rstrip(".")
+            sure = not others and not likely
+            lasts = self._lasts(waiters, state) and not (likely and self._may_release(waiters, lock, state))
+            holder = f"At the fork, {name_of(owner.id, state.snapshot)} of the parent process held it" if owner else ""
+            basis = holder or sentence_case(told.rstrip("."))
             proofs = _proofs([(waiter, lock) for waiter in waiters], state)
             if told:
                 proofs.append(Evidence(kind="memory", source=name_of(lock, state.snapshot), text=told))
@@ -178,8 +186,8 @@ class ForkHeldLock:
                 severity=Severity.CRITICAL,
                 sentence=(
                     f"{sentence_case(name_of(waiters[0], state.snapshot))} waits{at(waiters[0], state)} for "
-                    f"{thing_name(lock, state.snapshot)} held at the fork: "
-                    f"{_who_can(others)} release it.{_more(state.graph.behind(lock) - 1)} At the fork, {by}."
+                    f"{thing_name(lock, state.snapshot)} {likely}held at the fork: "
+                    f"{_who_can(others)} release it.{_more(state.graph.behind(lock) - 1)} {basis}."
                 ),
                 entities=(lock, *waiters),
                 evidence=tuple(proofs),
@@ -187,10 +195,15 @@ class ForkHeldLock:
                     *_stacks(waiters),
                     "use the start method `spawn` or `forkserver` (Python), exec after fork, or pthread_atfork",
                 ),
-                inferred=bool(others),
-                state=VerdictState.STALLED if not others or self._lasts(waiters, state) else VerdictState.UNKNOWN,
+                inferred=bool(others or likely),
+                state=VerdictState.STALLED if sure or lasts else VerdictState.UNKNOWN,
                 roots=(waiters[0], lock),
             )
+
+    def _may_release(self, waiters: Sequence[str], lock: str, state: RuleInput) -> str:
+        """Who may release a lock of which nobody is known to be the owner; "" for nobody."""
+        child = state.snapshot.threads.get(waiters[0])
+        return may_be_ended_by(child, behind(lock, state), state) if child is not None else ""
 
     def _others(self, waiters: Sequence[str], lock: str, state: RuleInput) -> int:
         """How many threads of the child could still release a lock that any thread can release."""
@@ -292,11 +305,12 @@ class HeldAndWaiting:
 
     name = "held-lock"
     doc = (
-        "A thread holds a lock that others wait for, and itself sleeps or waits for something of which livedbg can't "
-        "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for 10 "
-        "minutes and longer. A wait for something else with a time limit is none, of it or of who holds what it "
-        "waits for: that thread may give up and release its lock. Nor is a wait for connections: servers take turns "
-        "with a lock. Until then it is only reported, with the command that shows more."
+        "A thread holds a lock that others wait for, and has slept or waited for something else for the threshold "
+        "(10 s). It is a stall if nobody can end its wait: all threads that could are known, and each of them waits "
+        "for this one, or has waited for the threshold for what only such threads could give it; or if it sleeps for "
+        "10 minutes and longer. Else it is a note that names who may end its wait, as a request that is answered under "
+        "a lock. A wait with a time limit is no stall, of it or of who holds what it waits for: that thread may give "
+        "up and release its lock. Nor is a wait for connections: servers take turns with a lock."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -305,6 +319,8 @@ class HeldAndWaiting:
         for thread, lock, _ in _held_locks(state):
             waited = waited_ns(thread, state.snapshot)
             if waited is None or thread.state not in (ThreadState.WAITING, ThreadState.DISK):
+                continue
+            if waited < state.settings.thread_stall_ns and not self._sleeps_on(thread, waited):
                 continue
             if lock.startswith("gil:") or thread.id in seen or self._passes_on(thread, state):
                 continue
@@ -317,12 +333,24 @@ class HeldAndWaiting:
         end = chain[-1] if chain else thread.id
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
+    def _sleeps_on(self, thread: Thread, waited: int) -> bool:
+        """Whether it sleeps for so long that it is a stall from the start."""
+        return waited >= _SURE_NS and _sleep_s(thread) >= _LONG_SLEEP_S
+
+    def _ender(self, thread: Thread, state: RuleInput) -> str:
+        """Who or what may end its wait; "" for nobody."""
+        if _sleeps(thread):
+            return "" if _sleep_s(thread) >= _LONG_SLEEP_S else "the time it sleeps for"
+        ahead = (state.snapshot.threads.get(name) for name in (thread.id, *state.graph.chain(thread.id)))
+        if any(one is not None and one.timed and not _sleeps(one) for one in ahead):
+            return "a time limit"
+        if _accepts(thread, state):
+            return "a connection"
+        return may_be_ended_by(thread, behind(thread.id, state), state)
+
     def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
-        asleep = _sleep_s(thread)
-        behind = (state.snapshot.threads.get(name) for name in (thread.id, *state.graph.chain(thread.id)))
-        gives_up = any(one is not None and one.timed and not _sleeps(one) for one in behind)  # and so releases its lock
-        lasting = waited >= state.settings.thread_stall_ns and not gives_up and not _accepts(thread, state)
-        sure = waited >= _SURE_NS and (lasting or asleep >= _LONG_SLEEPS * state.settings.thread_stall_s)
+        ender = self._ender(thread, state)
+        sure = not ender
         next_steps = _stacks((thread.id,))
         if not sure:
             next_steps += (f"livedbg watch {pids_of((thread.id,))[0]}   shows whether it continues",)
@@ -332,7 +360,7 @@ class HeldAndWaiting:
             sentence=(
                 f"{sentence_case(name_of(thread.id, state.snapshot))} holds {thing_name(lock, state.snapshot)}, "
                 f"blocked in {blocked_in(thread, state)} for {duration(waited)} or more; "
-                f"{waiting(lock, state)} for it."
+                f"{waiting(lock, state)} for it.{f' Its wait may be ended by {ender}.' if ender else ''}"
             ),
             entities=(thread.id, lock, *state.graph.waiters_of(lock)),
             evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state)),

@@ -7,10 +7,12 @@ from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sen
 FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) on a queue that nobody fills"
 MUTUAL = line_of("dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)")
 
+NOBODY = "Ranks 0 and 1 both receive from each other (torch_jobs.py:{}); no matching send was seen."
+
 
 def test_two_ranks_that_receive_from_each_other(job: Job) -> None:
     said = hung(job("mutual", 2), "stalled", "both receive from each other")
-    assert sentence(said) == f"Ranks 0 and 1 both receive from each other (torch_jobs.py:{MUTUAL}); nobody sends."
+    assert sentence(said) == NOBODY.format(MUTUAL)
 
 
 def test_another_thread_may_send(job: Job) -> None:
@@ -58,7 +60,7 @@ def test_a_rank_that_does_not_join_the_job(job: Job) -> None:
 def test_two_ranks_that_wait_for_what_they_have_posted(job: Job) -> None:
     said = hung(job("posted_wait", 2), "stalled", "both receive from each other")
     line = line_of("awaited.wait()")
-    assert sentence(said) == f"Ranks 0 and 1 both receive from each other (torch_jobs.py:{line}); nobody sends."
+    assert sentence(said) == NOBODY.format(line)
 
 
 def test_a_key_of_the_store_that_nobody_sets(job: Job) -> None:

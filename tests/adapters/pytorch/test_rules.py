@@ -317,7 +317,7 @@ class Messages(Job):
 def test_ranks_that_receive_from_each_other() -> None:
     one = Messages((0, "recv", 1), (1, "recv", 0)).found("collective-order")
     assert one.state is VerdictState.STALLED
-    assert one.sentence == "Ranks 0 and 1 both receive from each other; nobody sends."
+    assert one.sentence == "Ranks 0 and 1 both receive from each other; no matching send was seen."
     one = Messages((0, "send", 1), (1, "send", 0)).found("collective-order")
     assert one.sentence == "Ranks 0 and 1 both send to each other; nobody receives."
 

@@ -110,6 +110,22 @@ def test_a_new_run_starts_from_nothing(simulator: Start) -> None:
     assert target.reader().sample() is None
 
 
+@pytest.mark.invariant("reader.N4")
+@pytest.mark.parametrize("how", ["again", "later"])
+def test_N4_the_same_graph_run_again_is_another_run(simulator: Start, how: str) -> None:
+    """Its rings, its tasks and the number of those that have completed are as in the run before."""
+    target = simulator()
+    target.tell("submit 0 1", "submit 0 2 0.0", "run 8 0.0", "turn", "later")
+    first = target.sample()
+    assert not target.sample().fresh
+    target.tell("turn")
+    assert not target.sample().fresh  # it goes on
+    target.tell(how)
+    second = target.sample()
+    assert second.fresh and second.tasks == first.tasks
+    assert not target.sample().fresh
+
+
 def test_errors_and_turns_are_seen(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 1")
