@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadReader
 from livedbg.adapters.proc.watch import ProcessWatch
 from livedbg.linux.access import unsuitable
-from livedbg.linux.procfs import all_ended, child_pids, read_stat, status_fields, thread_ids
-from livedbg.model import EdgeKind, SourceHealth, ThreadState
+from livedbg.linux.procfs import Stat, all_ended, child_pids, read_stat, status_fields, thread_ids
+from livedbg.model import EdgeKey, EdgeKind, SourceHealth, ThreadState
 from livedbg.model.events import EdgesReplaced, Event, Looked, ProcessExited, ProcessSeen, Stamper, ThreadsSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
@@ -146,6 +147,55 @@ async def test_W3_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: P
         await watched.until(lambda _: bool(watched.updates) and watched.updates[-1].ended)
     assert watched.snapshot.threads == {}
     assert [s.health for s in watched.snapshot.statuses.values()] == [SourceHealth.ENDED]
+
+
+@pytest.mark.invariant("watch.W3")
+def test_W3_a_wait_for_the_same_thing_after_the_thread_has_run_is_another_one(spawn: Callable[..., Any]) -> None:
+    echo = "import sys\nprint('READY', flush=True)\nfor line in sys.stdin: print(line, end='', flush=True)"
+    target = spawn([sys.executable, "-c", echo], wait_for="READY")
+    watch = ProcessWatch(Scene(HOST), target.pid)
+    waits: list[tuple[EdgeKey, int | None]] = []
+
+    def waits_again(than: int | None = None) -> bool:
+        found = [event for event in watch.sample() if isinstance(event, EdgesReplaced)]
+        edges = [edge for event in found for edge in event.edges if edge.kind is EdgeKind.WAITS_FOR]
+        waits[:] = [(edge.key, edge.since_mono_ns) for edge in edges] or waits
+        return bool(waits) and waits[0][1] != than
+
+    try:
+        eventually(waits_again)
+        (before,) = waits
+        assert not watch.sample()
+        target.stdin.write(b"again\n")
+        target.stdin.flush()
+        assert target.line(60) == "again"
+        eventually(lambda: waits_again(before[1]))
+        (after,) = waits
+        assert after[0] == before[0] and (after[1] or 0) > (before[1] or 0)
+    finally:
+        watch.close()
+
+
+@pytest.mark.invariant("threads.T1")
+def test_T1_a_thread_with_the_number_of_one_that_ended_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = ThreadReader(os.getpid())
+    try:
+        samples, _ = reader.sample()
+        me = next(sample for sample in samples if sample.tid == threading.get_native_id())
+        assert me.start_ticks == read_stat(os.getpid(), me.tid).start_ticks
+        reader.most_files = 0
+        real = read_stat
+
+        def later(pid: int, tid: int | None = None) -> Stat:
+            stat = real(pid, tid)
+            return stat._replace(start_ticks=stat.start_ticks + 1) if tid == me.tid else stat
+
+        monkeypatch.setattr("livedbg.linux.procfs.read_stat", later)
+        samples, changed = reader.sample()
+        again = next(sample for sample in changed if sample.tid == me.tid)
+        assert again.start_ticks == (me.start_ticks or 0) + 1
+    finally:
+        reader.close()
 
 
 @pytest.mark.invariant("watch.W1")
