@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs long-watch gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs long-watch stress gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,10 @@ jobs: ## real torch.distributed jobs (gloo), hung and healthy, under launchers t
 
 long-watch: ## ten minutes of `watch` on a healthy Python job of 16 threads at a load of 20: no stall may be printed
 	$(PY) -m tests.healthy.long
+
+stress: ## ten minutes of healthy churn with delayed readings: no claim may be made; then hangs amid it (STRESS="--load 20")
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.stress $(STRESS)
 
 docs: ## the generated pages and pictures of docs/
 	$(PY) -m tests.make_docs
