@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.model import EdgeKey, EdgeKind, Process, Thread, ThreadState, ids
 from livedbg.model.claims import Claim
@@ -18,6 +20,7 @@ from livedbg.model.snapshot import Snapshot
 __all__ = ["ReadAgain", "claim_of", "read_again"]
 
 _CLAIMS: Final = frozenset({VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED})
+_MOVED: Final = "its threads ran between all readings of it"
 _MOST_STILL: Final = 1_000
 """Threads of one claim that are read again one by one; a cycle can have a million."""
 
@@ -49,12 +52,18 @@ def read_again(findings: Iterable[Finding], snapshot: Snapshot) -> ReadAgain:
             reported.append(finding)
             continue
         claims[claim.key] = claim
-        confirmed = known.get(claim.key)
-        if confirmed is not None:
-            reported.append(finding)
-        if confirmed is None or _has_run(confirmed, snapshot):
+        before = known.get(claim.key)
+        if before is not None:
+            reported.append(finding if before.confirmed else _unconfirmed(finding))
+        if before is None or not before.confirmed or _has_run(before, snapshot):
             unread.add(claim.key)
     return ReadAgain(reported, claims, frozenset(unread))
+
+
+def _unconfirmed(finding: Finding) -> Finding:
+    """The finding of a claim that can't be confirmed (C3)."""
+    sentence = f"{finding.sentence} This is not certain: {_MOVED}."
+    return structs.replace(finding, state=VerdictState.UNKNOWN, inferred=True, sentence=sentence, decides=True)
 
 
 def claim_of(finding: Finding, snapshot: Snapshot) -> Claim | None:

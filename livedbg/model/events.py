@@ -122,11 +122,11 @@ class ClaimsRead(EventBase, frozen=True, tag="claims"):
     """The readings that claims rest on were taken again. A session that does so says it first, without any.
 
     Attributes:
-        confirmed: these hold (claims.C1).
-        withdrawn: keys of those that were confirmed before and are claimed no more.
+        claims: these hold, or are claimed again and again and can't be confirmed (claims.C1, claims.C3).
+        withdrawn: keys of earlier ones that are claimed no more.
     """
 
-    confirmed: tuple[Claim, ...] = ()
+    claims: tuple[Claim, ...] = ()
     withdrawn: tuple[str, ...] = ()
 
 

@@ -209,7 +209,7 @@ class Snapshot:
         dumps: of tensors, by path.
         value_previews: the newest previews of tensors, by path and number.
         comparisons: of dumps with golden ones, by path.
-        claims: those that were read again and hold, by key; None where nobody reads claims again.
+        claims: those that were read again, by key; None where nobody reads claims again.
     """
 
     revision: int = 0

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.linux.standing import blocked_call, has_ended, runs_if_blocked
@@ -24,10 +24,13 @@ from livedbg.model import ids
 from livedbg.model.claims import Claim
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["AGAIN", "Confirming", "Reading"]
+__all__ = ["AGAIN", "IN_VAIN", "Confirming", "Reading"]
 
 AGAIN: Final = 5
 """Readings in a row that a claim with an interrupted wait has to stand."""
+
+IN_VAIN: Final = 10
+"""Readings in a row after which a claim that none of them confirmed is reported as uncertain."""
 
 
 class Reading(Struct):
@@ -65,14 +68,14 @@ class Confirming:
         return reading
 
     def end(self, reading: Reading, made: Mapping[str, Claim], snapshot: Snapshot) -> tuple[Claim, ...]:
-        """The claims that are confirmed.
+        """The claims that are confirmed, and those that were made so often that it has to be said that they are not.
 
         Args:
             reading: that began before the adapters read anew.
             made: all claims that the diagnosis makes of what they read.
             snapshot: the state that it made them from.
         """
-        confirmed = []
+        read = []
         for key, before in reading.claims.items():
             after = made.get(key)
             if after is None or key in reading.refuted or not self._gone(after, snapshot):
@@ -81,9 +84,11 @@ class Confirming:
             self._times[key] = self._times.get(key, 0) + 1
             moved = [thread for thread in after.still if self._moved(thread, before, after)]
             if not moved or (self._times[key] >= AGAIN and self._same_calls(moved, reading)):
-                confirmed.append(after)
+                read.append(after)
+            elif self._times[key] >= IN_VAIN:
+                read.append(structs.replace(after, confirmed=False))
         self._times = {key: times for key, times in self._times.items() if key in made}
-        return tuple(confirmed)
+        return tuple(read)
 
     def _here(self, entity: str) -> bool:
         return ids.parse(entity).parts[0] == self._host

@@ -53,6 +53,7 @@ _PUBLISH_MOST_S: Final = 1.0  # longest time between two, where their cost asks 
 _SHARE: Final = 0.0025  # of a core that updates may take then, once the adapters have settled
 _BURST_S: Final = 0.05  # CPU time of updates that may come at once: of a change after a quiet time
 _TICK_S: Final = 1.0
+_REREAD_LIMIT_S: Final = 60.0  # for one such reading
 _REREAD_REST: Final = 4  # rest after claims were read again, in times of what that took ...
 _REREAD_MOST_S: Final = 2.0  # ... and at most
 _CLOSE_S: Final = 10.0  # how long adapters may take to detach
@@ -338,35 +339,35 @@ class Session:
     # claims
 
     def _read_again(self) -> bool:
-        """Have the claims read again that must be; whether that is under way (N7)."""
-        if self._rereading is not None and not self._rereading.done():
-            return True
+        """Have the claims read again that must be; whether some have never been (N7)."""
         diagnosis = self._latest.diagnosis
         known = self._latest.snapshot.claims or {}
         if over := tuple(key for key in known if key not in diagnosis.claims):
             self.take([ClaimsRead(withdrawn=over, **self.stamp())])
-        if not diagnosis.unread:
-            return False
+        if not diagnosis.unread or (self._rereading is not None and not self._rereading.done()):
+            return not diagnosis.unread <= known.keys()
         rest_s = self._reread_from_s - time.monotonic()
         if rest_s > 0:
             self.loop.call_later(rest_s, self._wake.set)
         else:
             claims = [diagnosis.claims[key] for key in diagnosis.unread]
             self._rereading = asyncio.create_task(self._reread(claims), name="reread")
-        return True
+        return not diagnosis.unread <= known.keys()
 
     async def _reread(self, claims: Sequence[Claim]) -> None:
         """One reading of some claims: what it finds is an event, so that a recording has it too."""
         began = time.monotonic()
         reading = await asyncio.to_thread(self._confirming.begin, claims, self._latest.snapshot)
-        await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
+        with contextlib.suppress(TimeoutError):  # then what was not read again is not confirmed
+            async with asyncio.timeout(_REREAD_LIMIT_S):
+                await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
         self._fold(len(self._queue))
         snapshot = self._store.snapshot()
         diagnosis = self._diagnostician.diagnose(snapshot)
-        confirmed = await asyncio.to_thread(self._confirming.end, reading, diagnosis.claims, snapshot)
+        read = await asyncio.to_thread(self._confirming.end, reading, diagnosis.claims, snapshot)
         self._reread_from_s = time.monotonic() + min(_REREAD_MOST_S, (time.monotonic() - began) * _REREAD_REST)
         withdrawn = tuple(key for key in snapshot.claims or () if key not in diagnosis.claims)
-        self.take([ClaimsRead(confirmed=confirmed, withdrawn=withdrawn, **self.stamp())])
+        self.take([ClaimsRead(claims=read, withdrawn=withdrawn, **self.stamp())])
 
     async def _reread_one(self, adapter: Adapter) -> None:
         try:

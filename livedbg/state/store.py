@@ -240,7 +240,7 @@ class Store:
 
     def _claims_read(self, event: ev.ClaimsRead) -> None:
         claims = {key: claim for key, claim in (self._claims or {}).items() if key not in event.withdrawn}
-        self._claims = MappingProxyType(claims | {claim.key: claim for claim in event.confirmed})
+        self._claims = MappingProxyType(claims | {claim.key: claim for claim in event.claims})
 
     # processes and threads
 

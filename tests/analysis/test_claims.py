@@ -49,18 +49,29 @@ def test_C1_a_claim_is_held_back_until_it_was_read_again() -> None:
     held = diagnose(world.store.snapshot())
     assert held.verdict.state is not VerdictState.DEADLOCK and not held.findings
     assert held.unread == held.claims.keys() and len(held.claims) == 1
-    world.store.apply(ev.ClaimsRead(confirmed=(made(world),), **world.stamp()))
+    world.store.apply(ev.ClaimsRead(claims=(made(world),), **world.stamp()))
     said = diagnose(world.store.snapshot())
     assert said.verdict.state is VerdictState.DEADLOCK and not said.unread
     world.store.apply(ev.ClaimsRead(withdrawn=tuple(said.claims), **world.stamp()))
     assert not diagnose(world.store.snapshot()).findings
 
 
+@pytest.mark.invariant("claims.C3")
+def test_C3_a_claim_that_can_not_be_confirmed_is_unknown_and_says_why() -> None:
+    world = crossed()
+    begin(world)
+    uncertain = structs.replace(made(world), confirmed=False)
+    world.store.apply(ev.ClaimsRead(claims=(uncertain,), **world.stamp()))
+    said = diagnose(world.store.snapshot())
+    assert said.verdict.state is VerdictState.UNKNOWN and said.unread == said.claims.keys()
+    assert "not certain: its threads ran between all readings of it" in said.verdict.sentence
+
+
 @pytest.mark.invariant("claims.C2")
 def test_C2_a_thread_that_has_run_has_the_claim_read_again_and_meanwhile_it_stands() -> None:
     world = crossed()
     begin(world)
-    world.store.apply(ev.ClaimsRead(confirmed=(made(world),), **world.stamp()))
+    world.store.apply(ev.ClaimsRead(claims=(made(world),), **world.stamp()))
     world.thread(11, timed=False, switches=6)
     again = diagnose(world.store.snapshot())
     assert again.verdict.state is VerdictState.DEADLOCK and again.unread == again.claims.keys()
@@ -112,7 +123,7 @@ def test_what_has_ended_or_was_written_is_no_claim() -> None:
 def test_a_keyframe_has_the_claims() -> None:
     world = crossed()
     begin(world)
-    world.store.apply(ev.ClaimsRead(confirmed=(made(world),), **world.stamp()))
+    world.store.apply(ev.ClaimsRead(claims=(made(world),), **world.stamp()))
     other = Store()
     other.apply_all(world.store.keyframe())
     assert other.snapshot().claims == world.store.snapshot().claims != {}

@@ -16,7 +16,7 @@ from livedbg.model.claims import Claim
 from livedbg.model.events import ClaimsRead, EdgesReplaced, Event, ProcessSeen, ResourcesSeen, ThreadsSeen
 from livedbg.model.snapshot import EMPTY
 from livedbg.session.adapter import Adapter, Context, Request
-from livedbg.session.confirming import AGAIN, Confirming
+from livedbg.session.confirming import AGAIN, IN_VAIN, Confirming
 from livedbg.session.live import LiveView
 from livedbg.session.rulebook import diagnose
 from livedbg.session.view import Update
@@ -105,7 +105,7 @@ def test_N7_a_claim_that_does_not_hold_when_it_is_read_again_is_in_no_update() -
     updates, events = session(adapter)
     assert adapter.readings == 1
     assert updates[-1].snapshot.threads and not any(update.diagnosis.findings for update in updates)
-    assert not any(event.confirmed for event in events if isinstance(event, ClaimsRead))
+    assert not any(event.claims for event in events if isinstance(event, ClaimsRead))
 
 
 @pytest.mark.invariant("session.N7")
@@ -124,6 +124,14 @@ def test_K1_a_thread_that_ran_before_it_was_read_again_has_the_claim_read_once_m
     updates, _ = session(adapter)
     assert adapter.readings == 3  # it runs twice: the third reading finds what the second one left
     assert updates[-1].diagnosis.verdict.state is VerdictState.DEADLOCK
+
+
+@pytest.mark.invariant("claims.C3")
+def test_C3_a_claim_whose_threads_run_all_the_time_is_not_certain() -> None:
+    adapter = Crossed(lambda number: (True, 3 + number))
+    updates, _ = session(adapter)
+    assert adapter.readings >= IN_VAIN and updates[-1].diagnosis.verdict.state is VerdictState.UNKNOWN
+    assert not any(update.diagnosis.verdict.state is VerdictState.DEADLOCK for update in updates)
 
 
 WAITER = """
