@@ -4,8 +4,9 @@ A thread that holds a lock and waits for an event, a future, a queue or an answe
 give it what it waits for: the request that is answered under a lock looks the same as the one that never will be.
 
 Invariants:
-    enders.E1. "" only if all who could end the wait can be named, and none of them runs, wakes by itself, has run
-        within the threshold, or waits for something that may come from outside. Who isn't known may end it.
+    enders.E1. "" only if all who could end the wait can be named, all who could end theirs, and so on, and none of them
+        runs, wakes by itself, has run within the threshold, or waits for something that may come from outside. Who
+        isn't known may end it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from livedbg.model import IDLE, OUTSIDE, Thread, ThreadState, ids
 
 __all__ = ["behind", "may_be_ended_by"]
 
+_OWNED: Final = ("thread:", "mutex:", "rwlock:", "pylock:", "flock:", "gil:")
+"""What one thread alone can give up. The end of a pipe may be served by any who has it."""
 _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
-_OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
 
 
 def behind(entity: str, state: RuleInput) -> set[str]:
-    """An entity, and all that wait for it, directly or through others."""
+    """A thread or lock, and all that wait for it and for nobody else: by locks that it holds, and by joins."""
     found, todo = {entity}, [entity]
     while todo:
-        fresh = set(state.graph.waiters_of(todo.pop())) - found
+        fresh = {name for name in state.graph.waiters_of(todo.pop()) if name.startswith(_OWNED)} - found
         found |= fresh
         todo += fresh
     return found
@@ -43,18 +45,35 @@ def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) ->
         stuck: those that wait for it.
         state: the state.
     """
-    if reason := _from_outside(thread, state):
-        return reason
-    snapshot = state.snapshot
-    for process in sorted(_processes(thread, state)):
-        known = snapshot.processes.get(process)
-        others = snapshot.threads_of(process)
-        if known is None or (not known.exited and not others):
-            return f"{name_of(process, snapshot)}, which is not seen"
-        for other in others:
-            if other.id != thread.id and other.id not in stuck and (does := _does(other, state)):
-                return f"{name_of(other.id, snapshot)}, which {does}"
+    reached, todo = {thread.id, *stuck}, [thread]
+    while todo:
+        waiter = todo.pop()
+        if reason := _from_outside(waiter, state):
+            return reason if waiter is thread else f"{name_of(waiter.id, state.snapshot)}, which waits for {reason}"
+        for process in sorted(_processes(waiter, state)):
+            others = state.snapshot.threads_of(process)
+            if not others and not _has_ended(process, state):
+                return f"{name_of(process, state.snapshot)}, which is not seen"
+            for other in others:
+                if other.id in reached:
+                    continue
+                reached.add(other.id)
+                if does := _does(other, state):
+                    return f"{name_of(other.id, state.snapshot)}, which {does}"
+                if other.state is ThreadState.WAITING and not _is_idle_worker(other, state):
+                    todo.append(other)
     return ""
+
+
+def _has_ended(process: str, state: RuleInput) -> bool:
+    known = state.snapshot.processes.get(process)
+    return known is not None and known.exited
+
+
+def _is_idle_worker(thread: Thread, state: RuleInput) -> bool:
+    """Whether it waits for a job, which is for the threads that are looked at to give."""
+    stack = state.snapshot.stacks.get(thread.id)
+    return stack is not None and waits_for_job(stack.frames)
 
 
 def _from_outside(thread: Thread, state: RuleInput) -> str:
@@ -87,16 +106,12 @@ def _processes(thread: Thread, state: RuleInput) -> set[str]:
 
 
 def _does(thread: Thread, state: RuleInput) -> str:
-    """What a thread does that may end the wait of another one; "" if it can't."""
-    if thread.state in _OVER:
-        return ""
-    if thread.state is not ThreadState.WAITING:
-        return "runs" if thread.state is ThreadState.RUNNING else ""
-    stack = state.snapshot.stacks.get(thread.id)
-    if stack is not None and waits_for_job(stack.frames):
+    """What a thread does that may end the wait of another one by and by; "" for one that is blocked or has ended."""
+    if thread.state is ThreadState.RUNNING:
+        return "runs"
+    if thread.state is not ThreadState.WAITING or _is_idle_worker(thread, state):
         return ""
     waited = waited_ns(thread, state.snapshot)
-    if thread.timed or waited is None or waited < state.settings.thread_stall_ns:
-        return "goes on by itself" if thread.timed else "has just run"
-    outside = _from_outside(thread, state)
-    return f"waits for {outside}" if outside else ""
+    if thread.timed:
+        return "goes on by itself"
+    return "has just run" if waited is None or waited < state.settings.thread_stall_ns else ""
