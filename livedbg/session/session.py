@@ -31,6 +31,7 @@ from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
+from livedbg.session.trust import note_trust
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
@@ -108,6 +109,7 @@ class Session:
         sink: EventSink | None = None,
     ) -> None:
         self.request = restricted(request)
+        note_trust(request)
         self.stamp = Stamper(request.host)
         self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in a.decoders(request))
         self._adapters = tuple(adapters)
