@@ -73,7 +73,8 @@ def acting_as(identity: FsIdentity, work: Callable[[], T]) -> T:
     def apart() -> None:
         try:
             with _changed(identity):
-                given.set_result(work())
+                done = work()
+            given.set_result(done)
         except BaseException as error:
             given.set_exception(error)
 

@@ -134,13 +134,17 @@ def reached(pid: int, path: Path | str) -> Path:
     return Path(f"/proc/{pid}/root") / Path(path).relative_to("/")
 
 
-def open_fd(path: Path | str) -> int:
+def open_fd(path: Path | str, *, made_up: bool = False) -> int:
     """A descriptor to read a regular file by (T1).
+
+    Args:
+        path: the file.
+        made_up: it may be one that the kernel makes up (T3).
 
     Raises:
         OSError: it can't be read, or is no regular file (EINVAL).
     """
-    return _as_all(_placed(str(path)), _opened_file, os.close)
+    return _as_all(_placed(str(path)), _opened_file, os.close, made_up=made_up)
 
 
 def open_binary(path: Path | str, buffering: int = -1) -> BinaryIO:
@@ -161,13 +165,13 @@ def open_text(path: Path | str) -> TextIO:
     return cast("TextIO", os.fdopen(open_fd(path), encoding="utf-8", errors="replace"))
 
 
-def read_bytes(path: Path | str, most: int = -1) -> bytes:
+def read_bytes(path: Path | str, most: int = -1, *, made_up: bool = False) -> bytes:
     """The bytes of a regular file, all or the first ones.
 
     Raises:
         OSError: see `open_fd`.
     """
-    with open_binary(path) as file:
+    with os.fdopen(open_fd(path, made_up=made_up), "rb") as file:
         return file.read(most)
 
 
@@ -334,27 +338,27 @@ def _others(identities: tuple[FsIdentity, ...]) -> tuple[FsIdentity, ...]:
     return tuple(one for one in identities if one.uid != os.geteuid())
 
 
-def _as_all(place: _Place, use: Callable[[int], T], drop: Callable[[T], object]) -> T:
+def _as_all(place: _Place, use: Callable[[int], T], drop: Callable[[T], object], *, made_up: bool = False) -> T:
     """What `use` makes of what a place names, with the first one's rights; the others have to be able to do it too."""
     first, *rest = place.identities or (None,)
-    found = _as_one(place, first, use)
+    found = _as_one(place, first, use, made_up)
     try:
         for identity in rest:
-            drop(_as_one(place, identity, use))
+            drop(_as_one(place, identity, use, made_up))
     except BaseException:
         drop(found)
         raise
     return found
 
 
-def _as_one(place: _Place, identity: FsIdentity | None, use: Callable[[int], T]) -> T:
+def _as_one(place: _Place, identity: FsIdentity | None, use: Callable[[int], T], made_up: bool) -> T:
     base = os.open(place.root, _FOLDER) if place.root else -1
     itself = os.open(place.path, os.O_PATH | os.O_CLOEXEC) if base < 0 else -1
 
     def reach() -> T:
         found = named_below(base, place.path, identity.uid if identity else os.geteuid()) if base >= 0 else itself
         try:
-            if identity is not None and base >= 0 and is_made_up(found):
+            if identity is not None and base >= 0 and not made_up and is_made_up(found):
                 raise PermissionError(errno.EACCES, "a file of the kernel is not read", place.path)
             return use(found)
         finally:
