@@ -48,9 +48,8 @@ def folders_above(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
 
 def _script(argv: Sequence[str], folder: Path) -> Path | None:
-    return next(
-        (folder / word for word in argv if word.endswith(".py") and target_files.is_regular(folder / word)), None
-    )
+    words = (folder / word for word in argv if word.endswith(".py"))
+    return next((script for script in words if target_files.is_regular(script)), None)
 
 
 def _holds(source: Source, script: Path | None, folder: Path) -> bool:

@@ -22,6 +22,7 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.foreign_code import foreign, in_words, is_foreign
 from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
@@ -29,8 +30,9 @@ from livedbg.session.adapter import Adapter, Request, ended_in
 from livedbg.session.last_hang import LastHang
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import redacted
+from livedbg.session.registry import system_of
 from livedbg.session.rulebook import diagnostician
-from livedbg.session.systems import Problem, declared, problems
+from livedbg.session.systems import Problem, declared, note_problem, problems
 from livedbg.session.trust import note_trust
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
@@ -111,7 +113,7 @@ class Session:
         self.request = restricted(request)
         note_trust(request)
         self.stamp = Stamper(request.host)
-        self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in a.decoders(request))
+        self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in _decoders(a, request))
         self._adapters = tuple(adapters)
         self._publish = publish
         self._sink = sink
@@ -122,6 +124,7 @@ class Session:
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
         self._notice = ""
+        self._problems = 0
         self._latest = NOTHING_YET
         self._targets_ended = False
         use_labellers(label for _, label in declared(lambda system: system.label_code))
@@ -142,8 +145,7 @@ class Session:
         self._contexts = {adapter: _AdapterContext(self, adapter) for adapter in self._adapters}
         tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
         self._intents: set[asyncio.Task[None]] = set()
-        if left_out := problems():
-            self.take([self._left_out(problem) for problem in left_out])
+        self._tell_problems()
         pump = asyncio.create_task(self._pump(), name="pump")
         if not tasks:
             self._check_settled()
@@ -235,7 +237,9 @@ class Session:
         except LivedbgError as error:
             sentence = f"The {adapter.title or adapter.name} source failed: {error.message}"
             self.take([self._failed(adapter, SOURCE_FAILED, sentence, error.remedy)])
-        except Exception as error:
+        except BaseException as error:
+            if self._is_ours(error):
+                raise
             sentence = self._internal(adapter, error)
             self.take(
                 [self._failed(adapter, SOURCE_FAILED, sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more")]
@@ -255,6 +259,13 @@ class Session:
         )
         return StatusSeen(status=status, **self.stamp())
 
+    def _tell_problems(self) -> None:
+        """Say which systems have turned out not to be of use since the last time."""
+        known = problems()
+        if len(known) > self._problems:
+            self.take([self._left_out(problem) for problem in known[self._problems :]])
+            self._problems = len(known)
+
     def _left_out(self, problem: Problem) -> Event:
         """The status of a system that can't be used, or not in full (systems.Y2)."""
         status = SourceStatus(
@@ -267,9 +278,9 @@ class Session:
         )
         return StatusSeen(status=status, **self.stamp())
 
-    def _internal(self, adapter: Adapter, error: Exception) -> str:
+    def _internal(self, adapter: Adapter, error: BaseException) -> str:
         """The sentence for an error of our own."""
-        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {type(error).__name__}: {error}")
+        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {in_words(error)}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
 
@@ -278,8 +289,15 @@ class Session:
             await adapter.handle(intent, self._contexts[adapter])
         except LivedbgError as error:
             self._tell(clean(str(error)))
-        except Exception as error:  # what was asked for has failed, and the session goes on (N2)
+        except BaseException as error:  # what was asked for has failed, and the session goes on (N2)
+            if self._is_ours(error):
+                raise
             self._tell(self._internal(adapter, error))
+
+    def _is_ours(self, error: BaseException) -> bool:
+        """Whether a task ends because the session does, not because its adapter raised such a thing."""
+        task = asyncio.current_task() if self.loop.is_running() else None
+        return isinstance(error, (asyncio.CancelledError, GeneratorExit)) and (task is None or task.cancelling() > 0)
 
     def _tell(self, notice: str) -> None:
         self._notice = notice
@@ -310,6 +328,7 @@ class Session:
             started, used = time.monotonic(), time.thread_time()
             settled = not self._unsettled and not self._queue
             self._update()
+            self._tell_problems()
             credit.passed(started - published)
             published = time.monotonic()
             gap = max(_PUBLISH_S, published - started)
@@ -356,6 +375,18 @@ class Session:
         self._marks.append((now, self._taken))
         (then, before), (latest, taken) = self._marks[0], self._marks[-1]
         return (taken - before) / (latest - then) if latest > then else 0.0
+
+
+def _decoders(adapter: Adapter, request: Request) -> Sequence[LogDecoder]:
+    """Those of an adapter; none where it can't make them, which is a problem of its system (systems.Y2)."""
+    if not is_foreign(type(adapter).__module__):
+        return adapter.decoders(request)
+    try:
+        with foreign():
+            return tuple(adapter.decoders(request))
+    except Exception as error:
+        note_problem(system_of(adapter.name), "its decoders of logs can't be made", error)
+        return ()
 
 
 def _woken(sleeper: asyncio.Future[None]) -> None:

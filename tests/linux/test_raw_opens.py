@@ -1,4 +1,4 @@
-"""Only livedbg.linux.target_files opens what a target may have named: every other opening in the tree is listed here."""
+"""Only livedbg.linux.target_files opens what a target may have named: every other opening is listed here."""
 
 from __future__ import annotations
 
