@@ -7,6 +7,8 @@ Invariants:
     session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
     session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
     session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
+    session.N7. When a time limit ends it, what was not looked at is a status (OUT_OF_TIME), and a target that lives is
+        in the state, whether somebody had looked at it or not.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, ended_in
 from livedbg.session.last_hang import LastHang
+from livedbg.session.out_of_time import not_complete, unseen_targets
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import redacted
 from livedbg.session.registry import system_of
@@ -178,6 +181,20 @@ class Session:
         self._refreshes += 1
         for sleeper in self._sleepers:
             _woken(sleeper)
+
+    def out_of_time(self) -> None:
+        """A time limit ends the first look: publish what is known, and what is missing (N7). On the loop's thread."""
+        known = self._store.snapshot().processes
+        self.take([*unseen_targets(self.request, known, self.stamp)])
+        for adapter in [one for one in self._adapters if one in self._unsettled]:
+            said: list[Event] = []
+            try:
+                said = list(adapter.out_of_time(self._contexts[adapter]))
+            except Exception as error:  # N2
+                self._internal(adapter, error)
+            self.take(said or [not_complete(adapter, self.stamp)])
+        self._fold(len(self._queue))
+        self._update()
 
     def keyframe(self) -> list[Event]:
         """The events that stand for all that was folded. On the loop's thread, so that a sink can call it."""
