@@ -125,10 +125,10 @@ def _openat2(root: int, path: str, flags: int, resolve: int) -> int:
 @cache
 def _number() -> int:
     abi = native_abi()
-    number = abi and next((one for one, name in abi.syscalls.items() if name == "openat2"), None)
-    if number is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    return number
+    for number, name in abi.syscalls.items() if abi is not None else ():
+        if name == "openat2":
+            return number
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
 def _step_by_step(root: int, path: str, flags: int) -> int:

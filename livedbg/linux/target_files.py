@@ -153,7 +153,7 @@ def open_binary(path: Path | str, buffering: int = -1) -> BinaryIO:
     Raises:
         OSError: see `open_fd`.
     """
-    return cast("BinaryIO", os.fdopen(open_fd(path), "rb", buffering))
+    return os.fdopen(open_fd(path), "rb", buffering)
 
 
 def open_text(path: Path | str) -> TextIO:
