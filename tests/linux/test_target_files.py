@@ -95,6 +95,8 @@ def paths(pid: int, path: Path) -> tuple[Path, Path, Path]:
     return path, Path(f"/proc/{pid}/root{path}"), Path(f"/proc/{pid}/cwd") / path.name
 
 
+@pytest.mark.invariant("target_files.T1")
+@pytest.mark.invariant("target_files.T2")
 @pytest.mark.usefixtures("_both_ways")
 @pytest.mark.parametrize(
     ("name", "why"),
@@ -118,6 +120,7 @@ def test_what_the_target_may_not_read_is_not_read_and_what_is_no_file_is_not_ope
         assert refused(path) == why
 
 
+@pytest.mark.invariant("target_files.T3")
 @pytest.mark.usefixtures("_both_ways")
 @pytest.mark.parametrize("name", ["magic", "ours"])
 def test_no_magic_link_is_followed_and_nothing_of_the_kernel_is_read(
@@ -130,6 +133,7 @@ def test_no_magic_link_is_followed_and_nothing_of_the_kernel_is_read(
         assert refused(path) in (errno.EACCES, errno.ELOOP, errno.EINVAL)
 
 
+@pytest.mark.invariant("target_files.T2")
 @pytest.mark.usefixtures("_both_ways")
 def test_what_the_target_may_read_is_read(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: its own files, those of all, and those of its groups."""
@@ -139,6 +143,7 @@ def test_what_the_target_may_read_is_read(place: Path, as_user: Callable[..., in
         assert {read_bytes(path).decode() for path in paths(pid, place / name)} == {PUBLIC}
 
 
+@pytest.mark.invariant("target_files.T1")
 def test_a_device_is_looked_at_and_not_opened(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T1: opening this one would say ENXIO or ENODEV, since no driver has it."""
     register(as_user())
@@ -151,6 +156,7 @@ def test_a_device_is_looked_at_and_not_opened(place: Path, as_user: Callable[...
     assert refused(place / "device") == errno.EINVAL
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_folders_are_listed_as_the_target(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: a closed folder has nothing in it."""
     assert target_files.glob(place / "closed/*") == [place / "closed/log"]
@@ -177,6 +183,7 @@ def test_walking_is_as_os_walk_does(place: Path) -> None:
     assert seen(target_files.walk) == seen(os.walk)
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_what_the_user_named_is_opened_as_the_user(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: also where a target named it too."""
     pid = as_user()
@@ -189,6 +196,7 @@ def test_what_the_user_named_is_opened_as_the_user(place: Path, as_user: Callabl
     assert read_bytes(place / "secret").decode() == SECRET
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_of_two_users_nobody_reads_what_is_the_others(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: a path of which nobody knows who named it is open to both, or not read."""
     first, second = as_user(), as_user(DAEMON)
@@ -202,6 +210,7 @@ def test_of_two_users_nobody_reads_what_is_the_others(place: Path, as_user: Call
     assert read_bytes(place / "own").decode() == PUBLIC
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_a_target_that_has_ended_keeps_its_rights(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: its logs are read after its death as they were before."""
     pid = as_user()
@@ -212,6 +221,7 @@ def test_a_target_that_has_ended_keeps_its_rights(place: Path, as_user: Callable
     assert read_bytes(place / "own").decode() == PUBLIC
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_a_descriptor_that_may_only_be_written_is_not_read(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: standard output that root opened."""
     with (place / "secret").open("ab") as out, (place / "public").open("ab") as errors:
@@ -220,6 +230,7 @@ def test_a_descriptor_that_may_only_be_written_is_not_read(place: Path, as_user:
     assert read_bytes(f"/proc/{pid}/fd/2").decode() == PUBLIC
 
 
+@pytest.mark.invariant("target_files.T3")
 @pytest.mark.usefixtures("_both_ways")
 def test_no_path_leads_out_of_the_root_folder(place: Path) -> None:
     """target_files.T3: absolute links and `..` end there."""
@@ -247,6 +258,7 @@ def test_no_path_leads_out_of_the_root_folder(place: Path) -> None:
             process.kill()
 
 
+@pytest.mark.invariant("target_files.T3")
 @pytest.mark.usefixtures("_both_ways")
 def test_a_link_of_a_third_user_where_everybody_writes_is_not_followed(
     place: Path, as_user: Callable[..., int]
@@ -265,6 +277,7 @@ def test_a_link_of_a_third_user_where_everybody_writes_is_not_followed(
     assert refused(shared / "strange") == errno.EACCES
 
 
+@pytest.mark.invariant("target_files.T1")
 @pytest.mark.parametrize("other", ["secret", "link", "pipe", "zero"])
 def test_what_is_exchanged_between_the_look_and_the_opening_is_not_opened(
     place: Path, as_user: Callable[..., int], monkeypatch: pytest.MonkeyPatch, other: str
@@ -286,6 +299,8 @@ def test_what_is_exchanged_between_the_look_and_the_opening_is_not_opened(
     assert (place / "log").is_symlink()
 
 
+@pytest.mark.invariant("target_files.T1")
+@pytest.mark.invariant("target_files.T2")
 def test_a_race_gives_nothing_away(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T1, T2: a file is exchanged for others as fast as can be, while it is opened again and again."""
     register(as_user())
@@ -315,6 +330,7 @@ def test_a_race_gives_nothing_away(place: Path, as_user: Callable[..., int]) -> 
     assert PUBLIC in seen
 
 
+@pytest.mark.invariant("fs_identity.U1")
 def test_the_rights_are_those_of_one_thread_for_a_moment() -> None:
     """fs_identity.U1: no other thread has them, the main thread never, and they are given back."""
 
@@ -350,6 +366,7 @@ def test_the_rights_are_those_of_one_thread_for_a_moment() -> None:
     assert given == [before[os.getpid()], before[os.getpid()], True]
 
 
+@pytest.mark.invariant("fs_identity.U2")
 def test_without_the_right_to_act_as_another_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """fs_identity.U2: a container may have taken CAP_SETUID away; setfsuid(2) says nothing of it."""
 
@@ -397,6 +414,7 @@ def named(request: pytest.FixtureRequest, place: Path, as_user: Callable[..., in
         return as_user(env={name: str(place / request.param) for name in VARIABLES}, stdout=out, cwd=place)
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_a_report_by_root_has_only_what_the_target_can_read(named: int) -> None:
     """target_files.T2, end to end."""
     said = livedbg("report", named, "--json")
@@ -404,6 +422,7 @@ def test_a_report_by_root_has_only_what_the_target_can_read(named: int) -> None:
     assert "ALLOWED" in said
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_a_recording_by_root_has_only_what_the_target_can_read(named: int, tmp_path: Path) -> None:
     """target_files.T2, end to end."""
     livedbg("record", named, "-o", tmp_path / "r.livedbg", "--for", "1")
@@ -412,6 +431,7 @@ def test_a_recording_by_root_has_only_what_the_target_can_read(named: int, tmp_p
     assert "ALLOWED" in said
 
 
+@pytest.mark.invariant("target_files.T2")
 def test_what_root_names_beside_is_read(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: `--logs` is the user's word."""
     said = json.loads(livedbg("report", as_user(), "--logs", place / "secret", "--json"))
