@@ -323,7 +323,8 @@ def _rights_of(pid: int) -> tuple[FsIdentity, ...]:
 
 def _rights_on(path: str) -> tuple[FsIdentity, ...]:
     """Those with which a path is opened: of who named it; of all targets, where that isn't known."""
-    if not is_privileged() or not _identities:
+    others = _others(tuple(_identities.values()))
+    if not others or not is_privileged():
         return ()
     above = [path, *map(str, Path(path).parents)]
     if any(one in _vouched for one in above):
@@ -331,7 +332,7 @@ def _rights_on(path: str) -> tuple[FsIdentity, ...]:
     owner = next((_claims[one] for one in above if one in _claims), None)
     if owner is not None:
         return _rights_of(owner)
-    return _others(tuple(dict.fromkeys(_identities.values())))
+    return tuple(dict.fromkeys(others))
 
 
 def _others(identities: tuple[FsIdentity, ...]) -> tuple[FsIdentity, ...]:

@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 from msgspec import Struct
 
 from livedbg.linux import target_files
+from livedbg.linux.fs_identity import is_privileged
 from livedbg.logs.packed import Unpacked, packing_of
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
@@ -292,6 +293,9 @@ def read_head(path: Path) -> bytes:
 def unreadable(path: Path, error: OSError) -> SourceError:
     """The error for a log that can't be read."""
     if isinstance(error, PermissionError):
+        if is_privileged():
+            sentence = f"{path} is not read: a target names it, and its user may not read it"
+            return SourceError(sentence, f"to read it as root: --logs {shell_word(path)}", "no-permission")
         return SourceError(
             f"{path} can't be read: permission denied", f"sudo setfacl -m u:$USER:r {shell_word(path)}", "no-permission"
         )

@@ -423,6 +423,16 @@ def test_a_report_by_root_has_only_what_the_target_can_read(named: int) -> None:
 
 
 @pytest.mark.invariant("target_files.T2")
+def test_a_log_that_is_not_read_is_named_with_what_to_do(place: Path, as_user: Callable[..., int]) -> None:
+    """target_files.T2: the standard output of a service, which root opened."""
+    with (place / "secret").open("ab") as out:
+        found = json.loads(livedbg("report", as_user(stdout=out, stderr=subprocess.DEVNULL), "--json"))
+    (limit,) = [limit for limit in found["limits"] if limit["source"] == "logs"]
+    assert limit["sentence"] == f"{place}/secret is not read: a target names it, and its user may not read it"
+    assert limit["remedy"] == f"to read it as root: --logs {place}/secret"
+
+
+@pytest.mark.invariant("target_files.T2")
 def test_a_recording_by_root_has_only_what_the_target_can_read(named: int, tmp_path: Path) -> None:
     """target_files.T2, end to end."""
     livedbg("record", named, "-o", tmp_path / "r.livedbg", "--for", "1")
