@@ -18,7 +18,7 @@ from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, Unr
 from livedbg.logs.quoted import may_store_others, stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
-from livedbg.model.foreign_code import plain
+from livedbg.model.foreign_code import in_words, plain
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
@@ -249,7 +249,7 @@ class Decoding:
             target=f"decoder {decoder.name}",
             health=SourceHealth.FAILED,
             code=SOURCE_FAILED,
-            sentence=clean_line(f"the {decoder.name} log decoder failed: {type(error).__name__}: {error}"),
+            sentence=clean_line(f"the {decoder.name} log decoder failed: {in_words(error)}"),
             remedy="please report this bug; the other decoders continue",
         )
         self._events.append(StatusSeen(status=status, **stamp))
