@@ -41,14 +41,15 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def named_below(root: int, path: str, uid: int) -> int:
-    """A descriptor (O_PATH) of what a path names if `root` is the root folder; never of a symbolic link.
+def named_below(root: int, path: str, uid: int, *, links: bool = True) -> int:
+    """A descriptor (O_PATH) of what a path names if `root` is the root folder.
 
     Args:
         root: a descriptor of a folder.
         path: from there.
         uid: who asks: in a folder that everybody writes into, the last part of the path is followed only if it is
             the link of this user or of the folder's owner (proc_sys_fs(5), protected_symlinks).
+        links: follow a symbolic link at its end; else the descriptor is that of the link.
 
     Raises:
         OSError: there is nothing, it can't be seen, or the path leads out.
@@ -62,7 +63,7 @@ def named_below(root: int, path: str, uid: int) -> int:
             found = os.open(name, _PATH | os.O_NOFOLLOW, dir_fd=folder)
             try:
                 link = os.fstat(found)
-                if not stat.S_ISLNK(link.st_mode):
+                if not (links and stat.S_ISLNK(link.st_mode)):
                     return os.dup(found)
                 around = os.fstat(folder)
                 if around.st_mode & stat.S_IWOTH and link.st_uid not in (uid, around.st_uid):

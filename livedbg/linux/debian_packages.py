@@ -60,7 +60,7 @@ def _lists(folder: Path) -> Iterator[Path]:
 def _content(place: Path) -> bytes:
     """A list; b"" where it is none: the files of a container are no more to be trusted than its program."""
     try:
-        fd = target_files.open_fd(place)
+        fd = target_files.open_fd(place, links=False)
     except OSError:
         return b""
     try:

@@ -89,11 +89,13 @@ class _Place(NamedTuple):
         root: the folder that it begins at; "" for one that the kernel follows by itself.
         path: from there.
         identities: with whose rights; none: with ours.
+        links: whether a symbolic link at its end is followed.
     """
 
     root: str
     path: str
     identities: tuple[FsIdentity, ...]
+    links: bool = True
 
 
 def register(pid: int) -> None:
@@ -134,17 +136,18 @@ def reached(pid: int, path: Path | str) -> Path:
     return Path(f"/proc/{pid}/root") / Path(path).relative_to("/")
 
 
-def open_fd(path: Path | str, *, made_up: bool = False) -> int:
+def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> int:
     """A descriptor to read a regular file by (T1).
 
     Args:
         path: the file.
         made_up: it may be one that the kernel makes up (T3).
+        links: its name may be that of a symbolic link.
 
     Raises:
         OSError: it can't be read, or is no regular file (EINVAL).
     """
-    return _as_all(_placed(str(path)), _opened_file, os.close, made_up=made_up)
+    return _as_all(_placed(str(path), links=links), _opened_file, os.close, made_up=made_up)
 
 
 def open_binary(path: Path | str, buffering: int = -1) -> BinaryIO:
@@ -242,18 +245,19 @@ def walk(top: Path | str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def glob(pattern: Path | str) -> list[Path]:
-    """What an absolute pattern of glob(7) names now, in order; `**` is as `*`."""
+    """What an absolute pattern of glob(7) names now, in order; `**` is a folder and all below it."""
     found = [Path("/")]
     for part in Path(pattern).parts[1:]:
         plain = _ESCAPED.sub(r"\1", part)
         if not has_magic(_ESCAPED.sub("", part)):
             found = [folder / plain for folder in found]
             continue
-        fits = re.compile(translate(part)).match
+        if part == "**":
+            found = [Path(top) for folder in found for top, _, _ in walk(folder)]
+            continue
+        fits, hidden = re.compile(translate(part)).match, part.startswith(".")
         listed = [one for folder in found for one in _entries_if_any(folder)]
-        found = [
-            one.path for one in listed if fits(one.name) and (part.startswith(".") or not one.name.startswith("."))
-        ]
+        found = [one.path for one in listed if fits(one.name) and (hidden or not one.name.startswith("."))]
     return sorted(path for path in found if _exists(path))
 
 
@@ -285,7 +289,7 @@ def _exists(path: Path) -> bool:
     return False
 
 
-def _placed(path: str) -> _Place:
+def _placed(path: str, *, links: bool = True) -> _Place:
     """Where a path leads, and with whose rights."""
     path = os.path.abspath(path) if not path.startswith("/") else path  # noqa: PTH100 (not a Path)
     if found := _ITSELF.fullmatch(path):  # what it has open for writing it need not be able to read
@@ -294,9 +298,9 @@ def _placed(path: str) -> _Place:
     if found := _THROUGH.fullmatch(path):
         pid = int(found[1])
         base = f"/proc/{living_task(pid)}/root"
-        return _Place(base, _from_root(base, found), _rights_of(pid))
+        return _Place(base, _from_root(base, found), _rights_of(pid), links)
     rights = _rights_on(path)
-    return _Place("/" if rights else "", path, rights)
+    return _Place("/" if rights else "", path, rights, links)
 
 
 def _from_root(base: str, found: re.Match[str]) -> str:
@@ -354,10 +358,12 @@ def _as_all(place: _Place, use: Callable[[int], T], drop: Callable[[T], object],
 
 def _as_one(place: _Place, identity: FsIdentity | None, use: Callable[[int], T], made_up: bool) -> T:
     base = os.open(place.root, _FOLDER) if place.root else -1
-    itself = os.open(place.path, os.O_PATH | os.O_CLOEXEC) if base < 0 else -1
+    flags = os.O_PATH | os.O_CLOEXEC | (0 if place.links else os.O_NOFOLLOW)
+    itself = os.open(place.path, flags) if base < 0 else -1
+    uid = identity.uid if identity is not None else os.geteuid()
 
     def reach() -> T:
-        found = named_below(base, place.path, identity.uid if identity else os.geteuid()) if base >= 0 else itself
+        found = named_below(base, place.path, uid, links=place.links) if base >= 0 else itself
         try:
             if identity is not None and base >= 0 and not made_up and is_made_up(found):
                 raise PermissionError(errno.EACCES, "a file of the kernel is not read", place.path)

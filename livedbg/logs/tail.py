@@ -177,7 +177,7 @@ class Tail:
         with contextlib.suppress(OSError):
             for entry in target_files.entries(self.path.parent, _ENTRIES):
                 if entry.inode == self.identity[1] and stat.S_ISREG(entry.kind):
-                    file = target_files.open_binary(entry.path, 0)
+                    file = os.fdopen(target_files.open_fd(entry.path, links=False), "rb", buffering=0)
                     status = os.fstat(file.fileno())
                     head = os.pread(file.fileno(), len(self.head), 0)
                     same = (status.st_dev, status.st_ino) == self.identity and head == self.head

@@ -171,6 +171,28 @@ def test_folders_are_listed_as_the_target(place: Path, as_user: Callable[..., in
         target_files.status(place / "closed/log")
 
 
+@pytest.mark.usefixtures("_both_ways")
+def test_a_link_is_no_file_where_none_is_wanted(place: Path, as_user: Callable[..., int]) -> None:
+    """target_files: whoever looks at it, and by whichever way."""
+    pid = as_user(cwd=place)
+    for known in (False, True):
+        if known:
+            register(pid)
+        for path in paths(pid, place / "good"):
+            with pytest.raises(OSError, match="not a regular file"):
+                open_fd(path, links=False)
+        os.close(open_fd(place / "public", links=False))
+
+
+def test_two_stars_are_all_folders_below(place: Path) -> None:
+    """target_files: as pathlib has them."""
+    (place / "a" / "b").mkdir(parents=True)
+    for name in ("a/x.py", "a/b/x.py", "x.py"):
+        (place / name).touch()
+    assert target_files.matching(place, "**/*.py") == sorted(place.glob("**/*.py"))
+    assert target_files.matching(place, "a/**/x.py") == sorted(place.glob("a/**/x.py"))
+
+
 def test_walking_is_as_os_walk_does(place: Path) -> None:
     """With the rights of the user."""
     (place / "closed" / "to-a-folder").symlink_to(place)
@@ -289,8 +311,8 @@ def test_what_is_exchanged_between_the_look_and_the_opening_is_not_opened(
     (place / "new").symlink_to(place / other)
     found = target_files.named_below
 
-    def and_exchanged(*where: object) -> int:
-        fd = found(*where)  # type: ignore[arg-type]
+    def and_exchanged(root: int, path: str, uid: int, *, links: bool) -> int:
+        fd = found(root, path, uid, links=links)
         (place / "new").replace(place / "log")
         return fd
 

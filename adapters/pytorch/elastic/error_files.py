@@ -167,7 +167,7 @@ def _of_stderr(path: Path) -> tuple[str, int | None] | None:
 def _end_of(path: Path, most: int) -> bytes:
     """The last bytes of a regular file; b"" where it can't be read."""
     try:
-        fd = target_files.open_fd(path)
+        fd = target_files.open_fd(path, links=False)
     except OSError:
         return b""
     try:
