@@ -21,6 +21,7 @@ from typing import IO, Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from livedbg.linux import target_files
 from tests.runner_output import write_through_pipe
 
 write_through_pipe()
@@ -85,6 +86,7 @@ subprocess.Popen.communicate = _communicate_and_note  # type: ignore[method-assi
 
 def pytest_runtest_setup() -> None:
     _ended.clear()
+    target_files.forget()  # as root, a target of another user in one test would decide how files of the next are opened
 
 
 @pytest.hookimpl(wrapper=True)

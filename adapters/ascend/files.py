@@ -6,7 +6,6 @@ is not whole JSON yet is tried again when it has changed.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.adapters.ascend.names import by_func_id
+from livedbg.linux import target_files
 from livedbg.logs.seen_paths import is_folder, is_shared
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
@@ -92,7 +92,7 @@ class FileWatch:
         found: list[JobFile] = []
         for path in _candidates(folders):
             try:
-                status = path.stat()
+                status = target_files.status(path)
             except OSError:
                 continue
             signature = (status.st_mtime_ns, status.st_size)
@@ -117,7 +117,7 @@ class FileWatch:
     def _read(self, path: Path, changed_wall_ns: int) -> JobFile | None:
         mark = Mark(clean_line(path.name), clean_line(path.name), changed_wall_ns, kind="file")
         try:
-            data = path.read_bytes()
+            data = target_files.read_bytes(path)
             if path.name == "deps.json":
                 from livedbg.graphs.lost import lost_orders
 
@@ -148,7 +148,7 @@ class FileWatch:
 def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
     visited = 0
     for folder in folders:
-        for root, directories, files in os.walk(folder):
+        for root, directories, files in target_files.walk(folder):
             depth = len(Path(root).relative_to(folder).parts)
             directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
             visited += len(directories) + len(files)

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
+from livedbg.linux import target_files
 from livedbg.model import LogSource, Process
 from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line
@@ -100,7 +101,7 @@ class AscendModel:
             self._process[source.id] = source.process
         if source.path:
             with contextlib.suppress(OSError):
-                self._written[source.id] = Path(source.path).stat().st_mtime_ns
+                self._written[source.id] = target_files.status(Path(source.path)).st_mtime_ns
 
     def folder_of(self, source: str) -> PurePath | None:
         """The folder of a log."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_bytes, clean_line
 
 __all__ = ["PassChange", "change_of"]
@@ -58,7 +59,7 @@ def change_of(files: Sequence[Path], message: str) -> PassChange | None:
 
 def _read(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             return [clean_bytes(line) for line in file.read(_SIZE).splitlines()]
     except OSError:
         return []

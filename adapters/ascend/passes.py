@@ -7,7 +7,6 @@ python/pypto/ir/pass_manager.py); ptoas writes below `ptoas_passes/UNIT/` what M
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from livedbg.adapters.ascend.compile_errors import Place
 from livedbg.adapters.ascend.pipeline import PIPELINE
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_bytes, clean_line
 
 __all__ = ["PassDump", "find_dumps", "next_pass", "quoted"]
@@ -69,7 +69,7 @@ def find_dumps(folders: Iterable[Path]) -> list[PassDump]:
     found: dict[Path, PassDump] = {}
     visited = 0
     for folder in folders:
-        for root, directories, files in os.walk(folder):
+        for root, directories, files in target_files.walk(folder):
             path = Path(root)
             visited += len(directories) + len(files)
             if visited > _ENTRIES:
@@ -92,7 +92,7 @@ def _dumps_in(path: Path, directories: list[str]) -> Iterator[PassDump]:
             yield dump
     if "ptoas_passes" in directories:
         for unit in _names(path / "ptoas_passes"):
-            for root, below, _ in os.walk(path / "ptoas_passes" / unit):
+            for root, below, _ in target_files.walk(path / "ptoas_passes" / unit):
                 below[:] = sorted(below)[:100]
                 dump = _dump(Path(root), clean_line(unit, 200))
                 if dump is not None:
@@ -101,7 +101,7 @@ def _dumps_in(path: Path, directories: list[str]) -> Iterator[PassDump]:
 
 def _names(path: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in path.iterdir())[:_ENTRIES]
+        return sorted(entry.name for entry in target_files.entries(path))[:_ENTRIES]
     except OSError:
         return []
 
@@ -112,7 +112,11 @@ def _dump(path: Path, unit: str) -> PassDump | None:
         return None
     number, last = steps[-1]
     try:
-        written_ns = max(entry.stat().st_mtime_ns for entry in os.scandir(path) if entry.is_file())
+        written_ns = max(
+            target_files.status(entry.path).st_mtime_ns
+            for entry in target_files.entries(path)
+            if target_files.is_regular(entry.path)
+        )
     except (OSError, ValueError):
         written_ns = 0
     missing = number + 1 - len({number for number, _ in steps}) if not unit else 0
@@ -141,9 +145,13 @@ def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
     for folder in folders:
         path = folder / place.file
         try:
-            if path.suffix not in _SOURCES or not path.is_file() or path.stat().st_size > _SOURCE_LIMIT:
+            if (
+                path.suffix not in _SOURCES
+                or not target_files.is_regular(path)
+                or target_files.status(path).st_size > _SOURCE_LIMIT
+            ):
                 continue  # a log may name any file: only programs are quoted
-            with path.open("rb") as file:
+            with target_files.open_binary(path) as file:
                 line = next(islice(file, place.line - 1, place.line), b"")
         except (OSError, ValueError):
             continue

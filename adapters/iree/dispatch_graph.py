@@ -71,10 +71,10 @@ def graph_beside(logs: Iterable[Path]) -> DispatchGraph | None:
     files: set[Path] = set()
     for log in logs:
         if is_folder(log):
-            files.update(path.resolve() for path, _ in graph_files(log, READERS))
+            files.update(path.absolute() for path, _ in graph_files(log, READERS))
         else:
             near = (log.with_name(name) for reader in READERS for name in reader.names)
-            files.update(path.resolve() for path in near if is_file(path))
+            files.update(path.absolute() for path in near if is_file(path))
     if len(files) != 1:
         return None
     reader, path = READERS[0], files.pop()

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Dumped", "dumped_beside"]
@@ -58,16 +60,17 @@ def dumped_beside(logs: Iterable[Path]) -> dict[str, Dumped]:
 
 def _files(logs: Iterable[Path]) -> Iterator[Path]:
     for log in logs:
-        if log.is_dir():
-            yield from sorted(path.resolve() for path in log.rglob(_NAMES))
+        if target_files.is_folder(log):
+            below = (Path(root, name) for root, _, names in target_files.walk(log) for name in names)
+            yield from sorted(path for path in below if fnmatch(path.name, _NAMES))
         else:
             for folder in (log.parent, log.parent / _FOLDER):
-                yield from sorted(path.resolve() for path in folder.glob(_NAMES))
+                yield from target_files.matching(folder, _NAMES)
 
 
 def _read(path: Path) -> Iterator[tuple[str, Dumped]]:
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             text = file.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return

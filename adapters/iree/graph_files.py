@@ -17,6 +17,7 @@ from typing import Final
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
 from livedbg.graphs.readers import GraphReader
 from livedbg.graphs.terms import Terms
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 
@@ -55,7 +56,7 @@ def _read(path: Path) -> tuple[dict[int, str], dict[int, list[int]]]:
     functions: dict[int, str] = {}
     needs: dict[int, list[int]] = {}
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             text = file.read(_MOST).decode("utf-8", "replace")
     except OSError as error:
         raise SourceError(f"{path.name} can't be read: {error.strerror}.", "", "no-graph") from None

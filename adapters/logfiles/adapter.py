@@ -18,7 +18,15 @@ from msgspec import Struct, field
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.logfiles.feed import SourceFeed
-from livedbg.adapters.logfiles.statuses import damaged, empty_logs, holds_no_file, no_logs, status_event
+from livedbg.adapters.logfiles.statuses import (
+    damaged,
+    empty_logs,
+    holds_no_file,
+    no_logs,
+    not_opened,
+    not_read,
+    status_event,
+)
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.tail import PackedFile
@@ -37,6 +45,7 @@ _SLICES_S: Final = 0.05  # of slices before what came out goes on the stream
 _MANY: Final = 1_000  # entries of a folder that are looked at for a file
 _LIMIT: Final = Limit(cpu=0.02, wall=0.2)  # a file system may be slow, and so may a busy machine
 _SETTLE_S: Final = 0.7  # a live session does not wait longer for big logs
+_ENDINGS: Final = 16 << 20  # bytes of the ends of logs that are kept while their beginnings are read
 _BATCH: Final = 1000  # records in one event
 _OPEN_AT_ONCE: Final = 200  # logs that are kept open between checks
 
@@ -66,6 +75,9 @@ class LogAdapter(Adapter):
         self._binary: set[str] = set()
         self._damages: set[str] = set()
         self._troubled = False  # something that was named can't be read
+        self._unopened: list[str] = []  # names of logs that were found
+        self._endings = _ENDINGS  # bytes of ends that may be kept
+        self._over = False  # out of time: what is still read does not count
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -86,7 +98,26 @@ class LogAdapter(Adapter):
             for decoder in context.decoders:
                 decoder.over()
 
+    def out_of_time(self, context: Context) -> Sequence[Event]:
+        """See Adapter: how the logs end that were not read, and how much of them that is."""
+        self._over = True
+        stamp = context.stamp()
+        said: list[Event] = []
+        for feed in self._feeds:
+            source = feed.described(force=True) or feed.source
+            if not source.pending:
+                continue
+            decoding = Decoding([CrashDecoder()])
+            decoding.opened(source, stamp)
+            records = decoding.feed(feed.ending(), stamp)
+            decoding.flush(stamp)
+            said += [LogSourceSeen(source=source, **stamp), *decoding.take()]
+            said += [LogsSeen(records=tuple(records), **stamp)] if records else []
+            said.append(not_read(source, bool(records), stamp))
+        return [*said, *([not_opened(self._unopened, stamp)] if self._unopened else [])]
+
     async def _watch(self, context: Context) -> None:
+        self._once = context.request.once
         self._decoding = Decoding(context.decoders)
         self._formats = known_log_formats()
         self._catalogue = Catalogue(context.request)
@@ -132,10 +163,12 @@ class LogAdapter(Adapter):
         self._troubled = self._troubled or bool(found.statuses)
         for status in found.statuses:
             context.emit(StatusSeen(status=status, **stamp))
+        self._unopened = [candidate.source.name for candidate in found.new]
         for candidate in found.new:
             shown = await asyncio.to_thread(self._open, candidate, stamp)
             self._emit(context, shown)
             await context.drain()
+            self._unopened = self._unopened[1:]
         return bool(found.new), cost
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
@@ -143,6 +176,8 @@ class LogAdapter(Adapter):
         try:
             feed = SourceFeed(candidate.source, candidate.path, self._decoding, self._formats)
             feed.poll()
+            if self._once and self._endings > 0:
+                self._endings -= feed.keep_ending()
             shown = feed.begin(min(_WHOLE_LIMIT, self._budget), stamp)
         except (SourceError, OSError) as error:
             return _Round(events=self._trouble(candidate.source, str(error), stamp, error))
@@ -236,6 +271,8 @@ class LogAdapter(Adapter):
         context.emit(*self._decoding.take())
 
     def _emit(self, context: Context, round_: _Round) -> None:
+        if self._over:
+            return
         stamp = context.stamp()
         for begin in range(0, len(round_.records), _BATCH):
             context.emit(LogsSeen(records=tuple(round_.records[begin : begin + _BATCH]), **stamp))

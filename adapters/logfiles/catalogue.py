@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from livedbg.adapters.logfiles.discovery import ProcessLogs
+from livedbg.linux import target_files
 from livedbg.logs.naming import beside, told_by_name
 from livedbg.logs.packed import PACKED_SUFFIXES
 from livedbg.logs.paths import Scan, scan
@@ -98,6 +99,7 @@ class Catalogue:
             near = beside(file.path for file in found.files)
             for file in found.files:
                 path = file.path.absolute()
+                target_files.vouch(path)
                 source = LogSource(id=_id(host, path), name=clean_line(file.name), path=str(path))
                 yield self._new(path, told_by_name(source, file.name, near[file.path.parent]))
             for status in self._problems(named, found):
@@ -117,7 +119,7 @@ class Catalogue:
         if path in self._known:
             return None
         try:
-            status = path.stat()
+            status = target_files.status(path)
         except OSError:
             return None
         if not stat.S_ISREG(status.st_mode):

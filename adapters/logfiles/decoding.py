@@ -18,6 +18,7 @@ from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, Unr
 from livedbg.logs.quoted import may_store_others, stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
+from livedbg.model.foreign_code import in_words, plain
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
@@ -100,8 +101,8 @@ class Decoding:
         for decoder in tuple(self._decoders):
             try:
                 decoder.opened(source)
-            except Exception as error:
-                self._failed(decoder, error, stamp)
+            except BaseException as error:
+                self._failed(decoder, plain(error), stamp)
 
     def feed(self, records: Iterable[LogRecord], stamp: Stamp) -> list[LogRecord]:
         """Feed records of one source; gives them with their links."""
@@ -119,8 +120,8 @@ class Decoding:
         for decoder in tuple(self._decoders):
             try:
                 self._events.extend(decoder.flush(stamp))
-            except Exception as error:
-                self._failed(decoder, error, stamp)
+            except BaseException as error:
+                self._failed(decoder, plain(error), stamp)
 
     def take(self) -> Sequence[Event]:
         """The events that came out since the last time."""
@@ -159,8 +160,8 @@ class Decoding:
         self.fed = True
         try:
             events, links = feed(record, stamp)
-        except Exception as error:
-            self._failed(decoder, error, stamp)
+        except BaseException as error:
+            self._failed(decoder, plain(error), stamp)
             events, links = (), ()
         severity = record.severity
         if not (events or links or severity is Severity.ERROR or severity is Severity.CRITICAL):
@@ -232,8 +233,8 @@ class Decoding:
             return ()  # it has failed
         try:
             events, links = decoder.feed(record, stamp)
-        except Exception as error:
-            self._failed(decoder, error, stamp)
+        except BaseException as error:
+            self._failed(decoder, plain(error), stamp)
             return ()
         self.fed = True
         if events:
@@ -248,7 +249,7 @@ class Decoding:
             target=f"decoder {decoder.name}",
             health=SourceHealth.FAILED,
             code=SOURCE_FAILED,
-            sentence=clean_line(f"the {decoder.name} log decoder failed: {type(error).__name__}: {error}"),
+            sentence=clean_line(f"the {decoder.name} log decoder failed: {in_words(error)}"),
             remedy="please report this bug; the other decoders continue",
         )
         self._events.append(StatusSeen(status=status, **stamp))

@@ -6,14 +6,14 @@ Which environment variables name logs, and where a process then writes them, the
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
-from glob import escape, glob
+from glob import escape
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.linux.descriptors import fd_links, fdinfo
 from livedbg.linux.procfs import status_fields
 from livedbg.session.systems import declared, note_problem, systems
@@ -68,7 +68,8 @@ class ProcessLogs:
             if (standard is None and Path(shown).suffix not in _LOG_SUFFIXES) or not self._written(fd):
                 continue
             path = self._reachable(Path(shown)) if shown == target else self._proc / "fd" / str(fd)
-            if _is_regular(path):
+            target_files.claim(path, self._pid)
+            if target_files.is_regular(path):
                 found.append(ProcessLog(path, standard or Path(shown).name))
         return found
 
@@ -85,8 +86,10 @@ class ProcessLogs:
             self._environment = _environment(self._proc / "environ")
         found: list[ProcessLog] = []
         for pattern in _declared_places(self._environment, self._pids()):
-            paths = map(Path, sorted(glob(self._reachable_glob(pattern))))  # noqa: PTH207 (it may be absolute)
-            found.extend(ProcessLog(path, path.name) for path in paths if _is_regular(path))
+            for path in target_files.glob(self._reachable_glob(pattern)):
+                target_files.claim(path, self._pid)
+                if target_files.is_regular(path):
+                    found.append(ProcessLog(path, path.name))
         return found
 
     def _pids(self) -> tuple[int, ...]:
@@ -95,15 +98,15 @@ class ProcessLogs:
         return tuple(dict.fromkeys([self._pid, *map(int, names[-1:])]))
 
     def _reachable(self, path: Path) -> Path:
-        """An absolute path as the process names it, as livedbg can open it."""
+        """An absolute path as the kernel shows it, as livedbg can open it."""
         if (self._proc / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
             return path
         return self._proc / "root" / path.relative_to("/")
 
     def _reachable_glob(self, pattern: str) -> str:
         if not pattern.startswith("/"):
-            pattern = str(Path(escape(str((self._proc / "cwd").readlink())), pattern))
-        return str(self._reachable(Path(pattern)))
+            return str(self._reachable(Path(escape(str((self._proc / "cwd").readlink())), pattern)))
+        return str(target_files.reached(self._pid, pattern))
 
 
 def _declared_places(environment: Mapping[str, str], pids: tuple[int, ...]) -> Iterator[str]:
@@ -126,10 +129,3 @@ def _environment(path: Path) -> dict[str, str]:
     wanted = {name for system in systems() if system.log_places for name in system.log_places.variables}
     pairs = (entry.partition(b"=") for entry in path.read_bytes().split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if os.fsdecode(name) in wanted}
-
-
-def _is_regular(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False

@@ -7,6 +7,8 @@ Invariants:
         decoders still see all that matters of it.
     logfiles_feed.G3. A big log's error lines that no decoder understands count like those of a small one; where there
         are so many that they are not looked for any more, what was not read for them is given in bytes.
+    logfiles_feed.G4. The end of a log is read before its beginning, and kept until all before it was read: of a log
+        that there was no time for, how it ends is known.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Stamp
 
-__all__ = ["SLICE", "SourceFeed"]
+__all__ = ["ENDING", "SLICE", "SourceFeed"]
 
 SLICE: Final = 256 * 1024
 """Bytes that one step reads of a log that is read whole."""
@@ -41,6 +43,9 @@ SLICE: Final = 256 * 1024
 _SKIM_SLICE: Final = 512 * 1024
 _PREVIEW: Final = 256 * 1024  # bytes at the end of a big log that are shown at once
 _PREVIEW_RECORDS: Final = 1000
+ENDING: Final = 64 * 1024
+"""Bytes at the end of a log that are read before all else, for the case that there is no time for the rest."""
+
 _BACKLOG: Final = 64 << 20  # a log that has grown so far ahead is skimmed to catch up
 _PACKED_RATIO: Final = 10  # how much bigger a packed log gets, about
 _QUIET_S: Final = 0.5  # after which a record counts as complete
@@ -77,6 +82,7 @@ class SourceFeed:
         self._last_data = time.monotonic()
         self._described = 0.0
         self._newest_ns: int | None = None
+        self._ending = (0, b"")  # where it begins, and what it is
 
     @property
     def skimming(self) -> bool:
@@ -116,6 +122,38 @@ class SourceFeed:
         if not self._skim(self.tail.size):
             return []
         return self._preview(self.tail.size)
+
+    def keep_ending(self) -> int:
+        """Read the end of the log, whatever its size; how many bytes were kept.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        if isinstance(self.tail, PackedFile) or not self.tail.size:
+            return 0
+        data = FileBytes(self.path)
+        try:
+            begin = max(0, self.tail.size - ENDING)
+            self._ending = begin, data.read(begin, self.tail.size - begin)
+        finally:
+            data.close()
+        return len(self._ending[1])
+
+    def ending(self) -> list[LogRecord]:
+        """The records at the end of the log that were not read yet (G4), without the numbers of their lines."""
+        begin, data = self._ending
+        if not self.tail.backlog or not data:
+            return []
+        passed = min(max(0, self.tail.offset - begin), len(data))
+        if begin + passed:
+            passed = data.find(b"\n", max(0, passed - 1)) + 1 or len(data)
+        assembler = RecordAssembler(
+            self.source.id, SourceClock(self.tail.mtime_ns), self._formats, own=tag_of(self.source)
+        )
+        cutter = LineCutter(begin + passed, None)
+        lines = [*cutter.feed(data[passed:]), *cutter.flush()]
+        assembler.learn(lines)
+        return (assembler.feed(lines) + assembler.flush())[-_PREVIEW_RECORDS:]
 
     def step(self, stamp: Stamp) -> list[LogRecord]:
         """Read one slice.
@@ -189,9 +227,11 @@ class SourceFeed:
             first_error_line=errors.first,
             first_error=errors.first_text,
             last_error=errors.last,
+            pending=self.tail.backlog,
             unread=self._unread + (self._skimmer.unread if self._skimmer is not None else 0),
         )
-        if now == self.source or not (force or time.monotonic() - self._described > _DESCRIBE_S):
+        whole = not now.pending and self.source.pending
+        if now == self.source or not (force or whole or time.monotonic() - self._described > _DESCRIBE_S):
             return None
         self.source = now
         self._described = time.monotonic()

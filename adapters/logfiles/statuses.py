@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from livedbg.model import NO_LOG, LogSource, SourceHealth, SourceStatus
+from livedbg.model import NO_LOG, OUT_OF_TIME, LogSource, SourceHealth, SourceStatus
 from livedbg.model.events import Event, Stamp, StatusSeen
 from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-__all__ = ["damaged", "empty_logs", "holds_no_file", "no_logs", "status_event"]
+__all__ = ["damaged", "empty_logs", "holds_no_file", "no_logs", "not_opened", "not_read", "status_event"]
 
 _MANY: Final = 1_000  # entries of a folder that are looked at for a file
 _NAMED: Final = 5
@@ -61,6 +61,35 @@ def no_logs(paths: Sequence[str], stamp: Stamp) -> Event:
         code=NO_LOG,
         sentence=f"No log was found in {where}.",
         remedy="name the log files themselves: --logs FILE",
+    )
+    return StatusSeen(status=status, **stamp)
+
+
+def not_read(source: LogSource, end_known: bool, stamp: Stamp) -> Event:
+    """A time limit came before a log was read to its end.
+
+    Args:
+        source: the log.
+        end_known: its last lines were read.
+        stamp: of now.
+    """
+    much = byte_size(source.pending) if source.pending > 1 else "a part"
+    whole = f" of {byte_size(source.size)}" if source.size and source.pending > 1 else ""
+    end = ", but for its last lines" if end_known else ""
+    sentence = f"{source.name} was not read to its end in time: {much}{whole} is missing{end}."
+    return status_event(source, SourceHealth.DEGRADED, stamp, sentence, "--timeout SECONDS", code=OUT_OF_TIME)
+
+
+def not_opened(names: Sequence[str], stamp: Stamp) -> Event:
+    """A time limit came before some logs were opened."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    status = SourceStatus(
+        source="logs",
+        target="",
+        health=SourceHealth.DEGRADED,
+        code=OUT_OF_TIME,
+        sentence=clean_line(f"{many(len(names), 'log')} not opened in time: {', '.join(names[:_NAMED])}{more}."),
+        remedy="--timeout SECONDS",
     )
     return StatusSeen(status=status, **stamp)
 

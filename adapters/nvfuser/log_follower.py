@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader, read_statements
 from livedbg.adapters.nvfuser.model import NvfuserModel
+from livedbg.linux import target_files
 from livedbg.logs.packed import is_packed
 from livedbg.model import LogSource
 from livedbg.model.errors import SourceError
@@ -20,7 +21,6 @@ __all__ = ["LogFollower"]
 
 _BLOCK: Final = 1 << 20
 _QUIET_S: Final = 1.0  # after which a statement counts as whole
-_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class _Followed(Struct):
@@ -87,7 +87,7 @@ class LogFollower:
                     self._model.take(file.source, said, False, time.time_ns())
                 yield
             return
-        descriptor = os.open(file.path, _OPEN_FLAGS)
+        descriptor = target_files.open_fd(file.path)
         try:
             status = os.fstat(descriptor)
             if file.inode != status.st_ino or status.st_size < file.offset:

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
+from livedbg.linux import target_files
 from livedbg.linux.procfs import process_exists
 from livedbg.logs.seen_paths import is_file
 from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState, ids
@@ -25,7 +26,6 @@ _ENTRIES: Final = 20_000
 _BLOCK: Final = 1 << 20
 _LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
 _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
-_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class _Trace(Struct):
@@ -103,10 +103,10 @@ class TraceWatch:
     def _recognised(self, path: Path) -> bool:
         """Whether a file is a trace; one that is too short yet is checked again when it has grown."""
         try:
-            status = path.stat()
+            status = target_files.status(path)
             if self._passed.get(path) == (status.st_ino, min(status.st_size, 4096)):
                 return False
-            descriptor = os.open(path, _FLAGS)
+            descriptor = target_files.open_fd(path)
             try:
                 head = os.read(descriptor, 4096)
             finally:
@@ -172,7 +172,7 @@ class TraceWatch:
 
 def _read(trace: _Trace, until: float) -> bool:
     """Read on until some time; whether there is more."""
-    descriptor = os.open(trace.path, _FLAGS)
+    descriptor = target_files.open_fd(trace.path)
     try:
         status = os.fstat(descriptor)
         if status.st_ino != trace.inode or status.st_size < trace.offset:
@@ -200,7 +200,7 @@ def _candidates(paths: Iterable[str]) -> Iterator[Path]:
             if path.suffix == ".json" or "trace" in path.name:
                 yield path
             continue
-        for root, directories, files in os.walk(path):
+        for root, directories, files in target_files.walk(path):
             depth = len(Path(root).relative_to(path).parts)
             directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
             visited += len(directories) + len(files)

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task
 
@@ -104,7 +105,7 @@ def runtime_of(pid: int) -> UnseenRuntime | None:
 
 def _is_go(exe: Path) -> bool:
     try:
-        with exe.open("rb") as file:
+        with target_files.open_binary(exe) as file:
             while file.tell() < _SEARCHED:
                 block = file.read(1 << 20)
                 if _GO in block:

@@ -23,7 +23,7 @@ from livedbg.adapters.proc.threads import ThreadNumbers, ThreadReader, ThreadSam
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.adapters.proc.waits import NO_WAIT, Wait, edges_of
-from livedbg.linux import procfs
+from livedbg.linux import procfs, target_files
 from livedbg.linux.abi import native_abi
 from livedbg.linux.access import Problem, access_problem
 from livedbg.linux.libc import Libc, detect_libc
@@ -77,6 +77,8 @@ class ProcessWatch:
         self.pid = pid
         self.start_ticks = start_ticks
         self.id = ids.process(scene.host, pid)
+        if not role:
+            target_files.register(pid)
         self.gone = False
         self.changed = True
         self.related: set[int] = set()
@@ -118,6 +120,7 @@ class ProcessWatch:
         """It is of the tree, and was known as the holder of something: what it is gets read anew."""
         if self.role:
             self.role, self._image = "", ""
+            target_files.register(self.pid)
             self._ending.close()
             self._ending = ExitStatus(self.pid)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError, ToolMissing
 from livedbg.text.sanitize import clean_line
 from livedbg.values.dtypes import Array, element_type
@@ -49,7 +50,8 @@ def load(path: Path) -> Array:
             "torch",
         ) from None
     try:
-        tensor = torch.load(path, map_location="cpu", weights_only=True)
+        with target_files.open_binary(path) as file:
+            tensor = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise SourceError(
             f"{clean_line(str(path))} is refused: it holds more than tensors, or is damaged, and reading it could run "

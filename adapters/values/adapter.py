@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from livedbg.adapters.values.dump_folders import Finder, folders_of, named_in
 from livedbg.adapters.values.threads import Turn, in_thread
+from livedbg.linux import target_files
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.errors import SourceError
@@ -120,6 +121,7 @@ class ValuesAdapter(Adapter):
     async def _compare(self, name: str, golden: str, context: Context) -> None:
         """One after the other; of two of the same dump, the newer one."""
         self._goldens[name] = golden
+        target_files.vouch(_as_path(golden))
         began = ValueComparison(path=name, golden=clean_line(golden), running=True)
         context.emit(DumpCompared(comparison=began, **context.stamp()))
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.logs.seen_paths import is_folder, is_shared
 from livedbg.model.intents import VALUES_DUMP
 from livedbg.session.adapter import Context
@@ -86,7 +86,7 @@ class Finder:
         found = [named] if named is not None else []
         seen = 0
         for top in folders:
-            for folder, below, files in os.walk(top):
+            for folder, below, files in target_files.walk(top):
                 here = Path(folder)
                 seen += 1
                 if seen > _FOLDERS:
@@ -124,7 +124,7 @@ def named_in(context: Context) -> Path | None:
 
 def _of_file(path: Path) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = target_files.status(path)
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size

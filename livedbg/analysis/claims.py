@@ -20,7 +20,7 @@ from livedbg.model.snapshot import Snapshot
 __all__ = ["ReadAgain", "claim_of", "read_again"]
 
 _CLAIMS: Final = frozenset({VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED})
-_MOVED: Final = "its threads ran between all readings of it"
+_UNCERTAIN: Final = "it could not be read twice without a change in between"
 _MOST_STILL: Final = 1_000
 """Threads of one claim that are read again one by one; a cycle can have a million."""
 
@@ -62,7 +62,7 @@ def read_again(findings: Iterable[Finding], snapshot: Snapshot) -> ReadAgain:
 
 def _unconfirmed(finding: Finding) -> Finding:
     """The finding of a claim that can't be confirmed (C3)."""
-    sentence = f"{finding.sentence} This is not certain: {_MOVED}."
+    sentence = f"{finding.sentence} This is not certain: {_UNCERTAIN}."
     return structs.replace(finding, state=VerdictState.UNKNOWN, inferred=True, sentence=sentence, decides=True)
 
 

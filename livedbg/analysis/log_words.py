@@ -9,24 +9,43 @@ from livedbg.analysis.runs import older_logs
 from livedbg.logs.milestones import completes
 from livedbg.model import NO_LOG, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.quantities import byte_size
+from livedbg.text.wording import listing
 
-__all__ = ["logs_said"]
+__all__ = ["logs_said", "not_read"]
 
+_NAMED: Final = 2
 _LAST: Final = 400  # records in which a run may say that it completed
 
 
+def not_read(snapshot: Snapshot) -> str:
+    """How much of which logs was not read; "" where all was."""
+    left = [source for source in snapshot.log_sources.values() if source.pending]
+    said = [
+        f"{byte_size(one.pending)} of {one.name}" if (one.size or 0) >= one.pending > 1 else f"a part of {one.name}"
+        for one in sorted(left, key=lambda one: -one.pending)[:_NAMED]
+    ]
+    if len(left) > _NAMED:
+        said.append(f"parts of {many(len(left) - _NAMED, 'more log')}")
+    return f"{listing(said)} {'was' if len(left) == 1 else 'were'} not read" if said else ""
+
+
 def logs_said(snapshot: Snapshot) -> str:
-    """The sentence of the verdict; "" where no logs were read, or a job's tasks are known from them."""
+    """The sentence of the verdict; "" for a process that lives, where no logs were read, or a job's tasks are known."""
+    if snapshot.processes:
+        return ""
     unread = next((status for status in snapshot.statuses.values() if status.code == NO_LOG), None)
     sources = snapshot.log_sources
     if unread is not None and len(sources) <= 1:
         return unread.sentence
-    if not sources or snapshot.tasks or snapshot.processes:
+    if not sources or snapshot.tasks:
         return ""
     if all(source.size == 0 for source in sources.values()):
         return f"{many(len(sources), 'log')}, and no line in {'it' if len(sources) == 1 else 'them'}."
     older = older_logs(snapshot)
     logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
+    if any(source.pending for source in sources.values()):
+        return f"How the run ended is not known: {not_read(snapshot)}; no error was found in the rest of {logs}."
     if any(completes(record.text) for record in list(snapshot.recent_logs)[-_LAST:]):
         return f"The run says that it completed; no error was found in {logs}. How its process ended is not in there."
     if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):

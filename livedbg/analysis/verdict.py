@@ -27,6 +27,7 @@ from livedbg.analysis.liveness import (
     unseen_runtimes,
 )
 from livedbg.analysis.log_words import logs_said
+from livedbg.analysis.out_of_time import so_far
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.closed import NoWaker
 from livedbg.analysis.rules.ends import INTERRUPTED
@@ -74,6 +75,10 @@ def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
 
 def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     """The verdict, from findings in order of importance."""
+    return so_far(_decided(findings, state), state.snapshot)
+
+
+def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     chief = next((finding for finding in findings if finding.state is not None), None)
     amounts_to = chief.state if chief is not None else None
     if chief is not None and amounts_to in _BAD:

@@ -7,6 +7,7 @@ import click
 from livedbg import __version__
 from livedbg.cli.table import commands
 from livedbg.model.errors import SourceError
+from livedbg.model.foreign_code import in_words
 
 __all__ = ["livedbg"]
 
@@ -25,7 +26,7 @@ class _LazyGroup(click.Group):
             command = entry.where.value
         except Exception as error:  # of another package: systems.Y2
             raise SourceError(
-                f"Command {cmd_name} can't be used: {type(error).__name__}: {error}.", "livedbg doctor", "command"
+                f"Command {cmd_name} can't be used: {in_words(error)}.", "livedbg doctor", "command"
             ) from error
         if not isinstance(command, click.Command):
             raise SourceError(f"{entry.where.where} is not a click command.", "livedbg doctor", "command")

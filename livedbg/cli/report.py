@@ -15,17 +15,21 @@ from livedbg.commands.output import write
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit
+from livedbg.model import OUT_OF_TIME, SourceHealth
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import brief, build, to_json, to_markdown, to_text
 from livedbg.report.document import LimitOut
 from livedbg.report.missing_symbols import symbol_limits
+from livedbg.session.out_of_time import REMEDY
 from livedbg.session.replay import last_update
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
 from livedbg.text.shell import shell_word
 
 __all__ = ["command", "render"]
+
+_ANSWER_S: Final = 0.5  # after the limit, at least
 
 
 _HELP: Final = f"""\
@@ -73,8 +77,8 @@ def command(
         in_time = view.wait_settled(limit.look_s or 0)
         if seconds is not None:
             view.wait_ended(min(seconds, limit.look_s or 0))
-        update = view.latest()
-        write(render(update, form, short=short, limits=symbol_limits(update)), output)
+        update = view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)
+        write(render(update, form, short=short, limits=(*time_limits(update, in_time), *symbol_limits(update))), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)
         if not in_time:
@@ -100,6 +104,23 @@ def _recording(options: TargetOptions) -> Path | None:
             "not-a-recording",
         )
     return files[0]
+
+
+def time_limits(update: Update, in_time: bool) -> tuple[LimitOut, ...]:
+    """What the state itself does not say of a look that a time limit ended."""
+    if in_time or any(status.code == OUT_OF_TIME for status in update.snapshot.statuses.values()):
+        return ()
+    sentence = "The time was over before livedbg could say what it had not looked at."
+    return (
+        LimitOut(
+            source="session",
+            target="",
+            health=SourceHealth.DEGRADED.value,
+            code=OUT_OF_TIME,
+            sentence=sentence,
+            remedy=REMEDY,
+        ),
+    )
 
 
 def render(update: Update, form: str, *, short: bool = False, limits: tuple[LimitOut, ...] = ()) -> str:

@@ -33,6 +33,7 @@ from livedbg.touch.config import refuse_touch
 
 __all__ = ["OnStall", "command", "follow"]
 
+_ANSWER_S: Final = 0.5  # of a session that a time limit ends before its first look was complete
 _CHECK_S: Final = 1.0  # how often a printer without news sees whether anybody reads
 _ASK_AGAIN_S: Final = 30.0
 _COMMAND_S: Final = 0.5  # for the command of a stall that is found as the time limit is over
@@ -175,6 +176,8 @@ def follow(
         while True:
             found = update.ended or update.diagnosis.verdict.state.value == until
             left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0 and not found and not view.wait_settled(0):
+                update = view.out_of_time(_ANSWER_S)
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
                 on_stall.take(update, None if left is None else max(_COMMAND_S, left))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.terms import Terms
+from livedbg.linux import target_files
 
 __all__ = ["GraphReader", "graph_files", "reader_of"]
 
@@ -41,7 +41,7 @@ def graph_files(folder: Path, readers: Iterable[GraphReader]) -> Iterator[tuple[
     """The graphs in a folder and below it, by path."""
     known = [(name, reader) for reader in readers for name in reader.names]
     visited = 0
-    for root, directories, files in os.walk(folder):
+    for root, directories, files in target_files.walk(folder):
         deep = len(Path(root).relative_to(folder).parts) >= _DEPTH
         directories[:] = [] if deep else sorted(name for name in directories if not name.startswith("."))
         visited += len(directories) + len(files)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
+
+from livedbg.linux import target_files
 
 __all__ = ["package_with_symbols", "packages_of"]
 
@@ -51,12 +52,7 @@ def _forms(path: str) -> tuple[str, ...]:
 
 def _lists(folder: Path) -> Iterator[Path]:
     try:
-        with os.scandir(folder) as entries:
-            for number, entry in enumerate(entries):
-                if number >= _MOST_LISTS:
-                    return
-                if entry.name.endswith(".list"):
-                    yield Path(entry.path)
+        yield from (one.path for one in target_files.entries(folder, _MOST_LISTS) if one.name.endswith(".list"))
     except OSError:
         return
 
@@ -64,13 +60,11 @@ def _lists(folder: Path) -> Iterator[Path]:
 def _content(place: Path) -> bytes:
     """A list; b"" where it is none: the files of a container are no more to be trusted than its program."""
     try:
-        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = target_files.open_fd(place, links=False)
     except OSError:
         return b""
     try:
-        what = os.fstat(fd)
-        small = stat.S_ISREG(what.st_mode) and what.st_size <= _LARGEST
-        return os.pread(fd, _LARGEST, 0) if small else b""
+        return os.pread(fd, _LARGEST, 0) if os.fstat(fd).st_size <= _LARGEST else b""
     except OSError:
         return b""
     finally:

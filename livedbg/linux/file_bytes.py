@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
+
 __all__ = ["FileBytes"]
 
 _WINDOW: Final = 1 << 20
@@ -32,7 +34,7 @@ class FileBytes:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - `close` does it
+        self._file = target_files.open_binary(path, 0)
         self.size: int = os.fstat(self._file.fileno()).st_size
         self._at = 0
         self._window = b""

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
@@ -78,7 +79,7 @@ def _version(pid: int, path: str, mappings: Sequence[Mapping]) -> tuple[int, ...
     places = (f"/proc/{task}/root{path}", f"/proc/{task}/map_files/{mapping.start:x}-{mapping.end:x}")
     for place in places[mapping.deleted :]:
         try:
-            stat = Path(place).stat()
+            stat = target_files.status(Path(place))
             return _banner(place, stat.st_dev, stat.st_ino, stat.st_mtime_ns)
         except OSError:
             continue
@@ -90,7 +91,7 @@ def _banner(place: str, device: int, inode: int, changed_ns: int) -> tuple[int, 
     """Search a file for glibc's banner (csu/version.c), which static programs rarely have, and for the
     name of its tunables (elf/dl-tunables.c), which all have; the other arguments only key the cache."""
     glibc = False
-    with Path(place).open("rb") as file:
+    with target_files.open_binary(Path(place)) as file:
         tail = b""
         while block := file.read(1 << 20):
             found = _BANNER.search(tail + block)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
@@ -36,7 +37,7 @@ class ReadOnce(Generic[T]):
             OSError: gone, or not allowed.
         """
         file = mapped_file(pid, mappings[0])
-        stat = file.stat()
+        stat = target_files.status(file)
         key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
         try:
             with ElfFile(file) as elf:
@@ -57,7 +58,7 @@ def mapped_file(pid: int, mapping: Mapping) -> Path:
     task = living_task(pid)
     path = Path(f"/proc/{task}/root{mapping.path}")
     try:
-        same = not mapping.deleted and path.stat().st_ino == mapping.inode
+        same = not mapping.deleted and target_files.status(path).st_ino == mapping.inode
     except OSError:
         same = False
     return path if same else Path(f"/proc/{task}/map_files/{mapping.start:x}-{mapping.end:x}")

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from livedbg.linux import target_files
 from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task
 
@@ -129,8 +130,8 @@ def has_a_name(pid: int, mapping: Mapping) -> bool:
     if mapping.path.startswith("/memfd:") or mapping.path == "/dev/zero":  # memory that never had a name
         return False
     try:
-        with os.scandir(f"/proc/{pid}/root{mapping.path.rpartition('/')[0]}/") as entries:
-            return any(entry.inode() == mapping.inode for entry in entries)
+        inside = target_files.entries(f"/proc/{pid}/root{mapping.path.rpartition('/')[0]}/")
+        return any(entry.inode == mapping.inode for entry in inside)
     except OSError:
         return True
 

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Protocol
 
+from livedbg.linux import target_files
 from livedbg.logs.packed import Unpacked, packing_of
 from livedbg.logs.transcripts.kinds import HEAD, transcript_of
 
@@ -51,7 +52,7 @@ class FileBytes:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)
+        self._file = target_files.open_binary(path, 0)
         status = os.fstat(self._file.fileno())
         self._identity = (status.st_dev, status.st_ino)
         self._largest = status.st_size
@@ -74,7 +75,7 @@ class FileBytes:
     def current(self) -> bool:
         """See ByteSource."""
         try:
-            status = self._path.stat()
+            status = target_files.status(self._path)
         except OSError:
             return True  # gone: what is open is the best there is
         return (status.st_dev, status.st_ino) == self._identity and status.st_size >= self._largest
@@ -92,7 +93,7 @@ class PackedBytes:
     """
 
     def __init__(self, path: Path) -> None:
-        self._source = path.open("rb")
+        self._source = target_files.open_binary(path)
         self._pieces = Unpacked(self._source)
         self._unpacked = tempfile.TemporaryFile(prefix="livedbg-", suffix=".log")  # noqa: SIM115 (closed by close)
         self._size = 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.logs.bytesource import ByteSource, open_bytes
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import LogFormats
@@ -36,7 +37,7 @@ class OpenLog:
         self.checked = time.monotonic()
         self.complete = False
         self.closed = False
-        mtime_ns = path.stat().st_mtime_ns
+        mtime_ns = target_files.status(path).st_mtime_ns
         self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
         self.assembler.learn(LineCutter().feed(self.data.read(0, BLOCK)))  # also finds the clock anchor
 

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, Protocol
 
 import zstandard
 
+from livedbg.linux import target_files
 from livedbg.logs.transcripts.kinds import HEAD, LIKELY_FIRST, transcript_of
 
 __all__ = ["PACKED_SUFFIXES", "Unpacked", "is_packed", "packing_of"]
@@ -42,9 +43,9 @@ def packing_of(head: bytes) -> str:
 def is_packed(path: Path) -> bool:
     """Whether a file is to be unpacked: by its suffix, or by how it begins."""
     if path.suffix in PACKED_SUFFIXES:
-        return path.is_file()
+        return target_files.is_regular(path)
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             head = file.read(4)
             if head and head[0] in LIKELY_FIRST:
                 head += file.read(HEAD - len(head))

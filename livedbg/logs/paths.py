@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import os
 import re
 import stat
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.linux import target_files
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.packed import packing_of
 from livedbg.logs.seen_paths import is_closed, is_file, is_folder
@@ -167,8 +167,8 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: fro
 def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int) -> Iterator[Path]:
     """The regular files below `folder`, links followed, each directory once."""
     try:
-        status = folder.stat()
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        status = target_files.status(folder)
+        entries = sorted(target_files.entries(folder), key=lambda entry: entry.name)
     except FileNotFoundError:
         return
     except PermissionError:
@@ -185,16 +185,17 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
         if entry.name.startswith("."):
             continue
         try:
-            if entry.is_file():
-                yield Path(entry.path)
-            elif entry.is_dir():
-                folders.append(Path(entry.path))
+            kind = target_files.status(entry.path).st_mode if stat.S_ISLNK(entry.kind) else entry.kind
+            if stat.S_ISREG(kind):
+                yield entry.path
+            elif stat.S_ISDIR(kind):
+                folders.append(entry.path)
             else:
-                result.odd.append((Path(entry.path), _kind(Path(entry.path))))
+                result.odd.append((entry.path, _kind(entry.path)))
         except PermissionError:
-            result.denied.append(Path(entry.path))
+            result.denied.append(entry.path)
         except OSError:
-            result.odd.append((Path(entry.path), _kind(Path(entry.path))))
+            result.odd.append((entry.path, _kind(entry.path)))
     if depth < _DEEPEST:
         for below in folders:
             yield from _walk(below, result, visited, depth + 1)
@@ -203,7 +204,7 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
 def _kind(path: Path) -> str:
     """What is neither a file nor a directory, in words."""
     try:
-        mode = path.stat().st_mode
+        mode = target_files.status(path).st_mode
     except FileNotFoundError:
         return "a link to nothing"
     except OSError as error:
@@ -219,7 +220,7 @@ def _suffix(name: str) -> str:
 def _holds_log(path: Path) -> bool:
     """Whether a file holds entries of a log."""
     try:
-        status = path.stat()
+        status = target_files.status(path)
         return _carries(path, status.st_mtime_ns, status.st_size)
     except OSError:
         return False
@@ -228,7 +229,7 @@ def _holds_log(path: Path) -> bool:
 @lru_cache(maxsize=4096)
 def _carries(path: Path, mtime_ns: int, size: int) -> bool:
     """The same; a file that has not changed is not read again."""
-    with path.open("rb") as file:
+    with target_files.open_binary(path) as file:
         head = file.read(_CARRIED)
     if transcript_of(head) is not None:
         return True
@@ -239,7 +240,7 @@ def _carries(path: Path, mtime_ns: int, size: int) -> bool:
 def looks_binary(path: Path) -> bool:
     """Whether the beginning of a file is no text. What can't be read counts as text: reading it says why."""
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             head = file.read(_SNIFFED)
     except OSError:
         return False

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
+
+from livedbg.linux import target_files
 
 __all__ = ["is_closed", "is_file", "is_folder", "is_shared"]
 
 
 def is_folder(path: Path) -> bool:
     """Whether it is seen to be a directory."""
-    return os.path.isdir(path)  # noqa: PTH112 (Path.is_dir raises what it may not see, before Python 3.14)
+    return target_files.is_folder(path)
 
 
 def is_file(path: Path) -> bool:
     """Whether it is seen to be a regular file."""
-    return os.path.isfile(path)  # noqa: PTH113 (as above)
+    return target_files.is_regular(path)
 
 
 def is_shared(path: Path) -> bool:
     """Whether everybody writes into this folder, as into /tmp (sticky, chmod(1)): its files are not of a log in it."""
     try:
-        mode = path.stat().st_mode
+        mode = target_files.status(path).st_mode
     except OSError:
         return False
     return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
@@ -31,7 +32,7 @@ def is_shared(path: Path) -> bool:
 def is_closed(path: Path) -> bool:
     """Whether we have no permission to see what it is."""
     try:
-        path.stat()
+        target_files.status(path)
     except PermissionError:
         return True
     except OSError:

@@ -14,14 +14,16 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
+from livedbg.linux.fs_identity import is_privileged
 from livedbg.logs.packed import Unpacked, packing_of
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
@@ -82,7 +84,7 @@ class Tail:
             SourceError: it is there and can't be read.
         """
         try:
-            status = self.path.stat()
+            status = target_files.status(self.path)
         except (FileNotFoundError, NotADirectoryError):
             if not self.missing:
                 self._open_renamed()
@@ -154,15 +156,14 @@ class Tail:
         if self._file is not None:
             return
         try:
-            self._file = os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)
+            self._file = target_files.open_binary(self.path, 0)
         except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise SourceError(
+                    f"{self.path} is not a regular file", "name a file, a directory or a pattern", "not-a-file"
+                ) from error
             raise unreadable(self.path, error) from error
         status = os.fstat(self._file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            self.release()
-            raise SourceError(
-                f"{self.path} is not a regular file", "name a file, a directory or a pattern", "not-a-file"
-            )
         identity = (status.st_dev, status.st_ino)
         if self.identity is not None and identity != self.identity:
             self.release()  # replaced since the stat: the next poll sees it
@@ -173,11 +174,10 @@ class Tail:
         """Open what was followed under its new name in its folder, if it was closed and more was written to it."""
         if self._file is not None or self.identity is None:
             return
-        with contextlib.suppress(OSError), os.scandir(self.path.parent) as entries:
-            for entry in islice(entries, _ENTRIES):
-                if entry.inode() == self.identity[1] and entry.is_file(follow_symlinks=False):
-                    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-                    file = os.fdopen(os.open(entry.path, flags), "rb", buffering=0)
+        with contextlib.suppress(OSError):
+            for entry in target_files.entries(self.path.parent, _ENTRIES):
+                if entry.inode == self.identity[1] and stat.S_ISREG(entry.kind):
+                    file = os.fdopen(target_files.open_fd(entry.path, links=False), "rb", buffering=0)
                     status = os.fstat(file.fileno())
                     head = os.pread(file.fileno(), len(self.head), 0)
                     same = (status.st_dev, status.st_ino) == self.identity and head == self.head
@@ -215,7 +215,7 @@ class PackedFile:
         self._rest = b""
         self._done = False
         try:
-            self._file = path.open("rb")
+            self._file = target_files.open_binary(path)
             status = os.fstat(self._file.fileno())
         except OSError as error:
             raise unreadable(path, error) from error
@@ -280,7 +280,7 @@ class PackedFile:
 def read_head(path: Path) -> bytes:
     """The first bytes of a file, unpacked if it is packed; empty when it can't be read."""
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             head = file.read(HEAD)
             if not packing_of(head):
                 return head
@@ -293,6 +293,9 @@ def read_head(path: Path) -> bytes:
 def unreadable(path: Path, error: OSError) -> SourceError:
     """The error for a log that can't be read."""
     if isinstance(error, PermissionError):
+        if is_privileged():
+            sentence = f"{path} is not read: a target names it, and its user may not read it"
+            return SourceError(sentence, f"to read it as root: --logs {shell_word(path)}", "no-permission")
         return SourceError(
             f"{path} can't be read: permission denied", f"sudo setfacl -m u:$USER:r {shell_word(path)}", "no-permission"
         )

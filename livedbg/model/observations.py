@@ -16,6 +16,7 @@ __all__ = [
     "HANG_SEEN",
     "NO_ACCESS",
     "NO_LOG",
+    "OUT_OF_TIME",
     "POLLS",
     "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
@@ -33,6 +34,9 @@ UNSEEN_RUNTIME: Final = "unseen-runtime"
 
 POLLS: Final = "polling-runtime"
 """The same, and they use CPU time while they wait."""
+
+OUT_OF_TIME: Final = "out-of-time"
+"""Code of a status: a time limit ended the first look of a source before it was complete."""
 
 NO_LOG: Final = "no-log"
 """`SourceStatus.code` of a file or a folder that was named and holds no log."""
@@ -62,6 +66,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         first_error: the first line of the first of them.
         last_error: that of the last of them.
         unread: bytes of a big log in which such records were not looked for, because there were too many before.
+        pending: bytes that are there and were not read yet; of a packed log 1 where there is more.
         rank: of the job, where the name of the log or of a folder says whose log it is.
         host: name of the host, node or pod, where a name says it.
         attempt: which start of the job wrote it, where a folder says it.
@@ -80,6 +85,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_error: str = ""
     last_error: str = ""
     unread: int = 0
+    pending: int = 0
     rank: int | None = None
     host: str = ""
     attempt: int | None = None

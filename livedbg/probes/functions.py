@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from livedbg.linux import target_files
 from livedbg.probes.perf import RING_BYTES, TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, find_in_files, find_places
@@ -226,7 +227,7 @@ class FunctionProbes:
     def _define(self, found: Sequence[Found]) -> None:
         for one in found:
             with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
-                stat = Path(one.place.path).stat()
+                stat = target_files.status(Path(one.place.path))
                 key = (stat.st_dev, stat.st_ino, one.place.offset)
                 if key in self._probed:
                     continue

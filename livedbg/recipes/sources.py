@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.recipes.model import Recipe, Source
 
 __all__ = ["fitting_sources", "folders_above"]
@@ -48,7 +48,8 @@ def folders_above(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
 
 def _script(argv: Sequence[str], folder: Path) -> Path | None:
-    return next((folder / word for word in argv if word.endswith(".py") and (folder / word).is_file()), None)
+    words = (folder / word for word in argv if word.endswith(".py"))
+    return next((script for script in words if target_files.is_regular(script)), None)
 
 
 def _holds(source: Source, script: Path | None, folder: Path) -> bool:
@@ -66,7 +67,7 @@ def _files(source: Source, script: Path | None, folder: Path) -> Iterator[Path]:
     start = script.parent if script is not None else folder
     for pattern in source.files:
         for above in [start, *start.parents][:_UP]:
-            found = list(islice(above.glob(pattern), _FILES))
+            found = target_files.matching(above, pattern)[:_FILES]
             if found:
                 yield from found
                 break
@@ -74,7 +75,7 @@ def _files(source: Source, script: Path | None, folder: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             return file.read(_SIZE).decode("utf-8", "replace")
     except OSError:
         return ""

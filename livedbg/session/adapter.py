@@ -162,6 +162,13 @@ class Adapter(ABC):
         """
         return
 
+    def out_of_time(self, context: Context) -> Sequence[Event]:
+        """What to say where a time limit ends the first look before it is complete: what was not looked at (code
+        OUT_OF_TIME), and what is known of it all the same. On the event loop's thread; quick, no I/O. What `run` still
+        finds does not count any more.
+        """
+        return ()
+
     async def handle(self, intent: Intent, context: Context) -> None:
         """Carry out an intent of one of the types in `handles`; runs beside `run`.
 

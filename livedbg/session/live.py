@@ -14,12 +14,15 @@ from typing import Any, Final
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogSource
 from livedbg.model.events import Event
+from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.intents import Intent
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.latch import Latch
-from livedbg.session.registry import adapter_classes
+from livedbg.session.out_of_time import without_an_answer
+from livedbg.session.registry import adapter_classes, system_of
 from livedbg.session.session import EventSink, Session
 from livedbg.session.subscribers import Subscribers
+from livedbg.session.systems import note_problem
 from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.text.secrets import mask_text
 
@@ -33,8 +36,18 @@ _STOP_S: Final = 45.0  # adapters may take 10 s to detach (livedbg.session.sessi
 
 
 def adapters_for(request: Request) -> list[Adapter]:
-    """An instance of every adapter that a session with this request needs."""
-    return [cls() for cls in adapter_classes(once=request.once).values() if cls.applies(request)]
+    """An instance of every adapter that a session with this request needs; one that can't be made is a problem."""
+    made: list[Adapter] = []
+    for name, cls in adapter_classes(once=request.once).items():
+        if not is_foreign(cls.__module__):
+            made += [cls()] if cls.applies(request) else []
+            continue
+        try:
+            with foreign():
+                made += [cls()] if cls.applies(request) else []
+        except Exception as error:  # systems.Y2
+            note_problem(system_of(name), f"its adapter {name} can't be made", error)
+    return made
 
 
 class LiveView:
@@ -137,6 +150,23 @@ class LiveView:
     def wait_settled(self, timeout_s: float) -> bool:
         """Wait until `latest()` has every adapter's first full sample; False after `timeout_s`."""
         return self._settled.wait(timeout_s)
+
+    def out_of_time(self, limit_s: float) -> Update:
+        """A time limit ended the first look: the state so far, with what is missing; waits for it at most `limit_s`.
+
+        Where the session does not answer in that time, the newest state, which says nothing of what it has not seen.
+        """
+        loop, published = self._loop, Latch()
+
+        def publish() -> None:
+            self._session.out_of_time()
+            published.set()
+
+        if loop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop ended in between
+                loop.call_soon_threadsafe(publish)
+        answered = published.wait(limit_s)
+        return self._latest if answered else without_an_answer(self._latest, self.request)
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
         """Wait until no more updates will come."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from livedbg.session.adapter import Adapter
 
-__all__ = ["adapter_classes"]
+__all__ = ["adapter_classes", "system_of"]
 
 _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
     {
@@ -62,6 +62,11 @@ def adapter_classes(*, once: bool = False) -> dict[str, type[Adapter]]:
             else:
                 found[name] = adapter
     return found
+
+
+def system_of(adapter: str) -> str:
+    """The name of the system that declares an adapter; the adapter's own where none does."""
+    return next((system.name for system in systems() if adapter in system.adapters), adapter)
 
 
 def _is_adapter(candidate: object) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules import GENERAL, PROVED
-from livedbg.analysis.rules.base import Judged, Rule, Settings
+from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 from livedbg.analysis.user_code import UserCode
+from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import declared, note_problem, systems
 
@@ -60,6 +61,27 @@ def rules_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+class _Guarded:
+    """A rule of another package: what it raises is a problem of its system, and the other rules go on (systems.Y2)."""
+
+    def __init__(self, rule: Rule, system: str) -> None:
+        self.name, self.doc = rule.name, rule.doc
+        self._rule, self._system = rule, system
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """What it finds."""
+        try:
+            with foreign():
+                return tuple(self._rule.apply(state))
+        except Exception as error:
+            note_problem(self._system, f"its rule {self.name} failed", error)
+            return ()
+
+
+def _guarded(rule: Rule, system: str) -> Rule:
+    return _Guarded(rule, system) if is_foreign(type(rule).__module__) else rule
+
+
 def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
     """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
     yield from ((title, make()) for title, make in PROVED)
@@ -69,5 +91,5 @@ def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
         except Exception as error:  # systems.Y2: a system that fails is a problem, and ends nothing
             note_problem(system.name, "its rules can't be made", error)
         else:
-            yield system.title, rules
+            yield system.title, [_guarded(rule, system.name) for rule in rules]
     yield from ((title, make()) for title, make in GENERAL)

@@ -9,6 +9,8 @@ Invariants:
     session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
     session.N7. A claim of living processes is in an update only after it was read again (livedbg.session.confirming);
         the first full sample is done when all its claims were. A session that samples once ends then.
+    session.N8. When a time limit ends it, what was not looked at is a status (OUT_OF_TIME), and a target that lives is
+        in the state, whether somebody had looked at it or not.
 """
 
 from __future__ import annotations
@@ -20,21 +22,27 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.claims import Claim
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import ClaimsRead, Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.foreign_code import foreign, in_words, is_foreign
 from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh, SampleFaster
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, ended_in
 from livedbg.session.confirming import Confirming
 from livedbg.session.last_hang import LastHang
+from livedbg.session.out_of_time import not_complete, unseen_targets
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import redacted
+from livedbg.session.registry import system_of
 from livedbg.session.rulebook import diagnostician
-from livedbg.session.systems import Problem, declared, problems
+from livedbg.session.systems import Problem, declared, note_problem, problems
+from livedbg.session.trust import note_trust
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
@@ -115,8 +123,9 @@ class Session:
         sink: EventSink | None = None,
     ) -> None:
         self.request = restricted(request)
+        note_trust(request)
         self.stamp = Stamper(request.host)
-        self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in a.decoders(request))
+        self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in _decoders(a, request))
         self._adapters = tuple(adapters)
         self._publish = publish
         self._sink = sink
@@ -130,6 +139,7 @@ class Session:
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
         self._notice = ""
+        self._problems = 0
         self._latest = NOTHING_YET
         self._targets_ended = False
         use_labellers(label for _, label in declared(lambda system: system.label_code))
@@ -151,8 +161,7 @@ class Session:
         tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
         self._intents: set[asyncio.Task[None]] = set()
         self.take([ClaimsRead(**self.stamp())])
-        if left_out := problems():
-            self.take([self._left_out(problem) for problem in left_out])
+        self._tell_problems()
         pump = asyncio.create_task(self._pump(), name="pump")
         if not tasks:
             self._check_settled()
@@ -185,6 +194,26 @@ class Session:
         self._refreshes += 1
         for sleeper in self._sleepers:
             _woken(sleeper)
+
+    def out_of_time(self) -> None:
+        """A time limit ends the first look: publish what is known, and what is missing (N8). On the loop's thread."""
+        known = self._store.snapshot().processes
+        self.take([*unseen_targets(self.request, known, self.stamp)])
+        for adapter in [one for one in self._adapters if one in self._unsettled]:
+            said: list[Event] = []
+            try:
+                said = list(adapter.out_of_time(self._contexts[adapter]))
+            except Exception as error:  # N2
+                self._internal(adapter, error)
+            self.take(said or [not_complete(adapter, self.stamp)])
+        self._fold(len(self._queue))
+        snapshot = self._store.snapshot()
+        diagnosis = self._diagnostician.diagnose(snapshot)
+        if new := diagnosis.unread - (snapshot.claims or {}).keys():  # there is no time to read them again
+            claims = tuple(structs.replace(diagnosis.claims[key], confirmed=False) for key in new)
+            self.take([ClaimsRead(claims=claims, **self.stamp())])
+            self._fold(len(self._queue))
+        self._update()
 
     def keyframe(self) -> list[Event]:
         """The events that stand for all that was folded. On the loop's thread, so that a sink can call it."""
@@ -244,7 +273,9 @@ class Session:
         except LivedbgError as error:
             sentence = f"The {adapter.title or adapter.name} source failed: {error.message}"
             self.take([self._failed(adapter, SOURCE_FAILED, sentence, error.remedy)])
-        except Exception as error:
+        except BaseException as error:
+            if self._is_ours(error):
+                raise
             sentence = self._internal(adapter, error)
             self.take(
                 [self._failed(adapter, SOURCE_FAILED, sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more")]
@@ -264,6 +295,13 @@ class Session:
         )
         return StatusSeen(status=status, **self.stamp())
 
+    def _tell_problems(self) -> None:
+        """Say which systems have turned out not to be of use since the last time."""
+        known = problems()
+        if len(known) > self._problems:
+            self.take([self._left_out(problem) for problem in known[self._problems :]])
+            self._problems = len(known)
+
     def _left_out(self, problem: Problem) -> Event:
         """The status of a system that can't be used, or not in full (systems.Y2)."""
         status = SourceStatus(
@@ -276,9 +314,9 @@ class Session:
         )
         return StatusSeen(status=status, **self.stamp())
 
-    def _internal(self, adapter: Adapter, error: Exception) -> str:
+    def _internal(self, adapter: Adapter, error: BaseException) -> str:
         """The sentence for an error of our own."""
-        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {type(error).__name__}: {error}")
+        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {in_words(error)}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
 
@@ -287,8 +325,15 @@ class Session:
             await adapter.handle(intent, self._contexts[adapter])
         except LivedbgError as error:
             self._tell(clean(str(error)))
-        except Exception as error:  # what was asked for has failed, and the session goes on (N2)
+        except BaseException as error:  # what was asked for has failed, and the session goes on (N2)
+            if self._is_ours(error):
+                raise
             self._tell(self._internal(adapter, error))
+
+    def _is_ours(self, error: BaseException) -> bool:
+        """Whether a task ends because the session does, not because its adapter raised such a thing."""
+        task = asyncio.current_task() if self.loop.is_running() else None
+        return isinstance(error, (asyncio.CancelledError, GeneratorExit)) and (task is None or task.cancelling() > 0)
 
     def _tell(self, notice: str) -> None:
         self._notice = notice
@@ -319,6 +364,7 @@ class Session:
             started, used = time.monotonic(), time.thread_time()
             settled = not self._unsettled and not self._queue
             self._update()
+            self._tell_problems()
             credit.passed(started - published)
             published = time.monotonic()
             gap = max(_PUBLISH_S, published - started)
@@ -358,9 +404,11 @@ class Session:
         """One reading of some claims: what it finds is an event, so that a recording has it too."""
         began = time.monotonic()
         reading = await asyncio.to_thread(self._confirming.begin, claims, self._latest.snapshot)
-        with contextlib.suppress(TimeoutError):  # then what was not read again is not confirmed
+        try:
             async with asyncio.timeout(_REREAD_LIMIT_S):
                 await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
+        except TimeoutError:
+            return  # the next update asks for it again
         self._fold(len(self._queue))
         snapshot = self._store.snapshot()
         diagnosis = self._diagnostician.diagnose(snapshot)
@@ -374,7 +422,9 @@ class Session:
             await adapter.reread(self._contexts[adapter])
         except LivedbgError:
             pass  # it can't be read any more: its own status says why, and the claim is not confirmed by it
-        except Exception as error:
+        except BaseException as error:
+            if self._is_ours(error):
+                raise
             self._tell(self._internal(adapter, error))
 
     def _fold(self, most: int) -> None:
@@ -407,6 +457,18 @@ class Session:
         self._marks.append((now, self._taken))
         (then, before), (latest, taken) = self._marks[0], self._marks[-1]
         return (taken - before) / (latest - then) if latest > then else 0.0
+
+
+def _decoders(adapter: Adapter, request: Request) -> Sequence[LogDecoder]:
+    """Those of an adapter; none where it can't make them, which is a problem of its system (systems.Y2)."""
+    if not is_foreign(type(adapter).__module__):
+        return adapter.decoders(request)
+    try:
+        with foreign():
+            return tuple(adapter.decoders(request))
+    except Exception as error:
+        note_problem(system_of(adapter.name), "its decoders of logs can't be made", error)
+        return ()
 
 
 def _woken(sleeper: asyncio.Future[None]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct, field
 
 from livedbg.analysis.user_code import Framework
+from livedbg.model.foreign_code import foreign, is_foreign, only_exceptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +66,12 @@ class Lazy(Generic[T]):
             Exception: whatever its module raises as it is imported.
         """
         module, _, attribute = self.where.partition(":")
-        found: T = getattr(import_module(module), attribute)
-        return found
+        if not is_foreign(module):
+            found: T = getattr(import_module(module), attribute)
+            return found
+        with foreign(imports=True):
+            found = getattr(import_module(module), attribute)
+        return only_exceptions(found)
 
     def __repr__(self) -> str:
         return f"Lazy({self.where!r})"

@@ -5,8 +5,8 @@ ones are found in the same way and use nothing that others can't (docs/writing-a
 
 Invariants:
     systems.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
-    systems.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name. It ends
-        nothing: the other systems, and its other parts, go on.
+    systems.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name, whatever it
+        raises. It ends nothing: the other systems, and its other parts, go on.
     systems.Y3. Two systems with one name are a problem, and the first one found stays.
 """
 
@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from livedbg.analysis.user_code import Framework
+from livedbg.model.foreign_code import foreign, in_words, is_foreign
 from livedbg.session.system import (
     Command,
     Demo,
@@ -90,7 +91,7 @@ def systems() -> tuple[System, ...]:
     found: dict[str, System] = {}
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_built_in_first):
         try:
-            system = _checked(entry.load())
+            system = _checked(_loaded(entry))
         except Exception as error:  # a package that fails must not end the diagnosis of another one's job (Y2)
             _report(entry.name, entry, f"its module {entry.module} can't be imported", error)
             continue
@@ -130,7 +131,7 @@ def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System,
 
 def note_problem(system: str, what: str, error: Exception | None) -> None:
     """Keep a problem of a system; the same one is kept once."""
-    text = f"{what}: {type(error).__name__}: {error}" if error is not None else what
+    text = f"{what}: {in_words(error)}" if error is not None else what
     sentence = clean_line(f"System {system} can't be used completely: {text}.")
     _problems.setdefault((system, what), Problem(system, _package_of.get(system, ""), sentence))
 
@@ -163,11 +164,18 @@ def _parts(system: System) -> Iterator[Lazy[Any]]:
 
 
 def _report(name: str, entry: EntryPoint, what: str, error: Exception | None) -> None:
-    text = f"{what}: {type(error).__name__}: {error}" if error is not None else what
+    text = f"{what}: {in_words(error)}" if error is not None else what
     package = _package(entry)
     by = f" of package {package}" if package else ""
     sentence = clean_line(f"System {name}{by} is left out: {text}.")
     _problems.setdefault((name, what), Problem(clean_line(name), clean_line(package), sentence))
+
+
+def _loaded(entry: EntryPoint) -> object:
+    if not is_foreign(entry.module):
+        return entry.load()
+    with foreign(imports=True):
+        return entry.load()
 
 
 def _checked(candidate: object) -> System:

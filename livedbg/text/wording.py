@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["many", "sentence_case", "spans"]
+__all__ = ["listing", "many", "sentence_case", "spans"]
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -16,6 +16,12 @@ def many(count: int, one: str, several: str = "") -> str:
         several: the words after any other number; by default the plural of `one` as most nouns have it.
     """
     return f"{count:,} {one if count == 1 else several or _plural(one)}"
+
+
+def listing(words: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`; "" for nothing."""
+    *before, last = [*words] or [""]
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _plural(noun: str) -> str:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.gdbmi.errors import GdbError
+from livedbg.linux import target_files
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
@@ -141,7 +142,7 @@ class Inspector:
             module = modules.at(mapping.start) if mapping.executable else None
             if module is not None:
                 with contextlib.suppress(OSError):
-                    sizes[module] = (mapping.path not in first, module.file.stat().st_size)
+                    sizes[module] = (mapping.path not in first, target_files.status(module.file).st_size)
         return sorted(sizes, key=lambda module: sizes[module])
 
 

@@ -7,7 +7,9 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from livedbg.linux import target_files
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
@@ -79,13 +82,15 @@ def read_source(pid: int, name: str, line: int) -> SourceLines:
 
 
 def _lines(place: Path, line: int) -> SourceLines:
-    status = place.stat()
-    if not place.is_file() or not _LANGUAGES.fullmatch(place.resolve().suffix):
+    status = target_files.status(place)
+    if not stat.S_ISREG(status.st_mode):
         return SourceLines(note="is no source file")
     if status.st_size > _MOST_BYTES:
         return SourceLines(note="is too large to be shown")
     first = max(1, line - _AROUND)
-    with place.open(encoding="utf-8", errors="replace") as file:
+    with target_files.open_text(place) as file:
+        if not _LANGUAGES.fullmatch(Path(os.readlink(f"/proc/self/fd/{file.fileno()}")).suffix):  # noqa: PTH115
+            return SourceLines(note="is no source file")
         lines = tuple(clean_line(text.rstrip("\n").expandtabs(4)) for text in islice(file, first - 1, line + _AROUND))
     if len(lines) <= line - first:
         return SourceLines(note=f"has no line {line}: it is another version of the file")

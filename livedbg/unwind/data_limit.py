@@ -8,11 +8,11 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 from collections.abc import Iterable
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
 
 __all__ = ["MOST", "OWN", "TIMES", "DataLimit"]
@@ -42,7 +42,7 @@ class DataLimit:
             if mapping.executable and mapping.path.startswith("/") and key not in self._sizes:
                 self._sizes[key] = 0
                 with contextlib.suppress(OSError, ValueError):  # it is not there any more
-                    self._sizes[key] = os.stat(f"/proc/{pid}/root{mapping.path}").st_size  # noqa: PTH116
+                    self._sizes[key] = target_files.status(f"/proc/{pid}/root{mapping.path}").st_size
         if len(self._sizes) != before:
             self._set()
 

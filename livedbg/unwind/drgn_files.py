@@ -7,14 +7,15 @@ from typing import Final
 
 import drgn
 
+from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.unwind.debug_files import add_debug_file
 from livedbg.unwind.modules import Module
 from livedbg.unwind.unwind_tables import readable_tables
 
 __all__ = ["add_file", "new_program"]
 
 _FINDERS: Final = ("standard",)  # not debuginfod
-_DEBUG: Final = "/usr/lib/debug"
 _PAGE: Final = 4096
 
 
@@ -49,6 +50,8 @@ def add_file(
     high = max(segment.address + segment.memory_size for segment in segments)
     try:
         return _added(program, module, bias, (low, high), tables, debug=debug)
+    except OSError:
+        return None
     finally:
         if tables >= 0:
             os.close(tables)
@@ -65,22 +68,10 @@ def _added(
             made.debug_file_status = drgn.ModuleFileStatus.DONT_WANT
         if tables >= 0:  # drgn closes it
             made.try_file(str(module.file), fd=os.dup(tables))
-        made.try_file(str(module.file))
+        made.try_file(str(module.file), fd=target_files.open_fd(module.file))
         if made.loaded_file_bias == bias:
             if debug and made.debug_file_status is not drgn.ModuleFileStatus.HAVE:
-                program.find_standard_debug_info([made], _options(program, module))
+                add_debug_file(made, module)
             return made
         made.address_ranges = ()  # for drgn it begins elsewhere
     return None
-
-
-def _options(program: drgn.Program, module: Module) -> drgn.DebugInfoOptions:
-    file = str(module.file)
-    root = f"{file.partition('/root/')[0]}/root" if file.startswith("/proc/") and "/root/" in file else ""
-    return drgn.DebugInfoOptions(
-        program.debug_info_options,
-        directories=tuple(dict.fromkeys((f"{root}{_DEBUG}", _DEBUG))),
-        try_module_name=False,
-        try_procfs=False,
-        try_embedded_vdso=False,
-    )

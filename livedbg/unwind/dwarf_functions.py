@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from livedbg.linux import target_files
 from livedbg.unwind.dwarf_variables import later_variables
 from livedbg.unwind.libdw import (
     CALL_COLUMN,
@@ -70,7 +71,7 @@ class DwarfFunctions:
         self._handle: int | None = None
         self._fd = -1
         try:
-            self._fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = target_files.open_fd(file)
         except OSError:
             return
         self._handle = library.begin(self._fd)

@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from livedbg.linux.target_files import register
 from livedbg.text.typed import ready
 from livedbg.unwind.data_limit import DataLimit
 from livedbg.unwind.wire import LENGTH, MOST_BYTES, Reply, Request, packed
@@ -54,6 +55,7 @@ def main(parent: int) -> None:
     places, programs = Places(), Programs()
     _send(replies, Reply())
     while (request := _next(requests)) is not None:
+        register(request.pid)
         try:
             limit.allow(request.pid, (mapping.mapping() for mapping in request.mappings))
             reply = answer(request, places, programs)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from livedbg.linux import target_files
 from livedbg.linux.debian_packages import package_with_symbols, packages_of
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.elf_notes import read_build_id
@@ -75,6 +75,6 @@ def _build_id(module: Module, root: Path) -> str | None:
     except (OSError, ElfError):
         return None
     apart = f"{build_id[:2]}/{build_id[2:]}.debug"
-    if build_id and any(os.path.lexists(place / _DEBUG / apart) for place in {root, Path("/")}):
+    if build_id and any(target_files.is_regular(place / _DEBUG / apart) for place in {root, Path("/")}):
         return None
     return build_id

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from livedbg.linux import memory
+from livedbg.linux import memory, target_files
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
@@ -106,7 +106,7 @@ class Modules:
         if key not in self._opened:
             own = Path(mapping.path)
             try:
-                same = not mapping.deleted and own.stat().st_ino == mapping.inode
+                same = not mapping.deleted and target_files.status(own).st_ino == mapping.inode
             except OSError:
                 same = False
             self._opened[key] = own if same else mapped_file(self._pid, mapping)

@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final, TypeAlias
 
 import drgn
 
+from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.elf_notes import read_build_id
 from livedbg.probes.newest import Newest
@@ -130,7 +130,7 @@ class Places:
     def _identity(self, module: Module) -> tuple[Hashable, int]:
         """What the content of a file is known by, and how large it is; read once while the file does not change."""
         try:
-            stat = os.stat(module.file)  # noqa: PTH116
+            stat = target_files.status(module.file)
             state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
             known = self._identities.get(state)
             if known is None:

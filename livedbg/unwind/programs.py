@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import drgn
 
 from livedbg.linux import registers as machine
+from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
 from livedbg.unwind.copied_stacks import CopiedStacks
 from livedbg.unwind.drgn_files import add_file, new_program
@@ -111,7 +112,7 @@ class Programs:
 def _content(file: Path) -> tuple[int, int]:
     """By what it is known that a file was changed: its size, and when."""
     try:
-        stat = file.stat()
+        stat = target_files.status(file)
     except OSError:
         return -1, -1
     return stat.st_size, stat.st_mtime_ns

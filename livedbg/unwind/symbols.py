@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
+from livedbg.linux import target_files
 from livedbg.linux.procfs import CLOCK_TICK_NS, read_stat
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
@@ -125,6 +126,6 @@ class Symbols:
 
 def _size(module: Module) -> int:
     try:
-        return module.file.stat().st_size
+        return target_files.status(module.file).st_size
     except OSError:
         return 0

@@ -12,6 +12,8 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
+
 __all__ = ["readable_tables"]
 
 _HEADER: Final = 64
@@ -28,7 +30,7 @@ def readable_tables(file: Path) -> int:
     Raises:
         OSError: the file can't be read.
     """
-    with file.open("rb", buffering=0) as source:
+    with target_files.open_binary(file) as source:
         fd = source.fileno()
         header = os.pread(fd, 64, 0)
         if len(header) < 64:

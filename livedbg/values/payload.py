@@ -7,8 +7,8 @@ two pieces.
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 
@@ -63,14 +64,11 @@ def open_regular(path: Path) -> int:
         SourceError: it can't be read, or is no file.
     """
     try:
-        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return target_files.open_fd(path)
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte, which no file has
-        why = error.strerror if isinstance(error, OSError) else error
+        odd = isinstance(error, OSError) and error.errno == errno.EINVAL
+        why = "it is not a regular file" if odd else error.strerror if isinstance(error, OSError) else error
         raise SourceError(f"{clean_line(str(path))} can't be read: {why}.", "", "unreadable") from None
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise SourceError(f"{clean_line(str(path))} can't be read: it is not a regular file.", "", "unreadable")
-    return number
 
 
 class Payload:

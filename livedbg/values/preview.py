@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.model.dumps import ValuePreview
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
@@ -92,7 +93,7 @@ def _signature(path: Path, dump: Dump) -> _Signature:
 
 def _of_file(path: Path) -> tuple[int, int, int] | None:
     try:
-        status = path.stat()
+        status = target_files.status(path)
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

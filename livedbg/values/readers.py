@@ -5,13 +5,13 @@ This module doesn't import numpy: what searches for dumps can do so without it.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 
@@ -117,7 +117,7 @@ class Readers:
 
     def holds_one_tensor(self, path: Path) -> bool:
         """Whether a path is a file with one tensor, by its name."""
-        return path.suffix in {".npy", *(f".{form.suffix}" for form in self.formats)} and path.is_file()
+        return path.suffix in {".npy", *(f".{form.suffix}" for form in self.formats)} and target_files.is_regular(path)
 
     @property
     def files(self) -> tuple[DumpFiles, ...]:
@@ -131,7 +131,7 @@ class Readers:
             SourceError: there is none.
         """
         try:
-            mode = path.stat().st_mode
+            mode = target_files.status(path).st_mode
         except OSError as error:
             raise SourceError(
                 f"{clean_line(str(path))} can't be read: {error.strerror}.", "give a run's folder", "missing"
@@ -159,7 +159,7 @@ class Readers:
         found: list[Path] = []
         depth = len(root.parts)
         manifests, payloads = zip(*((files.manifest, files.payload) for files in self.files), strict=True)
-        for seen, (folder, folders, files) in enumerate(os.walk(root)):
+        for seen, (folder, folders, files) in enumerate(target_files.walk(root)):
             here = Path(folder)
             if len(here.parts) - depth >= _DEPTH or seen >= _FOLDERS:
                 folders.clear()

@@ -15,6 +15,7 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
@@ -61,7 +62,8 @@ def load(path: Path, formats: Sequence[TensorFormat]) -> Held:
 
 def _load_npy(path: Path) -> Array:
     try:
-        array = np.load(path, allow_pickle=False)
+        with target_files.open_binary(path) as file:
+            array = np.load(file, allow_pickle=False)
     except (tokenize.TokenError, SyntaxError, OverflowError, TypeError, RecursionError) as error:  # in its header
         raise ValueError(f"its header is damaged: {error}") from error
     if isinstance(array, np.ndarray):

@@ -64,7 +64,7 @@ def test_C3_a_claim_that_can_not_be_confirmed_is_unknown_and_says_why() -> None:
     world.store.apply(ev.ClaimsRead(claims=(uncertain,), **world.stamp()))
     said = diagnose(world.store.snapshot())
     assert said.verdict.state is VerdictState.UNKNOWN and said.unread == said.claims.keys()
-    assert "not certain: its threads ran between all readings of it" in said.verdict.sentence
+    assert "not certain: it could not be read twice" in said.verdict.sentence
 
 
 @pytest.mark.invariant("claims.C2")

@@ -17,6 +17,7 @@ import msgspec
 from livedbg.adapters.ascend.dumps.shape import SHAPE_HELP, OtherShape, refusal
 from livedbg.adapters.ascend.names import by_func_id
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
@@ -74,9 +75,9 @@ def read_graph(path: Path) -> TaskGraph:
         SourceError: it can't be read, or holds no task.
     """
     try:
-        if path.stat().st_size <= WHOLE:
+        if target_files.status(path).st_size <= WHOLE:
             try:
-                return parse_graph(path.read_bytes())
+                return parse_graph(target_files.read_bytes(path))
             except ValueError:
                 pass  # cut or damaged: what is there?
         parts = _Parts(path)
@@ -100,7 +101,7 @@ class _Parts:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._size = path.stat().st_size
+        self._size = target_files.status(path).st_size
         self._text = ""
         self._at = 0
         self._before = 0  # characters before the window
@@ -134,7 +135,7 @@ class _Parts:
 
     def read(self) -> None:
         """Read all that can be read."""
-        with self._path.open(encoding="utf-8", errors="replace") as self._file:
+        with target_files.open_text(self._path) as self._file:
             try:
                 self._read_members()
             except _End as end:
@@ -234,9 +235,9 @@ class _End(Exception):
 def kernel_names(folder: Path) -> dict[int, str]:
     """Names of kernels by func id, from the `name_map*.json` of a folder."""
     found: dict[int, str] = {}
-    for path in sorted(folder.glob("name_map*.json")):
+    for path in target_files.matching(folder, "name_map*.json"):
         try:
-            with path.open("rb") as file:
+            with target_files.open_binary(path) as file:
                 names = msgspec.json.decode(file.read(_NAMES_BYTES), type=ready(_Names)).callable_id_to_name
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
             continue  # being written: the ids say as much

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 from livedbg.values.readers import GoldenFile
 
@@ -23,6 +24,6 @@ def golden_files(folder: Path) -> list[GoldenFile]:
     return [
         GoldenFile(clean_line(path.stem, 80), side == "out", path)
         for side in ("in", "out")
-        for path in sorted((folder / side).glob("*"))[:_FILES]
-        if path.suffix in _SUFFIXES and path.is_file()
+        for path in target_files.matching(folder / side, "*")[:_FILES]
+        if path.suffix in _SUFFIXES and target_files.is_regular(path)
     ]

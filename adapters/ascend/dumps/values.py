@@ -18,6 +18,7 @@ from livedbg.adapters.ascend.dumps.depsfile import kernel_names, parse_graph
 from livedbg.adapters.ascend.dumps.golden import golden_files
 from livedbg.adapters.ascend.names import raw_id
 from livedbg.graphs.declared import TaskGraph
+from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
@@ -131,9 +132,9 @@ def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
     """Func ids of tasks from the deps.json beside a dump; empty where it has none."""
     deps = _beside(path, "deps.json")
     try:
-        if deps is None or deps.stat().st_size > _KERNELS_BYTES:
+        if deps is None or target_files.status(deps).st_size > _KERNELS_BYTES:
             return {}
-        tasks = parse_graph(deps.read_bytes()).tasks.values()
+        tasks = parse_graph(target_files.read_bytes(deps)).tasks.values()
     except (OSError, ValueError):  # names are an extra
         return {}
     return {task.task_id: tuple(kernel for kernel in task.kernel_ids if kernel >= 0) for task in tasks}
@@ -145,9 +146,9 @@ def _graph_beside(dump: Path) -> tuple[TaskGraph | None, str]:
     if path is None:
         return None, f"There is no deps.json beside {clean_line(dump.parent.name)}"
     try:
-        if path.stat().st_size > _DEPS_BYTES:
+        if target_files.status(path).st_size > _DEPS_BYTES:
             raise SourceError(f"{path} is too large")
-        graph = parse_graph(path.read_bytes())
+        graph = parse_graph(target_files.read_bytes(path))
     except (OSError, ValueError, SourceError) as error:
         return None, f"{path.name} can't be read ({clean_line(str(error), 300)})"
     return graph, f"{path.name} is not whole ({clean_line(graph.cut, 120)})" if graph.cut else ""

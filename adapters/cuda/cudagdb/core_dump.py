@@ -18,6 +18,7 @@ from livedbg.adapters.cuda.cudagdb.device_state import state_of
 from livedbg.adapters.cuda.cudagdb.engine import Queries, start_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.sample import sample_devices
 from livedbg.gdbmi import GdbCommandError, GdbGone, GdbTimeout
+from livedbg.linux import target_files
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import SourceError
 
@@ -109,7 +110,7 @@ def _command(folder: Path, gpu: CoreFile, host: CoreFile | None) -> str:
 
 def _written_ns(path: Path) -> int | None:
     try:
-        return path.stat().st_mtime_ns
+        return target_files.status(path).st_mtime_ns
     except OSError:
         return None
 
@@ -155,10 +156,10 @@ def read_core(path: Path) -> CoreFile:
         SourceError: it can't be read, or is no core dump.
     """
     try:
-        if not path.is_file():
+        if not target_files.is_regular(path):
             what = "does not exist" if not path.exists() else "is no file"
             raise SourceError(f"{path} {what}.", "give the core dump's path", "missing")
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             size = os.fstat(file.fileno()).st_size
             return _read(path, file, size)
     except OSError as error:

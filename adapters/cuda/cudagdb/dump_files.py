@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.cuda.cudagdb.core_dump import is_whole
+from livedbg.linux import target_files
 from livedbg.linux.descriptors import fd_links
 from livedbg.linux.procfs import read_environment
 from livedbg.text.sanitize import clean_line
@@ -53,11 +55,10 @@ class DumpFiles:
             path = self.root / template.lstrip("/") if template.startswith("/") else self.folder / template
             name = re.compile(expression(path.name))
             try:
-                with os.scandir(_resolved(path.parent)) as entries:
-                    for entry in entries:
-                        if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                            status = entry.stat(follow_symlinks=False)
-                            found[Path(entry.path)] = (status.st_mtime_ns, status.st_size)
+                for entry in target_files.entries(_resolved(path.parent)):
+                    if name.fullmatch(entry.name) and stat.S_ISREG(entry.kind):
+                        status = target_files.status(entry.path)
+                        found[entry.path] = (status.st_mtime_ns, status.st_size)
             except OSError:
                 continue  # the folder is not there yet, or not ours to read
         return found
@@ -75,7 +76,7 @@ def dump_files(pid: int, environment: Mapping[str, str]) -> DumpFiles | None:
 def is_open(pid: int, path: Path) -> bool:
     """Whether a process still has a file open."""
     try:
-        status = path.stat()
+        status = target_files.status(path)
         links = fd_links(pid)
     except OSError:
         return False  # it has ended: nobody writes any more
@@ -114,8 +115,8 @@ def _resolved(folder: Path) -> Path:
         return folder
     above = _resolved(folder.parent)
     name = re.compile(expression(folder.name))
-    fitting = [path for path in above.iterdir() if name.fullmatch(path.name)]
-    return max(fitting, key=lambda path: path.stat().st_mtime_ns, default=above / folder.name)
+    fitting = [one.path for one in target_files.entries(above) if name.fullmatch(one.name)]
+    return max(fitting, key=lambda path: target_files.status(path).st_mtime_ns, default=above / folder.name)
 
 
 class DumpWatch:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.iree.live.libraries import Library
-from livedbg.linux import memory
+from livedbg.linux import memory, target_files
 from livedbg.linux.maps import Mapping
 from livedbg.text.sanitize import clean_line
 
@@ -67,7 +67,7 @@ def _images(pid: int, library: Library, mappings: Sequence[Mapping]) -> Iterator
     """The images in the module files of a process that have the code of a library."""
     for path in _files(pid, mappings):
         try:
-            with path.open("rb") as file:
+            with target_files.open_binary(path) as file:
                 data = file.read(_MOST_BYTES)
         except OSError:
             continue

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
 
 __all__ = ["Runtime", "runtime_in"]
@@ -55,7 +56,7 @@ def runtime_in(pid: int, mappings: Sequence[Mapping]) -> Runtime | None:
 def _version(pid: int, path: str) -> str:
     """What `version.py` beside the file says: the wheels have one."""
     try:
-        text = Path(f"/proc/{pid}/root{Path(path).with_name('version.py')}").read_text("utf-8", "replace")
+        text = target_files.read_text(f"/proc/{pid}/root{Path(path).with_name('version.py')}")
     except OSError:
         return ""
     match = _VERSION.search(text)

@@ -7,7 +7,6 @@ share a file are distinguished by the prefix of their launcher. Memory: one bloc
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from ahocorasick_rs import BytesAhoCorasick
 from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, Scanner
 from livedbg.adapters.nvfuser.dumps.statements import Statement
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
+from livedbg.linux import target_files
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.packed import Unpacked, is_packed
@@ -200,7 +200,7 @@ def read_statements(path: Path) -> Iterator[Said]:
     """
     reader, problem = StatementReader(), ""
     try:
-        with open(path, "rb", opener=_at_once) as file:
+        with target_files.open_binary(path) as file:
             if is_packed(path):
                 pieces = Unpacked(file)
                 for data in pieces:
@@ -214,8 +214,3 @@ def read_statements(path: Path) -> Iterator[Said]:
     yield from reader.end()
     if problem:
         raise SourceError(f"{path} can't be read to its end: {problem}.", "", "unreadable")
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open without waiting for a writer, should it be a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

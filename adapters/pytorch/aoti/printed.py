@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Launch", "Value", "begins", "launches", "open_kernel", "take", "values"]
@@ -157,7 +158,7 @@ def launches(printed: Iterable[Value]) -> Iterator[Launch]:
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a file; a longer one is cut."""
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             while line := file.readline(_LONGEST_LINE):
                 yield line.decode("utf-8", "replace").rstrip("\n")
     except OSError:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux import target_files
+
 __all__ = ["names_in", "torch_version", "unknown_settings"]
 
 _PREFIXES: Final = ("AOT_INDUCTOR_", "AOTI_", "TORCHINDUCTOR_", "AOTINDUCTOR_")
@@ -56,11 +58,11 @@ def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[
     """
     left, found, any_read = set(asked), set[str](), False
     for pattern in readers:
-        for path in sorted(folder.glob(pattern)):
+        for path in target_files.matching(folder, pattern):
             if not left:
                 return found
             try:
-                text = path.read_text("utf-8", "replace")
+                text = target_files.read_text(path)
             except OSError:
                 continue
             any_read = True
@@ -73,7 +75,7 @@ def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[
 def torch_version(folder: Path) -> str:
     """The version of torch in a folder; `as installed` where it can't be read."""
     try:
-        match = re.search(r"__version__ = '([\w.+]+)'", (folder / "version.py").read_text("utf-8", "replace"))
+        match = re.search(r"__version__ = '([\w.+]+)'", target_files.read_text(folder / "version.py"))
     except OSError:
         match = None
     return match[1] if match else "as installed"

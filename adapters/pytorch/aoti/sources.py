@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.aoti.generated import Call, Generated, generated
 from livedbg.adapters.pytorch.aoti.printed import lines_of
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Model", "in_folder", "in_package", "model_of", "models"]
@@ -110,7 +111,9 @@ def in_folder(path: Path) -> Model | None:
     text = _read(path)
     if not text:
         return None
-    kernels = {str(file): _read(file).decode("utf-8", "replace") for file in sorted(path.parent.glob("*.kernel.cpp"))}
+    kernels = {
+        str(file): _read(file).decode("utf-8", "replace") for file in target_files.matching(path.parent, "*.kernel.cpp")
+    }
     return _model(
         str(path), text, _read(path.with_suffix(".json")), kernels, _read(path.parent / "kernel_information.json")
     )
@@ -119,7 +122,7 @@ def in_folder(path: Path) -> Model | None:
 def in_package(path: Path) -> Iterator[Model]:
     """The models of a package."""
     broken = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError)
-    with contextlib.suppress(*broken), zipfile.ZipFile(path) as archive:
+    with contextlib.suppress(*broken), target_files.open_binary(path) as file, zipfile.ZipFile(file) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
 
         def read(name: str) -> bytes:
@@ -171,7 +174,7 @@ def _lines(information: bytes) -> dict[str, tuple[str, ...]]:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             return file.read(_LARGEST)
     except OSError:
         return b""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from livedbg.adapters.pytorch.collectives.layouts import RECORDERS, RecorderLayout, layout_of, version_in
 from livedbg.adapters.pytorch.collectives.recorder_code import recorder_in_code
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry, EntryReader
-from livedbg.linux import memory
+from livedbg.linux import memory, target_files
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import ReadOnce
@@ -175,7 +175,7 @@ def _version(pid: int, library: str) -> tuple[int, int] | None:
     """The version of the package that a library belongs to: `torch/lib/libtorch_cpu.so`, `torch/version.py`."""
     package = library.rpartition("/")[0].rpartition("/")[0]
     try:
-        with open(f"/proc/{pid}/root{package}/version.py", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with target_files.open_text(f"/proc/{pid}/root{package}/version.py") as file:
             return version_in(file.read(1 << 16))
     except OSError:
         return None

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -23,6 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
@@ -121,7 +121,9 @@ def _failures(run: Run, start: int, root: Path) -> list[Failure]:
     here = f"{run.folder}/attempt_{start}"
     folder = root / here.lstrip("/")
     try:
-        ranks = sorted(int(one) for one in os.listdir(folder) if one.isdecimal() and len(one) < 7)[:_RANKS]  # noqa: PTH208
+        ranks = sorted(
+            int(one.name) for one in target_files.entries(folder) if one.name.isdecimal() and len(one.name) < 7
+        )[:_RANKS]
     except OSError:
         return []
     for name, read in (("error.json", _of_error_file), ("stderr.log", _of_stderr)):
@@ -165,14 +167,11 @@ def _of_stderr(path: Path) -> tuple[str, int | None] | None:
 def _end_of(path: Path, most: int) -> bytes:
     """The last bytes of a regular file; b"" where it can't be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = target_files.open_fd(path, links=False)
     except OSError:
         return b""
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return b""
-        return os.pread(fd, most, max(0, status.st_size - most))
+        return os.pread(fd, most, max(0, os.fstat(fd).st_size - most))
     except OSError:
         return b""
     finally:

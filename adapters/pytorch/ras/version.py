@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
@@ -31,7 +32,7 @@ def nccl_version(pid: int) -> tuple[int, int, int] | None:
             continue
         tried.add(mapping.path)
         file = mapped_file(pid, mapping)
-        stat = file.stat()
+        stat = target_files.status(file)
         key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
         if key not in _known:
             try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.pytorch.recorder_dumps.compared import Said, compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, Dump, looks_like_dump, rank_in_name, read_dump
+from livedbg.linux import target_files
 from livedbg.logs.seen_paths import is_file
 from livedbg.model import Diagnostic, Evidence, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, StatusSeen
@@ -67,7 +67,7 @@ class RecorderDumpsAdapter(Adapter):
         changed = False
         for path in _candidates(names):
             try:
-                status = path.stat()
+                status = target_files.status(path)
                 stamp = (status.st_mtime_ns, status.st_size)
                 if self._dumps.get(path, (None, None))[0] == stamp or len(self._dumps) >= _FILES:
                     continue
@@ -107,7 +107,7 @@ def _candidates(names: Iterable[str]) -> Iterator[Path]:
         if is_file(path) and rank_in_name(path.name) is not None:
             yield path
             continue
-        for root, directories, files in os.walk(path):
+        for root, directories, files in target_files.walk(path):
             depth = len(Path(root).relative_to(path).parts)
             directories[:] = sorted(one for one in directories if not one.startswith(".")) if depth < _DEPTH else []
             visited += len(directories) + len(files)

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.recorder_dumps.plain_pickle import NotPlain, load_plain
+from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
@@ -89,7 +90,7 @@ def rank_in_name(name: str) -> int | None:
 def looks_like_dump(path: Path) -> bool:
     """Whether the beginning of a file is that of a dump."""
     try:
-        with path.open("rb") as file:
+        with target_files.open_binary(path) as file:
             head = file.read(_HEAD)
     except OSError:
         return False
@@ -108,10 +109,10 @@ def read_dump(path: Path) -> Dump:
     rank = rank_in_name(path.name)
     if rank is None:
         raise BadDump("its name does not end with the number of a rank")
-    status = path.stat()
+    status = target_files.status(path)
     if status.st_size > MOST_BYTES:
         raise BadDump(f"it is larger than {MOST_BYTES >> 20} MiB")
-    value = _loaded(path.read_bytes())
+    value = _loaded(target_files.read_bytes(path))
     rows = value.get("entries")
     if not isinstance(rows, (list, tuple)):
         raise BadDump("it has no entries")

@@ -12,6 +12,7 @@ from typing import Final
 from livedbg.adapters.pytorch.aoti.settings import names_in, torch_version
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, find_recorders
 from livedbg.adapters.pytorch.settings.notes import PREFIXES, SETTING, Known, folder_problem, notes
+from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
@@ -131,7 +132,7 @@ def known_of(pid: int, environment: Iterable[str]) -> Known:
 
 def _names_of(path: Path, asked: Iterable[str]) -> set[str]:
     """Those of some names that a library has as texts."""
-    stat = path.stat()
+    stat = target_files.status(path)
     key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
     left = [name for name in asked if (*key, name) not in _names]
     if left:

@@ -6,11 +6,12 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
+
+from livedbg.linux import target_files
 
 __all__ = ["PREFIXES", "SETTING", "Known", "folder_problem", "notes"]
 
@@ -110,7 +111,7 @@ def folder_problem(pid: int, path: str) -> str | None:
     name = path.rpartition("/")[0]
     here = f"/proc/{pid}/root{name}" if path.startswith("/") else f"/proc/{pid}/cwd/{name}"
     try:
-        mode = os.stat(here).st_mode  # noqa: PTH116
+        mode = target_files.status(here).st_mode
     except FileNotFoundError:
         return f"the folder {name} does not exist"
     except OSError:

@@ -7,6 +7,7 @@ Invariants:
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
+    last_lines.E4. Of a log that was not read to its end nothing is said of how it ends, unless its end was read apart.
 """
 
 from __future__ import annotations
@@ -105,7 +106,12 @@ class LastLines:
             return
         for source in list(snapshot.log_sources.values())[:_LOGS]:
             records = newest(source, snapshot, _LOOKED_AT)
-            if not records or source.errors or any(completes(record.text) for record in records):
+            if (
+                not records
+                or _is_cut(source, records)
+                or source.errors
+                or any(completes(record.text) for record in records)
+            ):
                 continue
             if stores_others(records[-1].text) or OF_A_DEBUGGER.match(records[-1].text) is not None:
                 continue
@@ -129,6 +135,8 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
     if replaced_by(source, snapshot.log_sources.values()) is not None:
         return None
     records = newest(source, snapshot, _LOOKED_AT)
+    if records and _is_cut(source, records):
+        return None
     judged = _judged(source, snapshot)
     found, before = None, None
     for at in range(len(records) - 1, -1, -1):
@@ -145,6 +153,11 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
     if any(completes(record.text) for record in records[found.at :]):
         return None
     return found
+
+
+def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
+    """Whether the newest record is not the end of a log: that is read apart, without the numbers of its lines (E4)."""
+    return source.pending > 0 and records[-1].line is not None
 
 
 def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:

@@ -1,0 +1,386 @@
+"""Files and folders that a target names: in its environment, its arguments, its mappings, its descriptors, its logs.
+
+Such a name is the word of somebody who may be another user than the one that runs livedbg. As root, whatever it
+stands for is reached with the rights of the target, in the target's root folder. What the user of livedbg named
+(`vouch`) is opened as the user. All that opens a path which may come from a target does so here
+(tests/linux/test_raw_opens.py).
+
+Invariants:
+    target_files.T1. Only regular files are opened. What a path names is looked at before it is opened (O_PATH), and
+        that very thing is opened then: a device does nothing, nobody who waits at the other end of a pipe goes on, and
+        whoever exchanges the file meanwhile gains nothing.
+    target_files.T2. Where livedbg runs as root and a target as somebody else, nothing is read or listed that this one
+        could not read or list. A path that no target is known to have named has to be open to all of their users.
+    target_files.T3. There, no path leads out of the root folder of the process that it goes through, nor through a
+        magic link (proc_pid_fd(5)), nor, at its end, through a link that a third user put into a folder that everybody
+        writes into; and nothing is read of file systems that the kernel makes up (proc, sysfs, tracefs).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from fnmatch import translate
+from glob import escape, has_magic
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, TextIO, TypeVar, cast
+
+from livedbg.linux.beneath import is_made_up, named_below
+from livedbg.linux.fs_identity import FsIdentity, acting_as, identity_of, is_privileged
+from livedbg.linux.procfs import living_task
+
+__all__ = [
+    "Entry",
+    "claim",
+    "entries",
+    "forget",
+    "glob",
+    "is_folder",
+    "is_regular",
+    "matching",
+    "open_binary",
+    "open_fd",
+    "open_text",
+    "reached",
+    "read_bytes",
+    "read_text",
+    "register",
+    "status",
+    "vouch",
+    "walk",
+]
+
+T = TypeVar("T")
+
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_THROUGH: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/(root|cwd)(/.*)?")
+_ITSELF: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/(exe|fd/\d+|map_files/[0-9a-f]+-[0-9a-f]+)")
+_ESCAPED: Final = re.compile(r"\[([*?[])\]")  # glob.escape
+
+_identities: dict[int, FsIdentity] = {}  # of targets, as they were last seen
+_claims: dict[str, int] = {}  # who named a path
+_vouched: set[str] = set()
+
+
+class Entry(NamedTuple):
+    """What is in a folder.
+
+    Attributes:
+        inode: its number.
+        kind: of its mode (stat.S_IFMT), links not followed; 0 where that is not known.
+    """
+
+    name: str
+    path: Path
+    inode: int
+    kind: int
+
+
+class _Place(NamedTuple):
+    """Where a path leads.
+
+    Attributes:
+        root: the folder that it begins at; "" for one that the kernel follows by itself.
+        path: from there.
+        identities: with whose rights; none: with ours.
+        links: whether a symbolic link at its end is followed.
+    """
+
+    root: str
+    path: str
+    identities: tuple[FsIdentity, ...]
+    links: bool = True
+
+
+def register(pid: int) -> None:
+    """Note that a process is a target: what it names is not the user's word (T2), also once it has ended."""
+    if is_privileged():
+        with suppress(OSError, KeyError, ValueError, IndexError):
+            _identities[pid] = identity_of(pid)
+
+
+def claim(path: Path | str, pid: int) -> None:
+    """Note that a process named a path: it is opened as this process could, whatever the other targets may."""
+    register(pid)
+    _claims[str(path)] = pid
+
+
+def vouch(path: Path | str) -> None:
+    """Note that the user of livedbg named a file or a folder: it, and what is below, is opened as the user."""
+    _vouched.add(str(Path(path).absolute()))
+
+
+def forget() -> None:
+    """Forget all of these (for tests: a process of livedbg has one user, and keeps what it knows)."""
+    _identities.clear()
+    _claims.clear()
+    _vouched.clear()
+
+
+def reached(pid: int, path: Path | str) -> Path:
+    """An absolute path as a process names it, as one of ours: through its root folder, where that isn't ours.
+
+    Raises:
+        OSError: the process is gone, or its root folder may not be seen.
+    """
+    theirs, ours = os.stat(f"/proc/{living_task(pid)}/root"), os.stat("/")  # noqa: PTH116 (magic links)
+    same = os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")  # noqa: PTH115
+    if same and (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino):
+        return Path(path)
+    return Path(f"/proc/{pid}/root") / Path(path).relative_to("/")
+
+
+def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> int:
+    """A descriptor to read a regular file by (T1).
+
+    Args:
+        path: the file.
+        made_up: it may be one that the kernel makes up (T3).
+        links: its name may be that of a symbolic link.
+
+    Raises:
+        OSError: it can't be read, or is no regular file (EINVAL).
+    """
+    return _as_all(_placed(str(path), links=links), _opened_file, os.close, made_up=made_up)
+
+
+def open_binary(path: Path | str, buffering: int = -1) -> BinaryIO:
+    """A regular file to read bytes of.
+
+    Raises:
+        OSError: see `open_fd`.
+    """
+    return os.fdopen(open_fd(path), "rb", buffering)
+
+
+def open_text(path: Path | str) -> TextIO:
+    """A regular file to read UTF-8 of; what is none is replaced.
+
+    Raises:
+        OSError: see `open_fd`.
+    """
+    return cast("TextIO", os.fdopen(open_fd(path), encoding="utf-8", errors="replace"))
+
+
+def read_bytes(path: Path | str, most: int = -1, *, made_up: bool = False) -> bytes:
+    """The bytes of a regular file, all or the first ones.
+
+    Raises:
+        OSError: see `open_fd`.
+    """
+    with os.fdopen(open_fd(path, made_up=made_up), "rb") as file:
+        return file.read(most)
+
+
+def read_text(path: Path | str) -> str:
+    """The text of a regular file, as `open_text` has it.
+
+    Raises:
+        OSError: see `open_fd`.
+    """
+    with open_text(path) as file:
+        return file.read()
+
+
+def status(path: Path | str) -> os.stat_result:
+    """What stat(2) says of what a path names.
+
+    Raises:
+        OSError: there is nothing, or it may not be seen.
+    """
+    return _as_all(_placed(str(path)), os.fstat, lambda _: None)
+
+
+def is_regular(path: Path | str) -> bool:
+    """Whether a path is seen to name a regular file."""
+    with suppress(OSError, ValueError):
+        return stat.S_ISREG(status(path).st_mode)
+    return False
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether a path is seen to name a folder."""
+    with suppress(OSError, ValueError):
+        return stat.S_ISDIR(status(path).st_mode)
+    return False
+
+
+def entries(folder: Path | str, most: int | None = None) -> list[Entry]:
+    """What is in a folder, all or the first ones.
+
+    Raises:
+        OSError: it can't be listed.
+    """
+
+    def listed(found: int) -> list[Entry]:
+        opened = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with os.scandir(opened) as inside:
+                seen = islice(inside, most)
+                return [Entry(one.name, Path(folder, one.name), one.inode(), _kind(one)) for one in seen]
+        finally:
+            os.close(opened)
+
+    return _as_all(_placed(str(folder)), listed, lambda _: None)
+
+
+def walk(top: Path | str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As os.walk: folders, with the names of the folders and files in each. Links to folders are not gone into."""
+    try:
+        inside = entries(top)
+    except (OSError, ValueError):
+        return
+    below = [one.name for one in inside if stat.S_ISDIR(one.kind) or (_is_link(one) and is_folder(one.path))]
+    links, folders = {one.name for one in inside if _is_link(one)}, set(below)
+    yield str(top), below, [one.name for one in inside if one.name not in folders]
+    for name in below:
+        if name not in links:
+            yield from walk(Path(top, name))
+
+
+def glob(pattern: Path | str) -> list[Path]:
+    """What an absolute pattern of glob(7) names now, in order; `**` is a folder and all below it."""
+    found = [Path("/")]
+    for part in Path(pattern).parts[1:]:
+        plain = _ESCAPED.sub(r"\1", part)
+        if not has_magic(_ESCAPED.sub("", part)):
+            found = [folder / plain for folder in found]
+            continue
+        if part == "**":
+            found = [Path(top) for folder in found for top, _, _ in walk(folder)]
+            continue
+        fits, hidden = re.compile(translate(part)).match, part.startswith(".")
+        listed = [one for folder in found for one in _entries_if_any(folder)]
+        found = [one.path for one in listed if fits(one.name) and (hidden or not one.name.startswith("."))]
+    return sorted(path for path in found if _exists(path))
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """What a pattern of glob(7) names in a folder now, in order."""
+    return glob(f"{escape(str(folder.absolute()))}/{pattern}")
+
+
+def _kind(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    return stat.S_IFDIR if entry.is_dir(follow_symlinks=False) else stat.S_IFREG if entry.is_file() else 0
+
+
+def _is_link(entry: Entry) -> bool:
+    return stat.S_ISLNK(entry.kind)
+
+
+def _entries_if_any(folder: Path) -> list[Entry]:
+    with suppress(OSError, ValueError):
+        return entries(folder)
+    return []
+
+
+def _exists(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        status(path)
+        return True
+    return False
+
+
+def _placed(path: str, *, links: bool = True) -> _Place:
+    """Where a path leads, and with whose rights."""
+    path = os.path.abspath(path) if not path.startswith("/") else path  # noqa: PTH100 (not a Path)
+    if found := _ITSELF.fullmatch(path):  # what it has open for writing it need not be able to read
+        mine = not found[2].startswith("fd/") or int(found[1]) == os.getpid()
+        return _Place("", path, () if mine else _rights_of(int(found[1])))
+    if found := _THROUGH.fullmatch(path):
+        pid = int(found[1])
+        base = f"/proc/{living_task(pid)}/root"
+        return _Place(base, _from_root(base, found), _rights_of(pid), links)
+    rights = _rights_on(path)
+    return _Place("/" if rights else "", path, rights, links)
+
+
+def _from_root(base: str, found: re.Match[str]) -> str:
+    """What a path of ours through a process's root or working folder names, from its root folder."""
+    if found[2] == "root":
+        return found[3] or "/"
+    root, folder = os.readlink(base), os.readlink(f"{base[:-4]}cwd")  # noqa: PTH115
+    if root != "/":
+        if folder != root and not folder.startswith(f"{root}/"):
+            raise FileNotFoundError(errno.ENOENT, "the working folder is outside of the root folder", folder)
+        folder = folder[len(root) :] or "/"
+    return folder + (found[3] or "")
+
+
+def _rights_of(pid: int) -> tuple[FsIdentity, ...]:
+    """The rights of one target, where they aren't ours."""
+    if not is_privileged() or pid == os.getpid():
+        return ()
+    register(pid)
+    if pid not in _identities:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"/proc/{pid}")
+    return _others((_identities[pid],))
+
+
+def _rights_on(path: str) -> tuple[FsIdentity, ...]:
+    """Those with which a path is opened: of who named it; of all targets, where that isn't known."""
+    others = _others(tuple(_identities.values()))
+    if not others or not is_privileged():
+        return ()
+    above = [path, *map(str, Path(path).parents)]
+    if any(one in _vouched for one in above):
+        return ()
+    owner = next((_claims[one] for one in above if one in _claims), None)
+    if owner is not None:
+        return _rights_of(owner)
+    return tuple(dict.fromkeys(others))
+
+
+def _others(identities: tuple[FsIdentity, ...]) -> tuple[FsIdentity, ...]:
+    return tuple(one for one in identities if one.uid != os.geteuid())
+
+
+def _as_all(place: _Place, use: Callable[[int], T], drop: Callable[[T], object], *, made_up: bool = False) -> T:
+    """What `use` makes of what a place names, with the first one's rights; the others have to be able to do it too."""
+    first, *rest = place.identities or (None,)
+    found = _as_one(place, first, use, made_up)
+    try:
+        for identity in rest:
+            drop(_as_one(place, identity, use, made_up))
+    except BaseException:
+        drop(found)
+        raise
+    return found
+
+
+def _as_one(place: _Place, identity: FsIdentity | None, use: Callable[[int], T], made_up: bool) -> T:
+    base = os.open(place.root, _FOLDER) if place.root else -1
+    flags = os.O_PATH | os.O_CLOEXEC | (0 if place.links else os.O_NOFOLLOW)
+    itself = os.open(place.path, flags) if base < 0 else -1
+    uid = identity.uid if identity is not None else os.geteuid()
+
+    def reach() -> T:
+        found = named_below(base, place.path, uid, links=place.links) if base >= 0 else itself
+        try:
+            if identity is not None and base >= 0 and not made_up and is_made_up(found):
+                raise PermissionError(errno.EACCES, "a file of the kernel is not read", place.path)
+            return use(found)
+        finally:
+            if found != itself:
+                os.close(found)
+
+    try:
+        return reach() if identity is None else acting_as(identity, reach)
+    finally:
+        for one in (base, itself):
+            if one >= 0:
+                os.close(one)
+
+
+def _opened_file(found: int) -> int:
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.open(f"/proc/self/fd/{found}", _READ)
