@@ -11,7 +11,9 @@ import textual.pilot
 from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
+from livedbg.app import asking
 from livedbg.app.application import LivedbgApp
+from livedbg.app.asking import QuestionScreen
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Prompt
 from livedbg.panels.logs import LogsPanel
@@ -21,6 +23,8 @@ from tests.app.scenarios import scenario
 
 NOTICES_STAY_S = 3600.0
 """A notice that has gone before a slow test looks was never there."""
+
+asking.PAUSE_S = 0.0  # a pilot presses the next key as soon as it may
 
 _IDLE = "wait_for_idle"
 for _module in (textual.app, textual.pilot):
@@ -68,6 +72,26 @@ async def ready(pilot: Pilot[int]) -> LivedbgApp:
     assert isinstance(app, LivedbgApp)
     await until(pilot, lambda: app.context.update.snapshot.revision == app.view.latest().snapshot.revision > 0)
     return app
+
+
+async def answer(pilot: Pilot[int], key: str = "y") -> str:
+    """Answer the question that is asked, once it is on the screen.
+
+    Returns:
+        What was asked.
+    """
+
+    def asked() -> bool:
+        top = pilot.app.screen
+        return isinstance(top, QuestionScreen) and top._typed_s is not None
+
+    await until(pilot, asked)
+    question = pilot.app.screen
+    assert isinstance(question, QuestionScreen)
+    words = question.panel.copy_text()
+    await pilot.press(key)
+    await until(pilot, lambda: pilot.app.screen is not question or not pilot.app.is_running)
+    return words
 
 
 async def read(pilot: Pilot[int]) -> None:

@@ -1,0 +1,115 @@
+"""Keys and pasted text reach the app one at a time, each when all that the one before it opened is there.
+
+Textual gives a key to the widget that has the focus when the key comes. What a key opens (a prompt, the palette, a
+sheet, another screen) has the focus only some turns of the loop later, and keys that came meanwhile went to the widget
+below, as commands. Here what is typed waits in one queue, whatever opens: nothing has to be declared for a prompt.
+
+Invariants:
+    typeahead.H1. What is typed behind a key goes to what that key opens, in order, Escape and Enter included, however
+        early it came.
+    typeahead.H2. Pasted text (bracketed paste) is text for a field where text is typed, and nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from textual import events
+from textual.command import CommandPalette
+from textual.message_pump import MessagePump
+
+from livedbg.app.cell_updates import CellUpdatesApp
+
+__all__ = ["OneAtATimeApp"]
+
+_ROUNDS: Final = 3
+"""How often all who may have got a key are waited for: the key goes up once, what its action says (the message of a panel,
+of a field) goes up once more, and what the app does then (to move the focus) may be a message to itself."""
+
+_LOOK_S: Final = 0.005
+"""How often what was opened is looked at until it can take keys."""
+
+_LETS_GO: Final = frozenset({"escape", "ctrl+c"})
+"""Who presses these doesn't wait for anything any more."""
+
+_CHOOSING: Final = frozenset({"enter", "up", "down", "pageup", "pagedown"})
+"""In the palette: of what was found. Letters need not wait for that."""
+
+
+class OneAtATimeApp(CellUpdatesApp):
+    """The part of the app that takes what is typed."""
+
+    _typing: asyncio.Task[None] | None = None
+    _typed: deque[events.Key | events.Paste]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._typed = deque()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keep what is typed until its turn comes; all else at once."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            self._typed.append(event)
+            if self._typing is None or self._typing.done():
+                self._typing = asyncio.create_task(self._take_typed(), name="livedbg-typed")
+        else:
+            await super().on_event(event)
+
+    async def _take_typed(self) -> None:
+        """Hand over what was typed, until there is nothing more."""
+        while self._typed and self.is_running:
+            while not self._can_take(self._typed[0]):
+                if any(isinstance(event, events.Key) and event.key in _LETS_GO for event in self._typed):
+                    break
+                await asyncio.sleep(_LOOK_S)
+            event = self._typed.popleft()
+            if not self._can_take(event) and not (isinstance(event, events.Key) and event.key in _LETS_GO):
+                continue  # it was given up by a key behind it
+            above = (self.focused or self.screen).ancestors_with_self
+            if not await _passed(self, self._hand_over, event):
+                return
+            for _ in range(_ROUNDS):
+                for node in above:
+                    await _passed(node)
+
+    async def _hand_over(self, event: events.Event) -> None:
+        """Give it to Textual, as a message of the app's own."""
+        await super().on_event(event)
+
+    def _can_take(self, event: events.Event) -> bool:
+        """Whether what lies on top is built, and has found what is to be chosen from."""
+        top = self.screen
+        if len(self.screen_stack) > 1 and top.focused is None and (not top.is_mounted or top.focus_chain):
+            return False
+        if isinstance(top, CommandPalette) and isinstance(event, events.Key) and event.key in _CHOOSING:
+            return not any(worker.node is top and not worker.is_finished for worker in self.workers)
+        return True
+
+
+async def _passed(node: MessagePump, *call: object) -> bool:
+    """Wait until a node has dealt with all the messages that it has now, or is gone.
+
+    Args:
+        node: the node.
+        call: what it does then: a coroutine function and its arguments.
+
+    Returns:
+        Whether it has.
+    """
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def reached() -> None:
+        try:
+            if call:
+                await call[0](*call[1:])  # type: ignore[operator]
+        finally:
+            if not done.done():
+                done.set_result(None)
+
+    if not node.call_later(reached):
+        return False
+    life = node._task
+    await asyncio.wait([done, life] if life is not None else [done], return_when=asyncio.FIRST_COMPLETED)
+    return done.done()
