@@ -34,7 +34,7 @@ APP_KEYS: Final = (
         "q,ctrl+c",
         "q",
         "leave",
-        "quit; the target keeps running; of a command that livedbg started it asks: leave it running, or kill it",
+        "quit; an attached target keeps running, about a command under launch it asks",
     ),
 )
 

@@ -25,8 +25,8 @@ from livedbg.app.cell_updates import CellUpdatesApp
 __all__ = ["OneAtATimeApp"]
 
 _ROUNDS: Final = 3
-"""How often all who may have got a key are waited for: the key goes up once, what its action says (the message of a panel,
-of a field) goes up once more, and what the app does then (to move the focus) may be a message to itself."""
+"""How often all who may have got a key are waited for: the key goes up once, what its action says (the message of a
+panel or of a field) goes up once more, and what the app does then (to move the focus) may be a message to itself."""
 
 _LOOK_S: Final = 0.005
 """How often what was opened is looked at until it can take keys."""
