@@ -3,8 +3,8 @@
 Invariants:
     launching.Q1. A terminal that is gone (SIGHUP, a link that dropped) ends livedbg and nothing else: the command goes
         on, and so does its output, to its files.
-    launching.Q2. From the app on, nothing but an answer or SIGTERM, SIGINT or SIGQUIT from outside kills it: no key, and
-        no bug in the app.
+    launching.Q2. From the app on, nothing but an answer or SIGTERM, SIGINT or SIGQUIT from outside kills it: no key,
+        and no bug in the app.
 """
 
 from __future__ import annotations
