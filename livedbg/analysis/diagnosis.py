@@ -145,6 +145,7 @@ class Diagnosis:
         findings: `F1`, `F2`, … in order of importance.
         revision: the snapshot's revision that it was made from.
         code: tells the user's own code in the stacks of the snapshot.
+        is_looking: not everything has been looked at once (livedbg.analysis.first_look).
     """
 
     verdict: Verdict
@@ -152,7 +153,8 @@ class Diagnosis:
     graph: WaitGraph = field(default_factory=_NoGraph)
     revision: int = 0
     code: UserCode = field(default=NO_FRAMEWORKS, compare=False, repr=False)
+    is_looking: bool = False
 
 
-NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."))
+NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."), is_looking=True)
 """The diagnosis of the empty state."""

@@ -73,7 +73,7 @@ def command(
         in_time = view.wait_settled(limit.look_s or 0)
         if seconds is not None:
             view.wait_ended(min(seconds, limit.look_s or 0))
-        update = view.latest()
+        update = view.latest().so_far()
         write(render(update, form, short=short, limits=symbol_limits(update)), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)

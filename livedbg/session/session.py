@@ -7,6 +7,7 @@ Invariants:
     session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
     session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
     session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
+    session.N7. Until every adapter has settled once, a verdict says what is being looked at (livedbg.analysis.first_look).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.analysis.first_look import looking
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
@@ -122,6 +125,7 @@ class Session:
         self._notice = ""
         self._latest = NOTHING_YET
         self._targets_ended = False
+        self._looked = False  # at everything, once
         use_labellers(label for _, label in declared(lambda system: system.label_code))
         use_namers(name for _, name in declared(lambda system: system.name_code))
         self._taken = 0
@@ -307,6 +311,7 @@ class Session:
                 self._fold(_BATCH)
             started, used = time.monotonic(), time.thread_time()
             settled = not self._unsettled and not self._queue
+            self._looked = self._looked or settled
             self._update()
             credit.passed(started - published)
             published = time.monotonic()
@@ -320,6 +325,7 @@ class Session:
                 self._check_settled()
 
     def _check_settled(self) -> None:
+        self._looked = True
         self.settled.set()
         if not self._running:
             self.stop()
@@ -341,13 +347,20 @@ class Session:
         snapshot = self._store.snapshot()
         diagnosis = self._diagnostician.diagnose(snapshot)
         rate = self._rate(now)
-        self._latest = Update(snapshot, diagnosis, rate, ended, self._notice)
+        part = None
+        if not self._looked:
+            part, diagnosis = diagnosis, self._looking(snapshot)
+        self._latest = Update(snapshot, diagnosis, rate, ended, self._notice, part)
         self._notice = ""
         self._last_hang.note(diagnosis.verdict)
         self._publish(self._latest)
         before, self._targets_ended = self._targets_ended, ended_in(snapshot, self.request)
         if self._targets_ended and not before:
             self._wake_sleepers()
+
+    def _looking(self, snapshot: Snapshot) -> Diagnosis:
+        to_come = [adapter.title or adapter.name for adapter in self._adapters if adapter in self._unsettled]
+        return looking(snapshot, to_come, stacks=bool(self.request.processes) and self.request.stacks == "native")
 
     def _rate(self, now: float) -> float:
         """Events a second over the last few updates."""
