@@ -42,16 +42,16 @@ class OneAtATimeApp(CellUpdatesApp):
     """The part of the app that takes what is typed."""
 
     _typing: asyncio.Task[None] | None = None
-    _typed: deque[events.Key | events.Paste]
+    _ahead: deque[events.Key | events.Paste]
 
     def __init__(self) -> None:
         super().__init__()
-        self._typed = deque()
+        self._ahead = deque()
 
     async def on_event(self, event: events.Event) -> None:
         """Keep what is typed until its turn comes; all else at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            self._typed.append(event)
+            self._ahead.append(event)
             if self._typing is None or self._typing.done():
                 self._typing = asyncio.create_task(self._take_typed(), name="livedbg-typed")
         else:
@@ -59,12 +59,12 @@ class OneAtATimeApp(CellUpdatesApp):
 
     async def _take_typed(self) -> None:
         """Hand over what was typed, until there is nothing more."""
-        while self._typed and self.is_running:
-            while not self._can_take(self._typed[0]):
-                if any(isinstance(event, events.Key) and event.key in _LETS_GO for event in self._typed):
+        while self._ahead and self.is_running:
+            while not self._can_take(self._ahead[0]):
+                if any(isinstance(event, events.Key) and event.key in _LETS_GO for event in self._ahead):
                     break
                 await asyncio.sleep(_LOOK_S)
-            event = self._typed.popleft()
+            event = self._ahead.popleft()
             if not self._can_take(event) and not (isinstance(event, events.Key) and event.key in _LETS_GO):
                 continue  # it was given up by a key behind it
             above = (self.focused or self.screen).ancestors_with_self

@@ -7,7 +7,7 @@ Invariants:
     session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
     session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
     session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
-    session.N7. Until every adapter has settled once, a verdict says what is being looked at (livedbg.analysis.first_look).
+    session.N7. Until every adapter has settled once, a verdict says what is being looked at (analysis.first_look).
 """
 
 from __future__ import annotations

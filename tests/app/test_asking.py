@@ -68,7 +68,7 @@ async def test_K2_what_is_typed_ahead_says_no_yes(typed: str) -> None:
         await ready(pilot)
         await pilot.press("4")
         burst(pilot, typed)
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and not app._typed)
+        await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and not app._ahead)
         assert view_of(app).sent == []
         assert "stopped for about" in await answer(pilot)  # later it does
         await until(pilot, lambda: len(view_of(app).sent) == 1)
@@ -90,7 +90,7 @@ async def test_K2_a_yes_on_the_heels_of_another_key_is_none(monkeypatch: pytest.
             event = events.Key(key, key)
             event.time = question._typed_s + after_s
             _send(app, event)
-            await until(pilot, lambda: not app._typed and app._typing is not None and app._typing.done())
+            await until(pilot, lambda: not app._ahead and app._typing is not None and app._typing.done())
 
         await press("a", 200.0)
         await press("y", 99.0)
@@ -125,7 +125,7 @@ async def test_what_is_typed_ahead_neither_kills_nor_leaves_the_command(typed: s
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         burst(pilot, typed)
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and not app._typed)
+        await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and not app._ahead)
         assert app.is_running and "is still running" in text_of(app)
 
 

@@ -117,7 +117,7 @@ async def test_H1_a_sheet_owns_the_keys_that_follow(opens: str) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await on_threads(pilot)
         burst(pilot, opens + "S" + opens.replace("\r", "") + "q")
-        await until(pilot, lambda: app.screen is app.main and not app._typed)
+        await until(pilot, lambda: app.screen is app.main and not app._ahead)
         burst(pilot, opens)
         await until(pilot, lambda: isinstance(app.screen, SheetScreen))
         assert app.is_running and view_of(app).sent == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
@@ -48,19 +48,31 @@ class _Slow(Adapter):
         await asyncio.sleep(3600)
 
 
-async def _seen(updates: Sequence[Update], when: object) -> Update:
-    while not any(when(update) for update in updates):  # type: ignore[operator]
-        await asyncio.sleep(0.01)
-    return next(update for update in updates if when(update))  # type: ignore[operator]
+class _Updates(list[Update]):
+    """The updates of a session, and a wait for one of a kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = asyncio.Event()
+
+    def take(self, update: Update) -> None:
+        self.append(update)
+        self._more.set()
+
+    async def first(self, when: Callable[[Update], bool]) -> Update:
+        while (found := next(filter(when, self), None)) is None:
+            self._more.clear()
+            await asyncio.wait_for(self._more.wait(), 100)
+        return found
 
 
 @pytest.mark.invariant("session.N7")
 @pytest.mark.invariant("first_look.E1")
 async def test_N7_E1_before_the_first_full_look_the_verdict_says_what_is_looked_at() -> None:
-    adapter, updates = _Slow(), []
-    session = Session(Request(host="box", processes=(TargetProcess(1),)), (adapter,), updates.append)
+    adapter, updates = _Slow(), _Updates()
+    session = Session(Request(host="box", processes=(TargetProcess(1),)), (adapter,), updates.take)
     running = asyncio.create_task(session.run())
-    early = await _seen(updates, lambda update: len(update.snapshot.threads) == 2)
+    early = await updates.first(lambda update: len(update.snapshot.threads) == 2)
     assert early.diagnosis.is_looking and early.diagnosis.verdict.state is VerdictState.UNKNOWN
     assert early.diagnosis.verdict.sentence == "Looking: 0 of 2 threads. Still to come: slow stacks."
     assert not early.diagnosis.findings and not early.diagnosis.graph.roots
@@ -76,10 +88,10 @@ async def test_N7_E1_before_the_first_full_look_the_verdict_says_what_is_looked_
 
 @pytest.mark.invariant("session.N7")
 async def test_N7_a_session_that_is_stopped_before_it_has_looked_says_no_more_than_before() -> None:
-    adapter, updates = _Slow(), []
-    session = Session(Request(host="box", processes=(TargetProcess(1),)), (adapter,), updates.append)
+    adapter, updates = _Slow(), _Updates()
+    session = Session(Request(host="box", processes=(TargetProcess(1),)), (adapter,), updates.take)
     running = asyncio.create_task(session.run())
-    await _seen(updates, lambda update: bool(update.snapshot.threads))
+    await updates.first(lambda update: bool(update.snapshot.threads))
     session.stop()
     await running
     assert updates[-1].ended and updates[-1].diagnosis.is_looking
