@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import textual.app
@@ -20,6 +19,7 @@ from livedbg.panels.logs import LogsPanel
 from tests.app.fakes import T0_WALL, FakeView, S
 from tests.app.rest import at_rest
 from tests.app.scenarios import scenario
+from tests.waiting import Bound
 
 NOTICES_STAY_S = 3600.0
 """A notice that has gone before a slow test looks was never there."""
@@ -54,13 +54,14 @@ def view_of(app: LivedbgApp) -> FakeView:
     return app.view
 
 
-async def until(pilot: Pilot[int], true: Callable[[], object], seconds: float = 60) -> None:
+async def until(pilot: Pilot[int], true: Callable[[], object]) -> None:
     """Wait until something is true."""
-    deadline = time.monotonic() + seconds
+    bound = Bound()
     while not true():
         if pilot.app._exception is not None:
             raise pilot.app._exception
-        assert time.monotonic() < deadline, "it did not become true in time"
+        problem = bound.problem()
+        assert not problem, f"it did not become true: {problem}"
         await pilot.pause()
         await asyncio.sleep(0.01)
     await pilot.pause()
