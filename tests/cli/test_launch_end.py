@@ -137,7 +137,8 @@ def test_Q2_who_quits_says_what_becomes_of_the_command(
     job.terminal.type(quits)
     job.terminal.until(b"is still running")
     job.goes_on()
-    job.press_until_it_ends(key)
+    assert job.press_until_it_ends(key) == 0
+    assert job.terminal.is_clean() and b"output: " in job.terminal.output
     assert job.runs() is runs
     if runs:
         job.goes_on()
