@@ -31,8 +31,8 @@ panel or of a field) goes up once more, and what the app does then (to move the 
 _LOOK_S: Final = 0.005
 """How often what was opened is looked at until it can take keys."""
 
-_LETS_GO: Final = frozenset({"escape", "ctrl+c"})
-"""Who presses these doesn't wait for anything any more."""
+_LEAVING: Final = frozenset({"escape", "ctrl+c"})
+"""Who presses these chooses nothing any more."""
 
 _CHOOSING: Final = frozenset({"enter", "up", "down", "pageup", "pagedown"})
 """In the palette: of what was found. Letters need not wait for that."""
@@ -60,13 +60,12 @@ class OneAtATimeApp(CellUpdatesApp):
     async def _take_typed(self) -> None:
         """Hand over what was typed, until there is nothing more."""
         while self._ahead and self.is_running:
-            while not self._can_take(self._ahead[0]):
-                if any(isinstance(event, events.Key) and event.key in _LETS_GO for event in self._ahead):
-                    break
+            event = self._ahead[0]
+            while self._must_wait(event):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(_LOOK_S)
-            event = self._ahead.popleft()
-            if not self._can_take(event) and not (isinstance(event, events.Key) and event.key in _LETS_GO):
-                continue  # it was given up by a key behind it
+            self._ahead.popleft()
+            if self._is_choice(event) and self._is_given_up():
+                continue
             above = (self.focused or self.screen).ancestors_with_self
             if not await _passed(self, self._hand_over, event):
                 return
@@ -78,14 +77,25 @@ class OneAtATimeApp(CellUpdatesApp):
         """Give it to Textual, as a message of the app's own."""
         await super().on_event(event)
 
-    def _can_take(self, event: events.Event) -> bool:
-        """Whether what lies on top is built, and has found what is to be chosen from."""
+    def _must_wait(self, event: events.Event) -> bool:
+        sought = self._is_choice(event) and not self._is_given_up()
+        return not self._is_built() or (sought and self._is_searching())
+
+    def _is_built(self) -> bool:
+        """Whether what lies on top can take keys."""
         top = self.screen
-        if len(self.screen_stack) > 1 and top.focused is None and (not top.is_mounted or top.focus_chain):
-            return False
-        if isinstance(top, CommandPalette) and isinstance(event, events.Key) and event.key in _CHOOSING:
-            return not any(worker.node is top and not worker.is_finished for worker in self.workers)
-        return True
+        return len(self.screen_stack) == 1 or top.focused is not None or (top.is_mounted and not top.focus_chain)
+
+    def _is_choice(self, event: events.Event) -> bool:
+        """Whether a key is about what the palette has found, and not about its text."""
+        return isinstance(self.screen, CommandPalette) and isinstance(event, events.Key) and event.key in _CHOOSING
+
+    def _is_searching(self) -> bool:
+        return any(worker.node is self.screen and not worker.is_finished for worker in self.workers)
+
+    def _is_given_up(self) -> bool:
+        """Whether a key that leaves is among those that wait."""
+        return any(isinstance(event, events.Key) and event.key in _LEAVING for event in self._ahead)
 
 
 async def _passed(node: MessagePump, *call: object) -> bool:
