@@ -82,9 +82,10 @@ class OneAtATimeApp(CellUpdatesApp):
         return not self._is_built() or (sought and self._is_searching())
 
     def _is_built(self) -> bool:
-        """Whether what lies on top can take keys."""
+        """Whether what lies on top can take keys; nothing has the focus while the terminal has none."""
         top = self.screen
-        return len(self.screen_stack) == 1 or top.focused is not None or (top.is_mounted and not top.focus_chain)
+        placed = top.focused is not None or not self.app_focus
+        return len(self.screen_stack) == 1 or placed or (top.is_mounted and not top.focus_chain)
 
     def _is_choice(self, event: events.Event) -> bool:
         """Whether a key is about what the palette has found, and not about its text."""

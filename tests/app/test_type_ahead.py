@@ -173,3 +173,16 @@ def test_H1_bursts_on_a_real_terminal_do_nothing_to_the_target(typed: bytes) -> 
         terminal.type(typed + b"q")
         assert terminal.wait() == 0
         assert b"SENT [] DONE" in terminal.output
+
+
+@pytest.mark.invariant("typeahead.H1")
+async def test_H1_keys_are_taken_though_the_terminal_has_said_that_it_lost_the_focus() -> None:
+    app = make_app("deadlock")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await on_threads(pilot)
+        await pilot.press("?")
+        await until(pilot, lambda: isinstance(app.screen, SheetScreen) and app.screen.focused is not None)
+        app.post_message(events.AppBlur())
+        await until(pilot, lambda: not app.app_focus)
+        burst(pilot, "q/S")
+        await until(pilot, lambda: app.main.query_one(Prompt).value == "S")
