@@ -186,7 +186,8 @@ class LinePanel(ScrollView, can_focus=True):
             return self.line(index, width).strip()
         blank = Line(width, self.base_style)
         if index == 0:
-            blank.add(self.placeholder(), self.context.ink.style(Role.DIM))
+            words = "Looking." if self.context.diagnosis.is_looking else self.placeholder()
+            blank.add(words, self.context.ink.style(Role.DIM))
         return blank.strip()
 
     # moving

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -9,10 +10,10 @@ from textual.geometry import Size
 
 from livedbg.analysis.place_names import function_name, line_of
 from livedbg.analysis.user_code import Inside
-from livedbg.model import Frame, Stack
+from livedbg.model import Frame
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
-from livedbg.panels.culprit import culprit
+from livedbg.panels.culprit import CodePlace, code_place
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.messages import Opened
 from livedbg.panels.stack import frame_place
@@ -44,26 +45,24 @@ class CodePanel(LinePanel):
     LABEL: ClassVar[str] = "Code"
     HELP = (
         "The code of the culprit: source lines around the place where it is (marked), then the calls that led there, "
-        "without those inside of libraries. If the file can't be read, the reason. Enter shows the thread."
+        "without those inside of libraries; after a crash, the line of the traceback that the verdict names. If the "
+        "file can't be read, the reason. Enter shows the thread, or the exception."
     )
     CURSOR = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.thread: str | None = None
         self.rows: list[_Row] = []
-        self._place: tuple[Stack, Frame] | None = None
+        self._place: CodePlace | None = None
 
     def context_changed(self, before: DrawContext) -> None:
         """Take over the culprit of the newest verdict."""
-        context = self.context
-        self.thread = culprit(context)
-        stack = context.snapshot.stacks.get(self.thread or "")
-        place = context.diagnosis.code.frame(stack)
-        self._place = (stack, place) if stack is not None and place is not None else None
-        if place is not None and self.thread is not None:
-            words = (context.names.label(self.thread), context.names.rank_of(self.thread), "at", line_of(place))
-            self.title(f"{self.LABEL}  {' '.join(filter(None, words))} {_name(place)}".rstrip())
+        self._place = place = code_place(self.context)
+        if place is not None:
+            names = self.context.names
+            who = (place.raised.type,) if place.raised else (names.label(place.entity), names.rank_of(place.entity))
+            words = (*who, "at", line_of(place.frame))
+            self.title(f"{self.LABEL}  {' '.join(filter(None, words))} {_name(place.frame)}".rstrip())
         self._arrange()
 
     def on_resize(self) -> None:
@@ -72,7 +71,7 @@ class CodePanel(LinePanel):
         super().on_resize()
 
     def _arrange(self) -> None:
-        old, self.rows = len(self.rows), self._rows(*self._place) if self._place is not None else []
+        old, self.rows = len(self.rows), self._rows(self._place) if self._place is not None else []
         if len(self.rows) != old:
             self.refresh(layout=True)
 
@@ -96,16 +95,16 @@ class CodePanel(LinePanel):
             line.add(row.text, ink.style(row.role))
 
     def action_open(self) -> None:
-        """Show the thread."""
-        if self.thread is not None:
-            self.post_message(Opened(self.thread))
+        """Show the thread, or the exception."""
+        if self._place is not None:
+            self.post_message(Opened(self._place.entity))
 
     def copy_text(self) -> str:
         """All of it."""
         return "\n".join(f"{'>' if row.here else ' '} {row.number or ''} {row.text}" for row in self.rows)
 
-    def _rows(self, stack: Stack, place: Frame) -> list[_Row]:
-        room = self._room()
+    def _rows(self, where: CodePlace) -> list[_Row]:
+        place, room = where.frame, self._room()
         numbered = list(enumerate(place.source, place.source_from))
         if len(numbered) > room or room <= _LITTLE:
             around = max((min(room, len(numbered)) - 1) // 2, 0)
@@ -118,12 +117,12 @@ class CodePanel(LinePanel):
         elif not rows:
             rows.append(_Row(f"No source: {_reason(place)}.", Role.DIM))
         if room > _LITTLE or not place.source:
-            rows += self._calls(stack, room - len(rows))
+            rows += self._calls(where.frames, room - len(rows))
         return rows
 
-    def _calls(self, stack: Stack, room: int) -> list[_Row]:
+    def _calls(self, frames: Sequence[Frame], room: int) -> list[_Row]:
         """The user's frames, and the innermost one; the others are counted."""
-        code, frames = self.context.diagnosis.code, stack.frames
+        code = self.context.diagnosis.code
         kept = [n for n, frame in enumerate(frames) if not n or code.inside(frame) < Inside.LIBRARY][:_FRAMES]
         rows: list[_Row] = []
         last = -1

@@ -1,26 +1,94 @@
-"""Whose code explains the verdict: the thread (or task) that the others wait for, or one of the deadlock."""
+"""Whose code explains the verdict: that of the thread (or task) that the others wait for, or the crash's traceback.
+
+Invariants:
+    culprit.V1. Of a crash no stack is shown that was taken before it: where the verdict names a traceback it is that
+        one, else none of what has ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.rules.carried import exception_of
+from livedbg.model import ExceptionHit, Frame, ThreadState
 from livedbg.panels.draw_context import DrawContext
 
-__all__ = ["culprit"]
+__all__ = ["CodePlace", "code_place", "culprit"]
+
+_FINE: Final = (VerdictState.RUNNING, VerdictState.EXITED)
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A place in code.
+
+    Attributes:
+        entity: the thread or task that is there, or the exception that was raised there.
+        frame: the place.
+        frames: the stack that it is in, innermost first.
+        raised: the exception, where it is one.
+    """
+
+    entity: str
+    frame: Frame
+    frames: Sequence[Frame]
+    raised: ExceptionHit | None = None
 
 
 def culprit(context: DrawContext) -> str | None:
-    """The first of the verdict's roots, else of what its findings name, that has a stack; None where all is well."""
-    verdict = context.diagnosis.verdict
-    if verdict.state in (VerdictState.RUNNING, VerdictState.EXITED):
+    """The entity whose code is shown; None where all is well, or no code is known."""
+    place = code_place(context)
+    return place.entity if place is not None else None
+
+
+def code_place(context: DrawContext) -> CodePlace | None:
+    """Where in the code the verdict points to; None where all is well, or that is not known."""
+    state = context.diagnosis.verdict.state
+    if state in _FINE:
         return None
-    stacks, code = context.snapshot.stacks, context.diagnosis.code
+    crashed = state is VerdictState.CRASHED
+    if crashed and (raised := _raised(context)) is not None:
+        return raised
+    snapshot, code = context.snapshot, context.diagnosis.code
     for entity in _named(context):
         for one in _threads(context, entity):
-            if code.frame(stacks.get(one)) is not None:
-                return one
+            stack = snapshot.stacks.get(one)
+            frame = code.frame(stack)
+            if stack is None or frame is None or (crashed and _has_ended(context, one)):
+                continue
+            return CodePlace(one, frame, stack.frames)
     return None
+
+
+def _raised(context: DrawContext) -> CodePlace | None:
+    """The frame of the traceback that the verdict names."""
+    findings = context.diagnosis.findings.values()
+    chief = next((finding for finding in findings if finding.state is VerdictState.CRASHED), None)
+    hit = exception_of(chief, context.snapshot) if chief is not None else None
+    frame = context.diagnosis.code.frame_of(hit.stack) if hit is not None else None
+    return CodePlace(hit.id, _with_lines(frame, context), hit.stack, hit) if hit and frame else None
+
+
+def _with_lines(frame: Frame, context: DrawContext) -> Frame:
+    """With the lines around it, where a stack that was taken has them: a log has one line at most."""
+    for stack in context.snapshot.stacks.values():
+        for one in stack.frames:
+            if one.file != frame.file or not one.source:
+                continue
+            at = (frame.line or 0) - one.source_from
+            if 0 <= at < len(one.source) and (not frame.source or one.source[at].strip() == frame.source[0].strip()):
+                return replace(frame, source=one.source, source_from=one.source_from)
+    return frame
+
+
+def _has_ended(context: DrawContext, entity: str) -> bool:
+    thread = context.snapshot.threads.get(entity)
+    return thread is not None and thread.state is ThreadState.DEAD
 
 
 def _named(context: DrawContext) -> Iterator[str]:

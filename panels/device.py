@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -31,10 +30,9 @@ from livedbg.themes import Role
 __all__ = ["DUMP_KEY", "DevicePanel", "newest"]
 
 DUMP_KEY: Final = Key(
-    "D", "D", "dump", "GPU core dump of the process (press twice); kernels are stopped while it is written"
+    "D", "D", "dump", "GPU core dump of the process (asks first); kernels are stopped while it is written"
 )
 _KEYS: Final = (DUMP_KEY,)
-_CONFIRM_S: Final = 6.0
 _SENTENCE_LINES: Final = 2
 
 _Item = DeviceState | DeviceFault | DeviceUnit | DeviceKernel | DevicePlace
@@ -72,7 +70,6 @@ class DevicePanel(LinePanel):
         self.rows: list[_Row] = []
         self.needle = ""
         self._key: object = None
-        self._asked: tuple[str, float] | None = None  # which process, and when, on time.monotonic()
 
     @property
     def pointed(self) -> str | None:
@@ -163,10 +160,10 @@ class DevicePanel(LinePanel):
             return "No device matches the filter."
         if self.context.recorded:
             return "The recording contains no GPU state."
-        return "No GPU state yet. Press D twice for a GPU core dump (it stops the kernels meanwhile)."
+        return "No GPU state yet. Press D for a GPU core dump (it stops the kernels meanwhile)."
 
     def action_dump(self) -> None:
-        """Ask for a dump, at the second time."""
+        """Ask for a dump."""
         if self.context.recorded:
             self.post_message(Noticed("A core dump needs a live target; this is a recording.", "warning"))
             return
@@ -175,12 +172,6 @@ class DevicePanel(LinePanel):
             self.post_message(Noticed("Select a thread of the process to dump first (4 shows the threads).", "warning"))
             return
         label = self.context.names.label(process)
-        asked, self._asked = self._asked, None
-        if asked is None or asked[0] != process or time.monotonic() - asked[1] > _CONFIRM_S:
-            self._asked = process, time.monotonic()
-            words = f"The driver stops the kernels of {label} while it writes a core dump. Press D again to confirm."
-            self.post_message(Noticed(words, "warning"))
-            return
         self.post_message(Asked(DumpDevice(process=process), f"Requesting a GPU core dump of {label}"))
 
     def _row(self, index: int) -> _Row | None:

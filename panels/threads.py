@@ -27,7 +27,7 @@ __all__ = ["STACKS_KEY", "ThreadsPanel", "want_stacks"]
 STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected process now (no stop)")
 _THREAD_KEYS = (
     STACKS_KEY,
-    Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack"),
+    Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack (asks first)"),
     Key("o", "o", "sort", "sort by the next column"),
     Key("m", "m", "merge", "merge threads with equal stacks, or show all"),
     FUNCTIONS_KEY,

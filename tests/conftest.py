@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from livedbg.linux import target_files
 from tests.runner_output import write_through_pipe
+from tests.waiting import WALL_S, until
 
 write_through_pipe()
 
@@ -294,24 +295,20 @@ def spawn() -> Iterator[Callable[..., Target]]:
         target.kill()
 
 
-def eventually(look: Callable[[], bool], deadline_s: float = 60.0) -> None:
-    """Look again and again until it is true.
+def eventually(look: Callable[[], bool], wall_s: float = WALL_S) -> None:
+    """Look again and again until it is true (tests.waiting).
 
     Raises:
-        AssertionError: it was still false at the deadline.
+        AssertionError: it did not come true.
     """
-    deadline = time.monotonic() + deadline_s
-    while not look():
-        if time.monotonic() > deadline:
-            raise AssertionError("did not become true in time")
-        time.sleep(0.02)
+    until(look, wall_s=wall_s)
 
 
-def seen_when(true: Callable[[T], object], look: Callable[[], T], deadline_s: float = 60.0) -> T:
+def seen_when(true: Callable[[T], object], look: Callable[[], T], told: Callable[[], object] = str) -> T:
     """Look again and again; gives what was seen as something was first true of it, and not what came later.
 
     Raises:
-        AssertionError: it was still false at the deadline.
+        AssertionError: it did not come true.
     """
     seen: list[T] = []
 
@@ -319,7 +316,7 @@ def seen_when(true: Callable[[T], object], look: Callable[[], T], deadline_s: fl
         seen[:] = [look()]
         return bool(true(seen[0]))
 
-    eventually(is_true, deadline_s)
+    until(is_true, told=told)
     return seen[0]
 
 

@@ -150,6 +150,7 @@ class Diagnosis:
         code: tells the user's own code in the stacks of the snapshot.
         claims: all claims of living processes that the rules made, reported or not, by key.
         unread: keys of those that have to be read again.
+        is_looking: not everything has been looked at once (livedbg.analysis.first_look).
     """
 
     verdict: Verdict
@@ -159,7 +160,8 @@ class Diagnosis:
     code: UserCode = field(default=NO_FRAMEWORKS, compare=False, repr=False)
     claims: Mapping[str, Claim] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     unread: frozenset[str] = field(default=frozenset(), compare=False)
+    is_looking: bool = False
 
 
-NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."))
+NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."), is_looking=True)
 """The diagnosis of the empty state."""

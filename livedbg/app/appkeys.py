@@ -24,13 +24,18 @@ APP_KEYS: Final = (
     Key("shift+tab", "Shift+Tab", "app.focus_previous", "previous panel"),
     Key("y", "y", "copy", "copy the selected row"),
     Key("space", "Space", "freeze", "freeze the view; events are still read"),
-    Key("R", "R", "resume_thread", "resume the thread that stopped at a catchpoint"),
+    Key("R", "R", "resume_thread", "resume the thread that stopped at a catchpoint (asks first)"),
     Key("r", "r", "refresh_now", "scan all sources now"),
     Key("x", "x", "export", "export the report (JSON, Markdown) and a picture"),
     Key("t", "t", "next_theme", "next theme"),
     Key("question_mark", "?", "help", "show help for this screen"),
     Key("ctrl+p,colon", "^p :", "command_palette", "find any command"),
-    Key("q,ctrl+c", "q", "leave", "quit; the target keeps running"),
+    Key(
+        "q,ctrl+c",
+        "q",
+        "leave",
+        "quit; an attached target keeps running, about a command under launch it asks",
+    ),
 )
 
 GUIDE_KEYS: Final = (

@@ -297,9 +297,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
 
     @on(Asked)
     def _asked(self, message: Asked) -> None:
-        self.view.send(message.intent)
-        if message.notice and not self.context.recorded:
-            self.say(message.notice)
+        self.order(message.intent, said=message.notice)
 
     @on(Noticed)
     def _noticed(self, message: Noticed) -> None:
@@ -370,8 +368,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
 
     def action_refresh_now(self) -> None:
         """Sample everything now."""
-        self.view.send(Refresh())
-        self.say("Scanning all sources")
+        self.order(Refresh(), said="Scanning all sources")
 
     def action_next_theme(self) -> None:
         """The next theme."""
@@ -383,10 +380,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         self.change(theme=name)
         self.theme = f"livedbg-{name}"
         self.say(f"Theme {name}: {PALETTES[name].title}")
-
-    def action_leave(self) -> None:
-        """Quit."""
-        self.exit(0)
 
     def get_default_screen(self) -> Screen[object]:
         """The one screen under all sheets."""

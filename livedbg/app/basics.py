@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from livedbg.app import export
-from livedbg.app.cell_updates import CellUpdatesApp
+from livedbg.app.typeahead import OneAtATimeApp
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.text.private_files import write_private
 from livedbg.text.sanitize import clean, clean_line
@@ -19,7 +19,7 @@ __all__ = ["BasicApp"]
 _BUG = "Please report this bug; LIVEDBG_DEBUG=1 prints a traceback. `livedbg report` works without the app."
 
 
-class BasicApp(CellUpdatesApp):
+class BasicApp(OneAtATimeApp):
     """The part of the app that knows nothing of screens."""
 
     context: DrawContext = EMPTY_CONTEXT

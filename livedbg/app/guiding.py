@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual.widgets import Input
+
+from livedbg.app.asking import QuestionScreen
 from livedbg.app.basics import BasicApp
 from livedbg.app.options import NEXT_STEP, AppOptions, GuideKeys
 from livedbg.app.overlays import SheetScreen
@@ -33,6 +36,8 @@ class GuideActions(BasicApp):
 
     def show_step(self) -> None:
         """Show what was read of the step, as soon as it was."""
+        if isinstance(self.focused, Input) or isinstance(self.screen, QuestionScreen):
+            return  # what is typed there is not taken away
         guide = self.options.guide
         found = guide.found() if guide is not None else None
         if guide is None or found is None:

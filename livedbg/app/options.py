@@ -15,10 +15,12 @@ from typing import Final, Protocol, TextIO
 from livedbg.model.errors import UsageError
 
 __all__ = [
+    "LEFT_RUNNING",
     "NEXT_STEP",
     "AppOptions",
     "Colours",
     "GuideKeys",
+    "Started",
     "check_terminal",
     "colours_of",
     "interval_of",
@@ -28,6 +30,9 @@ __all__ = [
 
 NEXT_STEP: Final = -1
 """What the app ends with when the user asks for the next step of a guide: no exit code."""
+
+LEFT_RUNNING: Final = -2
+"""What the app ends with when the user leaves the command running that livedbg started: no exit code."""
 
 
 class Colours(StrEnum):
@@ -58,6 +63,21 @@ class GuideKeys(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """A command that livedbg started, and that its end would kill: who quits is asked what becomes of it.
+
+    Attributes:
+        name: as the user knows it.
+        note: what there is to know before it is left or killed, one sentence.
+        runs: whether it still does; returns at once.
+    """
+
+    name: str
+    note: str
+    runs: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class AppOptions:
     """Options of the app; None means: find out.
 
@@ -71,6 +91,7 @@ class AppOptions:
         start: name of the screen that is shown first.
         clock: wall clock in nanoseconds, for the header of a live session.
         guide: the step of a guide that is shown.
+        started: the command that livedbg started, and that its end would kill.
     """
 
     theme: str = "dark"
@@ -82,6 +103,7 @@ class AppOptions:
     start: str = "overview"
     clock: Callable[[], int] = time.time_ns
     guide: GuideKeys | None = None
+    started: Started | None = None
 
 
 def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None:

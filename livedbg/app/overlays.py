@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
@@ -22,6 +23,9 @@ _SHEET_KEYS = (
     Key("escape,q,backspace", "Esc q", "dismiss", "go back"),
     Key("y", "y", "copy", "copy the text"),
 )
+
+_LEAVING = frozenset({"escape", "ctrl+c"})
+"""Keys of the app that work while something is typed."""
 
 
 class SheetScreen(ModalScreen[None]):
@@ -79,6 +83,11 @@ class Prompt(Input):
         self.add_class("-open")
         self.screen.add_class("-prompting")  # the line of screens makes room
         self.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Keep all keys but those of the field itself and those that leave it."""
+        if event.key not in _LEAVING and event.key not in self._bindings.key_to_bindings:
+            event.stop()
 
     def close(self) -> None:
         """Give the keys back."""

@@ -8,7 +8,7 @@ from textual import on
 from textual.screen import Screen
 from textual.widgets import Input
 
-from livedbg.app.basics import BasicApp
+from livedbg.app.asking import AskingApp
 from livedbg.app.overlays import Prompt, SheetScreen
 from livedbg.app.views import Values
 from livedbg.model.errors import UsageError
@@ -17,15 +17,13 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in
 from livedbg.panels.logs import LogsPanel
 from livedbg.session.catch_options import typed_catch
-from livedbg.session.view import SessionView
 
 __all__ = ["PromptingApp"]
 
 
-class PromptingApp(BasicApp):
+class PromptingApp(AskingApp):
     """The part of the app that takes typed text."""
 
-    view: SessionView
     main: Screen[object]
     _prompted: LinePanel | None = None
     _answer: Callable[[str], None] | None = None
@@ -75,9 +73,8 @@ class PromptingApp(BasicApp):
         except UsageError as error:
             self.say(f"{error} {error.remedy}".rstrip(), "warning")
             return
-        self.view.send(intent)
-        self.say(f"Setting a catchpoint on {intent.pattern} in {self.context.names.label(process)}")
-        self.call_next(self.action_view, "exceptions")
+        said = f"Setting a catchpoint on {intent.pattern} in {self.context.names.label(process)}"
+        self.order(intent, said=said, then=lambda: self.call_next(self.action_view, "exceptions"))
 
     def action_golden(self) -> None:
         """Type what to compare the dump under the cursor with."""
@@ -94,16 +91,16 @@ class PromptingApp(BasicApp):
 
     def _compare(self, text: str, dump: str) -> None:
         if text.strip():
-            self.view.send(CompareValues(path=dump, golden=text.strip()))
-            self.say("Comparing")
+            self.order(CompareValues(path=dump, golden=text.strip()), said="Comparing")
 
     def action_resume_thread(self) -> None:
         """Resume all threads that stopped at a catchpoint."""
         stopped = [point for point in self.context.snapshot.catchpoints.values() if point.stopped_thread is not None]
-        for point in stopped:
-            self.view.send(Resume(catchpoint=point.id))
+        if not stopped:
+            self.say("No thread is stopped at a catchpoint.")
+            return
         labels = ", ".join(self.context.names.label(point.stopped_thread or "") for point in stopped)
-        self.say(f"Resuming {labels}" if stopped else "No thread is stopped at a catchpoint.")
+        self.order(*(Resume(catchpoint=point.id) for point in stopped), said=f"Resuming {labels}")
 
     @on(Input.Changed, "#prompt")
     def _typed(self, message: Input.Changed) -> None:

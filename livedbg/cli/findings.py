@@ -37,6 +37,7 @@ class FindingsPrinter:
         self._verdict: tuple[str, frozenset[str]] | None = None
         self._next: tuple[str, frozenset[str]] | None = None
         self._next_ns = 0
+        self._looked_last = False
 
     def show(self, update: Update, *, last: bool = False) -> None:
         """Print what is new in an update.
@@ -61,8 +62,11 @@ class FindingsPrinter:
         """The lines that say what is new."""
         verdict = update.diagnosis.verdict
         at_ns = update.snapshot.now().wall_ns
+        if self._looked_last and not update.diagnosis.is_looking:
+            self._verdict = None  # what was said was that it looks
         if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended):
             yield self._verdict_line(verdict, at_ns)
+        self._looked_last = update.diagnosis.is_looking
         for name, finding in update.diagnosis.findings.items():
             key = (finding.rule, finding.entities)
             if key not in self._said:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from livedbg.cli.arming import Arming
-from livedbg.commands.signals import signals_held
+from livedbg.commands.signals import hung_up, signals_held
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
@@ -43,14 +43,17 @@ class Job:
     redact: bool = True
 
     def start(self, *, detach: bool = False) -> Launched:
-        """Start it. A signal that came meanwhile ends it again, unless it is to run on."""
+        """Start it. A signal that came meanwhile ends it again, unless it runs on or only the terminal is gone."""
         child: Launched | None = None
         try:
             with signals_held():
                 child = self.begin()
-        except BaseException:
-            if child is not None and not detach:
-                child.end()
+        except BaseException as error:
+            if child is not None:
+                if detach or hung_up(error):
+                    child.go()
+                else:
+                    child.end()
             raise
         return child
 

@@ -1,19 +1,29 @@
-"""`livedbg launch`: start a command and attach to it."""
+"""`livedbg launch`: start a command and attach to it.
+
+Invariants:
+    launching.Q1. A terminal that is gone (SIGHUP, a link that dropped) ends livedbg and nothing else: the command goes
+        on, and so does its output, to its files.
+    launching.Q2. From the app on, nothing but an answer or SIGTERM, SIGINT or SIGQUIT from outside kills it: no key,
+        and no bug in the app.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import Final, TextIO
 
 import click
 
-from livedbg.app.options import AppOptions
+from livedbg.app.options import LEFT_RUNNING, AppOptions, Started
 from livedbg.cli.attach import app_options
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
@@ -26,7 +36,7 @@ from livedbg.cli.watch import OnStall, follow
 from livedbg.commands.exit_codes import TIME_LIMIT, code_of
 from livedbg.commands.output import write
 from livedbg.commands.sessions import started
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.signals import hung_up, quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.repeats.devices import check_visible
 from livedbg.repeats.pool import devices_of
@@ -41,6 +51,9 @@ __all__ = ["command"]
 
 _FOUND: Final = (10, 11, 12)
 """Exit codes of what is wrong."""
+
+_KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)))
+"""The codes of the app with which the command is killed: 0 is that its user said so, or that it has ended."""
 
 _FORMS = {".json": "json", ".md": "markdown"}
 
@@ -106,11 +119,14 @@ def command(
 ) -> int:
     """Start CMD and debug it. Its output goes to files; the Logs screen shows them.
 
-    When livedbg quits, it kills CMD, unless --detach is given. If CMD exits by itself, its exit code is returned.
-    Without a terminal, or with --timeout, --report or --on-stall, livedbg runs headless.
+    When you quit the app, it asks whether to kill CMD or leave it running (--detach: leave it). If the terminal goes
+    away (SIGHUP), CMD keeps running, and its output still goes to its files. SIGTERM and, headless, Ctrl-C kill it.
+    If CMD exits by itself, its exit code is returned. Without a terminal, or with --timeout, --report or --on-stall,
+    livedbg runs headless.
 
     --repeat runs CMD N times, headless. Each run has a folder with its output and a recording; --timeout is per
-    run. The exit code is 0 if all runs ended well, 11 if some crashed, 10 if some hung.
+    run. The runs end with livedbg, also on SIGHUP. The exit code is 0 if all runs ended well, 11 if some crashed,
+    10 if some hung.
     """
     if argv[0] == "--":
         argv = argv[1:]
@@ -150,55 +166,88 @@ def _say(line: str) -> None:
 def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     from livedbg.app import run
 
-    child: Launched | None = None
+    end = _End(detach)
     while held:  # what is to be known before it starts
         _say(held.pop(0))
-    try:
-        child = job.start(detach=detach)
+    with end:
+        child = end.child = job.start(detach=detach)
         title = f"{host_name()}:{child.pid} {' '.join(mask_command(job.argv) if job.redact else job.argv)}"
         view = LiveView(job.request(child), title=title)
         job.arm(view, child)
-        code = run(view, screen)
+        code = run(view, screen if detach else replace(screen, started=_asked_about(job, child)))
+        end.leaves = detach or code not in _KILLING
         ended = child.exit_code
-        return code or ended or 0
-    finally:
-        if child is not None:
-            _let_go(child, detach)
-            if child.exit_code is not None:
-                job.watch.finish(child)
-            for line in held:
-                _say(line)
-            click.echo(f"output: {child.folder}", err=True)
+    if child.exit_code is not None:
+        job.watch.finish(child)
+    with contextlib.suppress(OSError):  # the terminal is gone
+        for line in held:
+            _say(line)
+        if child.exit_code is None:
+            _say(f"{job.argv[0]} goes on: livedbg attach {child.pid}")
+        click.echo(f"output: {child.folder}", err=True)
+    return (code if code != LEFT_RUNNING else 0) or ended or 0
+
+
+def _asked_about(job: Job, child: Launched) -> Started:
+    """What who quits the app is asked about."""
+    name = f"{clean_line(Path(job.argv[0]).name, 40)} ({child.pid})"
+    return Started(name, f"Its output goes on to {child.folder}.", lambda: child.exit_code is None)
+
+
+class _End:
+    """What becomes of the command at the end, however that comes: `with` kills it, unless it is to be left.
+
+    Attributes:
+        child: the command, once it runs.
+        leaves: leave it running.
+    """
+
+    def __init__(self, leaves: bool) -> None:
+        self.child: Launched | None = None
+        self.leaves = leaves
+
+    def __enter__(self) -> _End:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        child = self.child
+        if child is None:
+            return
+        if self.leaves or hung_up(error) or (isinstance(error, OSError) and error.errno == errno.EIO):
+            child.go()  # also where nothing was armed yet
+        else:
+            child.end()
 
 
 def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stall: OnStall | None, detach: bool) -> int:
-    child: Launched | None = None
     relays: list[_Relay] = []
     interrupted = False
+    end = _End(detach)
     try:
-        child = job.start(detach=detach)
-        unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
-        relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
-        view = LiveView(job.request(child))
-        job.arm(view, child)
-        hits = HitPrinter(False, error=True)
-        with started(view):
-            if job.plan.catch:
-                view.subscribe(lambda update: hits.show(update.snapshot))
-            waiter = threading.Thread(target=child.wait, daemon=True)
-            waiter.start()
-            try:
-                update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
-            except KeyboardInterrupt:
-                update, in_time, interrupted = view.latest(), True, True
-            if report_file is not None:
-                write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
-        if interrupted:
-            raise KeyboardInterrupt
-        code = child.wait(5.0) or 0 if in_time else _of_a_hang(update)
+        with end:
+            child = end.child = job.start(detach=detach)
+            unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
+            relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
+            view = LiveView(job.request(child))
+            job.arm(view, child)
+            hits = HitPrinter(False, error=True)
+            with started(view):
+                if job.plan.catch:
+                    view.subscribe(lambda update: hits.show(update.snapshot))
+                waiter = threading.Thread(target=child.wait, daemon=True)
+                waiter.start()
+                try:
+                    update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
+                except KeyboardInterrupt:
+                    update, in_time, interrupted = view.latest(), True, True
+                if report_file is not None:
+                    write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
+            if interrupted:
+                raise KeyboardInterrupt
+            code = child.wait(5.0) or 0 if in_time else _of_a_hang(update)
     finally:
-        if child is not None:
-            _let_go(child, detach)
         for relay in relays:
             relay.finish()
     if child.exit_code is not None:
@@ -217,18 +266,13 @@ def _of_a_hang(update: Update) -> int:
     return code if code in _FOUND else TIME_LIMIT
 
 
-def _let_go(child: Launched, detach: bool) -> None:
-    if not detach:
-        child.end()
-
-
 class _Relay:
     """Copies a growing file to a stream of ours.
 
     Args:
         path: the file.
         to: the stream.
-        unread: called once, on the relay's thread, when the stream takes no more.
+        unread: called once, on the relay's thread, when nobody reads the stream any more.
 
     Attributes:
         error: why the stream takes no more.
@@ -253,7 +297,8 @@ class _Relay:
                         self._to.flush()
                     except OSError as error:
                         self.error = error
-                        self._unread()
+                        if error.errno != errno.EIO:  # else the terminal is gone (Q1)
+                            self._unread()
                         return
                 if last:
                     return

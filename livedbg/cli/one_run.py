@@ -134,7 +134,7 @@ def _watched(
             if cause is not None:
                 break
         seconds = time.monotonic() - began_s
-        update = view.latest()  # of a run that hangs: as it hung
+        update = view.latest().so_far()  # of a run that hangs: as it hung
         if cause is not None:
             child.end()
         else:

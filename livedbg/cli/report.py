@@ -77,7 +77,7 @@ def command(
         in_time = view.wait_settled(limit.look_s or 0)
         if seconds is not None:
             view.wait_ended(min(seconds, limit.look_s or 0))
-        update = view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)
+        update = (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far()
         write(render(update, form, short=short, limits=(*time_limits(update, in_time), *symbol_limits(update))), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)

@@ -101,7 +101,7 @@ def command(
     request = _request(options.resolved(), glance)
     with quit_on_signals(), running(request, limit=limit) as view:
         in_time = view.wait_settled(limit.look_s or 0)
-        update = view.latest()
+        update = view.latest().so_far()
         snapshot = update.snapshot
         asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
         unnamed = symbol_limits(update, list(asked))

@@ -176,8 +176,8 @@ def follow(
         while True:
             found = update.ended or update.diagnosis.verdict.state.value == until
             left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0 and not found and not view.wait_settled(0):
-                update = view.out_of_time(_ANSWER_S)
+            if left is not None and left <= 0 and not found:
+                update = (update if view.wait_settled(0) else view.out_of_time(_ANSWER_S)).so_far()
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
                 on_stall.take(update, None if left is None else max(_COMMAND_S, left))

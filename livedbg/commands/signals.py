@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-__all__ = ["Quit", "quit_on_signals", "signals_held"]
+__all__ = ["Quit", "hung_up", "quit_on_signals", "signals_held"]
 
 _CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
 _AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
@@ -30,6 +30,11 @@ class Quit(SystemExit):
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
         self.number = number
+
+
+def hung_up(error: BaseException | None) -> bool:
+    """Whether a command ends because its terminal is gone."""
+    return isinstance(error, Quit) and error.number == signal.SIGHUP
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from livedbg.logs.native_frames import native_frames
 from livedbg.logs.traceback_forms import plain_form
@@ -42,6 +43,9 @@ _GROUPS: Final = ("ExceptionGroup", "BaseExceptionGroup")
 _REPORTERS: Final = frozenset({"CalledProcessError", "RemoteTraceback", "_RemoteTraceback"})
 """Exceptions that only say that something else failed."""
 _FRAME_LIMIT: Final = 200
+_SOURCE_LIMIT: Final = 200
+_NO_SOURCE: Final = re.compile(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}|={3,})")
+"""Below a frame: marks of columns, how often it is repeated, how many lines are left out, what parts groups."""
 _BRIEF: Final = 200
 
 
@@ -175,11 +179,20 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             blocks[-1].body.append(line)
         elif (match := FILE.match(line)) is not None:
             blocks[-1].frames.append(python_frame(match[1], match[2], match[3]))
-        elif line and line[:1] not in " \t|+":
+        elif line[:1] in " \t|+":
+            _add_source(blocks[-1].frames, line)
+        elif line:
             blocks[-1].body.append(line)
             blocks[-1].raised = number
             inside = False
     return [block for block in blocks if block.body or block.frames]
+
+
+def _add_source(frames: list[Frame], line: str) -> None:
+    """Give the newest frame the line of source that is printed below it."""
+    text = line.strip(" \t|+")
+    if frames and not frames[-1].source and text and not _NO_SOURCE.match(text):
+        frames[-1] = replace(frames[-1], source=(text[:_SOURCE_LIMIT],), source_from=frames[-1].line or 0)
 
 
 def _repeated(before: str, following: str) -> str:

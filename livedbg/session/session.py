@@ -11,6 +11,7 @@ Invariants:
         the first full sample is done when all its claims were. A session that samples once ends then.
     session.N8. When a time limit ends it, what was not looked at is a status (OUT_OF_TIME), and a target that lives is
         in the state, whether somebody had looked at it or not.
+    session.N9. Until every adapter has settled once, a verdict says what is being looked at (analysis.first_look).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.analysis.first_look import looking
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.claims import Claim
@@ -142,6 +145,8 @@ class Session:
         self._problems = 0
         self._latest = NOTHING_YET
         self._targets_ended = False
+        self._looked = False  # at everything, once
+        self._first_claims: frozenset[str] | None = None
         use_labellers(label for _, label in declared(lambda system: system.label_code))
         use_namers(name for _, name in declared(lambda system: system.name_code))
         self._taken = 0
@@ -213,6 +218,7 @@ class Session:
             claims = tuple(structs.replace(diagnosis.claims[key], confirmed=False) for key in new)
             self.take([ClaimsRead(claims=claims, **self.stamp())])
             self._fold(len(self._queue))
+        self._looked = True  # at what there was time for
         self._update()
 
     def keyframe(self) -> list[Event]:
@@ -363,7 +369,7 @@ class Session:
                 self._fold(_BATCH)
             started, used = time.monotonic(), time.thread_time()
             settled = not self._unsettled and not self._queue
-            self._update()
+            self._update(looked=settled)
             self._tell_problems()
             credit.passed(started - published)
             published = time.monotonic()
@@ -378,6 +384,7 @@ class Session:
                 self._check_settled()
 
     def _check_settled(self) -> None:
+        self._looked = True
         self.settled.set()
         if not self._running or self.request.once:
             self.stop()
@@ -386,19 +393,24 @@ class Session:
 
     def _read_again(self) -> bool:
         """Have the claims read again that must be; whether some have never been (N7)."""
-        diagnosis = self._latest.diagnosis
+        diagnosis = self._latest.so_far().diagnosis
         known = self._latest.snapshot.claims or {}
         if over := tuple(key for key in known if key not in diagnosis.claims):
             self.take([ClaimsRead(withdrawn=over, **self.stamp())])
         if not diagnosis.unread or (self._rereading is not None and not self._rereading.done()):
-            return not diagnosis.unread <= known.keys()
+            return self._held_up_by(diagnosis, self._latest.snapshot)
         rest_s = self._reread_from_s - time.monotonic()
         if rest_s > 0:
             self.loop.call_later(rest_s, self._wake.set)
         else:
             claims = [diagnosis.claims[key] for key in diagnosis.unread]
             self._rereading = asyncio.create_task(self._reread(claims), name="reread")
-        return not diagnosis.unread <= known.keys()
+        return self._held_up_by(diagnosis, self._latest.snapshot)
+
+    def _held_up_by(self, diagnosis: Diagnosis, snapshot: Snapshot) -> bool:
+        """Whether claims of the first full look still have to be read again. Others may come and go all the time."""
+        first = self._first_claims if self._first_claims is not None else diagnosis.unread
+        return bool((first & diagnosis.unread) - (snapshot.claims or {}).keys())
 
     async def _reread(self, claims: Sequence[Claim]) -> None:
         """One reading of some claims: what it finds is an event, so that a recording has it too."""
@@ -439,18 +451,34 @@ class Session:
         self._store.apply_all(batch)
         self._taken += len(batch)
 
-    def _update(self, ended: bool = False) -> None:
+    def _update(self, *, ended: bool = False, looked: bool = False) -> None:
+        """Publish the state.
+
+        Args:
+            ended: no more updates will come.
+            looked: all adapters have had their first full look. It is complete once its claims were read again.
+        """
         now = time.monotonic()
         snapshot = self._store.snapshot()
         diagnosis = self._diagnostician.diagnose(snapshot)
         rate = self._rate(now)
-        self._latest = Update(snapshot, diagnosis, rate, ended, self._notice)
+        part = None
+        if looked and self._first_claims is None:
+            self._first_claims = diagnosis.unread
+        self._looked = self._looked or (looked and not self._held_up_by(diagnosis, snapshot))
+        if not self._looked:
+            part, diagnosis = diagnosis, self._looking(snapshot)
+        self._latest = Update(snapshot, diagnosis, rate, ended, self._notice, part)
         self._notice = ""
         self._last_hang.note(diagnosis.verdict)
         self._publish(self._latest)
         before, self._targets_ended = self._targets_ended, ended_in(snapshot, self.request)
         if self._targets_ended and not before:
             self._wake_sleepers()
+
+    def _looking(self, snapshot: Snapshot) -> Diagnosis:
+        to_come = [adapter.title or adapter.name for adapter in self._adapters if adapter in self._unsettled]
+        return looking(snapshot, to_come, stacks=bool(self.request.processes) and self.request.stacks == "native")
 
     def _rate(self, now: float) -> float:
         """Events a second over the last few updates."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis
 from livedbg.logs.reader import LogReader
@@ -28,6 +28,7 @@ class Update(Struct, frozen=True):
         events_per_s: events taken in per second, lately.
         ended: no more updates will come (target gone, recording at its end and not seekable, stopped).
         notice: a message for the user about an intent (an error with its remedy), or "".
+        part: before the first full look: what the rules conclude from what was seen, which need not hold.
     """
 
     snapshot: Snapshot = EMPTY
@@ -35,6 +36,11 @@ class Update(Struct, frozen=True):
     events_per_s: float = 0.0
     ended: bool = False
     notice: str = ""
+    part: Diagnosis | None = None
+
+    def so_far(self) -> Update:
+        """The same with what was concluded from a part: for a command that ends before the first full look."""
+        return self if self.part is None else structs.replace(self, diagnosis=self.part, part=None)
 
 
 NOTHING_YET = Update()

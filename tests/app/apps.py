@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import textual.app
@@ -11,16 +10,21 @@ import textual.pilot
 from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
+from livedbg.app import asking
 from livedbg.app.application import LivedbgApp
+from livedbg.app.asking import QuestionScreen
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Prompt
 from livedbg.panels.logs import LogsPanel
 from tests.app.fakes import T0_WALL, FakeView, S
 from tests.app.rest import at_rest
 from tests.app.scenarios import scenario
+from tests.waiting import Bound
 
 NOTICES_STAY_S = 3600.0
 """A notice that has gone before a slow test looks was never there."""
+
+asking.PAUSE_S = 0.0  # a pilot presses the next key as soon as it may
 
 _IDLE = "wait_for_idle"
 for _module in (textual.app, textual.pilot):
@@ -50,13 +54,14 @@ def view_of(app: LivedbgApp) -> FakeView:
     return app.view
 
 
-async def until(pilot: Pilot[int], true: Callable[[], object], seconds: float = 60) -> None:
+async def until(pilot: Pilot[int], true: Callable[[], object]) -> None:
     """Wait until something is true."""
-    deadline = time.monotonic() + seconds
+    bound = Bound()
     while not true():
         if pilot.app._exception is not None:
             raise pilot.app._exception
-        assert time.monotonic() < deadline, "it did not become true in time"
+        problem = bound.problem()
+        assert not problem, f"it did not become true: {problem}"
         await pilot.pause()
         await asyncio.sleep(0.01)
     await pilot.pause()
@@ -68,6 +73,26 @@ async def ready(pilot: Pilot[int]) -> LivedbgApp:
     assert isinstance(app, LivedbgApp)
     await until(pilot, lambda: app.context.update.snapshot.revision == app.view.latest().snapshot.revision > 0)
     return app
+
+
+async def answer(pilot: Pilot[int], key: str = "y") -> str:
+    """Answer the question that is asked, once it is on the screen.
+
+    Returns:
+        What was asked.
+    """
+
+    def asked() -> bool:
+        top = pilot.app.screen
+        return isinstance(top, QuestionScreen) and top._typed_s is not None
+
+    await until(pilot, asked)
+    question = pilot.app.screen
+    assert isinstance(question, QuestionScreen)
+    words = question.panel.copy_text()
+    await pilot.press(key)
+    await until(pilot, lambda: pilot.app.screen is not question or not pilot.app.is_running)
+    return words
 
 
 async def read(pilot: Pilot[int]) -> None:

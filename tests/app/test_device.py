@@ -13,10 +13,9 @@ from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model import events as ev
 from livedbg.model.devices import DUMP_READY, DeviceState
 from livedbg.model.intents import DumpDevice
-from livedbg.panels import device as device_panel
 from livedbg.panels.device import DevicePanel
 from tests.adapters.cuda.cudagdb.conftest import core_bytes, program_that_plays
-from tests.app.apps import make_app, ready, text_of, until, view_of
+from tests.app.apps import answer, make_app, ready, text_of, until, view_of
 from tests.app.fakes import stamp
 from tests.app.scenarios import scenario
 
@@ -36,12 +35,6 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DeviceState]:
         return asyncio.run(open_core(program, gpu, None, PROCESS))
 
     return {name: seen(name) for name in ("hang", "illegal-address")}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is pressed twice counts, however slowly."""
-    monkeypatch.setattr(device_panel, "_CONFIRM_S", 3600.0)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["80x24", "200x60"])
@@ -82,19 +75,20 @@ async def test_exceptions_come_first_and_the_panel_beside_it_follows(states: dic
         await until(pilot, lambda: "note: That is all." in text_of(app) and "memcheck" not in text_of(app))
 
 
-async def test_D_twice_asks_for_a_dump() -> None:
+async def test_D_asks_first_and_then_for_a_dump() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         await pilot.press("0", "D")
-        await until(pilot, lambda: any("Press D again" in said.message for said in app._notifications))
+        assert "stops the kernels of" in await answer(pilot, "escape")
         assert view_of(app).sent == []
         await pilot.press("D")
+        await answer(pilot)
         await until(pilot, lambda: bool(view_of(app).sent))
         (process,) = [p.id for p in app.context.snapshot.processes.values() if p.target]
         assert view_of(app).sent == [DumpDevice(process=process)]
         await pilot.press("D")
-        await pilot.pause()
+        await answer(pilot, "escape")
         assert len(view_of(app).sent) == 1
 
 
@@ -111,7 +105,8 @@ async def test_of_several_processes_the_one_that_takes_orders_is_dumped() -> Non
         status = SourceStatus(source="cudagdb", target=other.id, health=SourceHealth.OK, code=DUMP_READY)
         view.feed([ev.StatusSeen(status=status, **stamp(51))])
         await until(pilot, lambda: any(said.code == DUMP_READY for said in app.context.snapshot.statuses.values()))
-        await pilot.press("D", "D")
+        await pilot.press("D")
+        await answer(pilot)
         await until(pilot, lambda: view.sent == [DumpDevice(process=other.id)])
 
 
@@ -122,11 +117,12 @@ async def test_of_a_recording_nothing_is_asked() -> None:
         await pilot.press("0", "D", "D")
         await until(pilot, lambda: any("this is a recording" in said.message for said in app._notifications))
         assert view_of(app).sent == []
-        assert not any("D again" in said.message or "Requesting" in said.message for said in app._notifications)
+        assert app.screen is app.main
+        assert not any("Requesting" in said.message for said in app._notifications)
 
 
-async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> None:
-    """Another process that is selected in between has to be asked for anew."""
+async def test_a_dump_is_taken_of_the_process_that_the_question_named() -> None:
+    """Whatever is selected in between."""
     view = scenario("deadlock")
     app = make_app(view)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -134,7 +130,6 @@ async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> No
         (first,) = [p for p in app.context.snapshot.processes.values() if p.target]
         other = structs.replace(first, id="process:box/5000", pid=5000)
         await pilot.press("0", "D")
-        await until(pilot, lambda: any("Press D again" in said.message for said in app._notifications))
         view.feed(
             [
                 ev.ProcessExited(id=first.id, status=0, **stamp(50)),
@@ -142,8 +137,8 @@ async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> No
             ]
         )
         await until(pilot, lambda: other.id in app.context.snapshot.processes)
+        assert "4711" in await answer(pilot)
+        await until(pilot, lambda: view.sent == [DumpDevice(process=first.id)])
         await pilot.press("D")
-        await until(pilot, lambda: any("5000" in said.message for said in app._notifications))
-        assert view.sent == []
-        await pilot.press("D")
-        await until(pilot, lambda: view.sent == [DumpDevice(process=other.id)])
+        assert "5000" in await answer(pilot)
+        await until(pilot, lambda: view.sent[1:] == [DumpDevice(process=other.id)])

@@ -23,7 +23,7 @@ from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.panels.marks import ASCII, UNICODE, catch_mark
 from livedbg.session.catch_options import typed_catch
 from livedbg.session.presets import presets
-from tests.app.apps import make_app, pressing, ready, text_of, until, view_of
+from tests.app.apps import answer, make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp
 from tests.app.hostile_strings import HOSTILE
 from tests.app.scenarios import scenario
@@ -354,6 +354,7 @@ async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
         assert "THREAD STOPPED" in text_of(app)
         assert "n=7" in text_of(app) and "11   int n = f();" in text_of(app)
         await pilot.press("R")
+        assert "goes on" in await answer(pilot)
         await until(pilot, lambda: view_of(app).sent == [Resume(catchpoint="S1")])
         await pilot.press("enter")
         await until(pilot, lambda: "caught by" in text_of(app))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -38,6 +37,7 @@ from tests.app.fakes import MemoryLogs
 from tests.app.graphs import PlainGraph
 from tests.app.hostile_strings import HOSTILE
 from tests.text.hostile import MARKUP
+from tests.waiting import until
 
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 text = st.one_of(st.text(max_size=60), st.sampled_from(HOSTILE))
@@ -179,13 +179,6 @@ def test_columns_never_take_more_than_there_is(width: int) -> None:
     assert sum(shown) + 2 * (len(shown) - 1) <= max(width, 9)
 
 
-def settle(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 @pytest.mark.invariant("pages.G1", "pages.G2")
 def test_G1_G2_pages_are_bounded_and_never_waited_for() -> None:
     gate = threading.Event()
@@ -201,17 +194,17 @@ def test_G1_G2_pages_are_bounded_and_never_waited_for() -> None:
     pages = LogPages(Slow(lines), lambda: None)
     assert pages.line("s", 0) is None  # at once, though the reader is stuck
     gate.set()
-    settle(lambda: (record := pages.line("s", 0)) is not None and record.text == "line 0")
-    settle(lambda: pages.count("s") == (len(lines), True))
+    until(lambda: (record := pages.line("s", 0)) is not None and record.text == "line 0")
+    until(lambda: pages.count("s") == (len(lines), True))
     for page in range(PAGES + 20):
-        settle(lambda page=page: pages.line("s", page * PAGE) is not None)
+        until(lambda page=page: pages.line("s", page * PAGE) is not None)
     assert len(pages._pages) <= PAGES
     places = Places(MemoryLogs(lines), lambda: None).severe(Severity.CRITICAL, "s")
-    settle(lambda: places.done)
+    until(lambda: places.done)
     assert [line for _source, line in places.found] == list(range(4, len(lines), 5))
     bad = Search(MemoryLogs(lines), "s", lambda: None)
     bad.find("(", 0, backwards=False)
-    settle(lambda: bad.done)
+    until(lambda: bad.done)
     assert bad.error
     pages.close()
 

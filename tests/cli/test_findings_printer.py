@@ -39,3 +39,13 @@ def test_a_hang_is_printed_at_once_and_again_when_others_hang() -> None:
 
 def test_the_last_verdict_is_printed_whatever_it_is() -> None:
     assert printed((0, STATES.RUNNING, "a"), (1, STATES.EXITED, "a"), ended=True) == ["RUNNING", "EXITED"]
+
+
+def test_what_is_found_once_all_was_looked_at_is_printed_at_once_also_where_it_is_unknown() -> None:
+    printer = FindingsPrinter(False)
+    said: list[str] = []
+    for at_s, sentence, is_looking in ((0, "Looking: 1", True), (1, "Looking: 2", True), (2, "Stuck", False)):
+        snapshot = Snapshot(revision=1, clocks={"box": Clock(at_s * 10**9, at_s * 10**9)})
+        verdict = Verdict(state=STATES.UNKNOWN, sentence=sentence)
+        said += printer.lines(Update(snapshot, Diagnosis(verdict, is_looking=is_looking)))
+    assert [line.partition("UNKNOWN  ")[2] for line in said] == ["Looking: 1", "Stuck"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,19 +28,6 @@ def test_attach_shows_the_verdict_and_its_recording_is_replayed_in_the_same_scre
         terminal.until(b"DEADLOCK")
         terminal.type(b"q")
         assert terminal.wait() == 0 and terminal.is_clean()
-
-
-def test_launch_with_a_screen_ends_its_command(tmp_path: Path) -> None:
-    mark = tmp_path / "pid"
-    program = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
-    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    with Terminal("launch", "--", sys.executable, "-c", program, env=env, program=MAIN) as terminal:
-        terminal.until(b"RUNNING")
-        eventually(lambda: mark.exists() and mark.read_text() != "")
-        terminal.type(b"q")
-        terminal.wait()
-        assert terminal.is_clean() and b"output: " in terminal.output
-    eventually(lambda: not Path(f"/proc/{mark.read_text()}").exists())
 
 
 def test_a_screen_without_a_terminal_is_refused_before_a_file_is_made(stuck: Target, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import gzip
 import json
 import random
 import re
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,8 @@ from livedbg.logs.writers import written_by
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.log_formats import known_log_formats
+from tests.conftest import seen_when
+from tests.waiting import until
 
 _BYTES = st.lists(st.sampled_from([b"\n", b"a", b"error", b"Error", b"\r\n", b"\x00", b"\xff", b"\x1b[31m", b" "])).map(
     b"".join
@@ -147,13 +148,7 @@ class _Files:
 
     def count(self, source: str) -> int:
         """How many lines there are, once all are counted."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            lines, complete = self.reader.count(source)
-            if complete:
-                return lines
-            time.sleep(0.01)
-        raise TimeoutError(source)
+        return seen_when(lambda seen: seen[1], lambda: self.reader.count(source))[0]
 
     def texts(self, source: str, start: int, count: int) -> list[str]:
         return [record.text for record in self.reader.read(source, start, count)]
@@ -273,14 +268,14 @@ def test_growth_truncation_and_replacement_are_seen(logs: _Files) -> None:
     assert logs.count(source) == 1
     with (logs.folder / "a.log").open("ab") as file:
         file.write(b"two\nthree\n")
-    _until(lambda: logs.count(source) == 3)
+    until(lambda: logs.count(source) == 3)
     assert logs.texts(source, -1, 1) == ["three"]
     logs.write("a.log", b"new\n")
-    _until(lambda: logs.count(source) == 1)
+    until(lambda: logs.count(source) == 1)
     assert logs.texts(source, 0, 9) == ["new"]
     (logs.folder / "b").write_bytes(b"other\nfile\nhere\n")
     (logs.folder / "b").rename(logs.folder / "a.log")
-    _until(lambda: logs.texts(source, 0, 9) == ["other", "file", "here"])
+    until(lambda: logs.texts(source, 0, 9) == ["other", "file", "here"])
 
 
 def test_gzip_is_read_like_a_file(logs: _Files) -> None:
@@ -420,13 +415,6 @@ def test_a_recording_is_read_by_record() -> None:
     assert reader.search("b", "one") is None
     assert _collect(lambda found: reader.matches("a", "e", found)) == [0, 2]
     assert _collect(lambda found: reader.severe("a", Severity.ERROR, found)) == []
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.invariant("files.B1")

@@ -8,6 +8,7 @@ import pytest
 
 from livedbg.logs.crashes import FAILED_TESTS
 from livedbg.logs.traceback_forms import plain_form
+from livedbg.logs.tracebacks import innermost_raised
 from livedbg.model import ExceptionHit
 from tests.logs.test_crashes import hits, stderr_of
 
@@ -219,3 +220,25 @@ def test_a_test_run_fails_if_a_test_failed() -> None:
     assert (hit.type, hit.message) == ("1 failed, 2 passed in 0.12s", "test_a.py::test_x - assert 1 == 2")
     assert hits(b"==================== 3 passed, 1 warning in 4.12s ====================\n") == []
     assert hits(b"FAILED to open a window, 3 tries\n") == []
+
+
+def test_a_frame_has_the_line_of_source_that_is_printed_below_it() -> None:
+    text = """Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+    main(
+    ~~~~^
+        1)
+  File "a.py", line 2, in main
+  [Previous line repeated 9 more times]
+  File "<frozen runpy>", line 8, in run
+  File "b.py", line 1, in last
+    raise KeyError
+KeyError"""
+    raised = innermost_raised(text.split("\n"))
+    assert raised is not None
+    assert [(frame.source, frame.source_from) for frame in raised.stack] == [
+        (("raise KeyError",), 1),
+        ((), 0),
+        ((), 0),
+        (("main(",), 3),
+    ]

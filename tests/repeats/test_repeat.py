@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from livedbg.recording.file import RecordingReader
 from tests.cli.conftest import Said, livedbg, longer
 from tests.cli.zygote import Livedbg
 from tests.conftest import eventually
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -186,15 +186,15 @@ def test_what_there_is_is_said_when_it_is_interrupted(
         env={**os.environ, **home},
         text=True,
     ) as asked:
-        limit = time.monotonic() + 100
-        outputs: list[Path] = []
-        while time.monotonic() < limit and len(outputs) < 2:
+
+        def outputs() -> list[Path]:
             found = Path(home["XDG_STATE_HOME"]).glob("livedbg/launches/*/run-*/stdout.log")
-            outputs = [path for path in found if "launch step_2" in path.read_text()]
-            time.sleep(0.05)
+            return [path for path in found if "launch step_2" in path.read_text()]
+
+        until(lambda: len(outputs()) == 2, of=(asked.pid,))
         asked.send_signal(sent)
         out, err = asked.communicate(timeout=100)
-    assert len(outputs) == 2 and asked.returncode == 128 + sent and "Traceback" not in err
+    assert asked.returncode == 128 + sent and "Traceback" not in err
     assert "2 runs were interrupted" in out and "each run's output and recording" in err
     look = ["pgrep", "-f", f"{program} hang 2"]
     eventually(lambda: subprocess.run(look, capture_output=True, text=True, check=False).stdout == "")

@@ -18,6 +18,7 @@ from livedbg.model.snapshot import CounterKey
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
+from tests.waiting import until
 
 REQUEST = Request(host="box")
 
@@ -84,14 +85,6 @@ class FromThread(Adapter):
                 context.emit_threadsafe(CounterSeen(entity="t", name="n", value=value, **context.stamp()))
 
         await asyncio.to_thread(work)
-
-
-def until(condition: object, timeout_s: float = 60.0) -> None:
-    assert callable(condition)
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "did not come true in time"
-        time.sleep(0.01)
 
 
 @pytest.mark.invariant("session.N1")

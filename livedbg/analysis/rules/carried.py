@@ -12,17 +12,26 @@ from livedbg.analysis.rules.logged import exception_text, log_evidence
 from livedbg.model import Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["with_exceptions"]
+__all__ = ["exception_of", "with_exceptions"]
 
 _MOST: Final = 200  # exceptions of logs among which is looked
 
 
 def with_exceptions(found: Iterable[Finding], snapshot: Snapshot) -> Iterator[Finding]:
     """The findings, each crash that rests on a line of an exception's record with that exception's evidence."""
-    hits = [hit for hit in snapshot.exceptions.values() if hit.source is not None and hit.line is not None]
+    hits = _logged(snapshot)
     for finding in found:
         hit = _carrying(finding, hits) if finding.state is VerdictState.CRASHED and len(hits) <= _MOST else None
         yield finding if hit is None else replace(finding, evidence=_joined(finding, hit, snapshot))
+
+
+def exception_of(finding: Finding, snapshot: Snapshot) -> ExceptionHit | None:
+    """The exception in whose record of a log the first evidence of a finding stands; None where it is in none."""
+    return _carrying(finding, _logged(snapshot))
+
+
+def _logged(snapshot: Snapshot) -> list[ExceptionHit]:
+    return [hit for hit in snapshot.exceptions.values() if hit.source is not None and hit.line is not None]
 
 
 def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:

@@ -16,6 +16,7 @@ from livedbg.recipes import Ended, plan, recipes, without_effect
 from livedbg.recipes.witness import Seen, Witness
 from tests.adapters.iree.conftest import LAVAPIPE, SOURCES, Compile, needs_lavapipe, tool, vulkan_here
 from tests.cli.zygote import run_livedbg
+from tests.waiting import again
 
 pytestmark = pytest.mark.iree
 
@@ -117,12 +118,10 @@ def test_flags_of_the_runtime_are_seen_to_act(compiled: Compile, name: str, tmp_
         "--device=local-task",
         *INPUTS,
     ]
-    for _ in range(_TRIES):
-        code, said, printed = _said(name, "", command, tmp_path)
-        assert code == 0, printed[-1000:]
-        if not said:
-            break
-    assert not said and "16x8xf32=" in printed, said
+    code, said, printed = again(
+        lambda folder: _said(name, "", command, folder), lambda seen: seen[:2] == (0, ""), tmp_path, _TRIES
+    )
+    assert (code, said) == (0, "") and "16x8xf32=" in printed, said + printed[-1000:]
 
 
 def test_a_flag_that_another_program_does_not_know_is_reported(compiled: Compile, tmp_path: Path) -> None:
@@ -202,9 +201,9 @@ def test_layers_of_vulkan_are_seen_to_be_loaded_or_reported_missing(
     assert LAVAPIPE.exists()
     module = compiled("stage", device="vulkan")
     command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=vulkan", *OF_STAGE]
-    for _ in range(_TRIES):
-        code, told, printed = _said(name, "", command, tmp_path)
-        assert code == 0, printed[-1000:]
-        if said in told and bool(said) == bool(told):
-            break
-    assert said in told and bool(said) == bool(told), told
+
+    def as_said(seen: tuple[int, str, str]) -> bool:
+        return seen[0] == 0 and said in seen[1] and bool(said) == bool(seen[1])
+
+    seen = again(lambda folder: _said(name, "", command, folder), as_said, tmp_path, _TRIES)
+    assert as_said(seen), seen

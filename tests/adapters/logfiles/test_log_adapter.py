@@ -7,7 +7,6 @@ import gzip
 import os
 import shutil
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from livedbg.model.events import CounterSeen, Event, Stamp
 from livedbg.model.snapshot import EMPTY, Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.session import Session
+from tests.waiting import awaited
 
 
 class _Words(LogDecoder):
@@ -84,12 +84,7 @@ class _Watched:
         return [record.text for record in self.state.recent_logs]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 100
-        while time.monotonic() < deadline:
-            if holds():
-                return
-            await asyncio.sleep(0.02)
-        raise AssertionError(f"not so: {self.texts[-20:]} {list(self.state.statuses.values())}")
+        await awaited(holds, told=lambda: f"{self.texts[-20:]} {list(self.state.statuses.values())}")
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
+from tests import waiting
 from tests.conftest import TARGETS, Target
 from tests.cpython.interpreters import interpreters, label
 
@@ -40,21 +40,23 @@ def watching(pid: int, **settings: Any) -> Iterator[LiveView]:
         view.stop()
 
 
-def until(
-    view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 100.0, *, rule: str | None = None
-) -> Update:
+def until(view: LiveView, true: Callable[[Snapshot], object], *, rule: str | None = None) -> Update:
     """The first update of whose snapshot something is true, and in which a rule has found something."""
-    end = time.monotonic() + deadline_s
-    while True:
+
+    def found() -> Update | None:
         update = view.latest()
-        if true(update.snapshot) and (rule is None or rule in {f.rule for f in update.diagnosis.findings.values()}):
-            return update
-        if time.monotonic() > end:
-            edges = "\n".join(f"{e.kind} {e.source} {e.target} {e.evidence}" for e in update.snapshot.edges.values())
-            tasks = "\n".join(f"{t.id} {t.state} {t.attributes}" for t in update.snapshot.tasks.values())
-            statuses = list(update.snapshot.statuses.values())
-            raise AssertionError(f"did not become true; edges:\n{edges}\ntasks:\n{tasks}\n{statuses}")
-        time.sleep(0.02)
+        is_found = rule is None or rule in {f.rule for f in update.diagnosis.findings.values()}
+        return update if true(update.snapshot) and is_found else None
+
+    def told() -> str:
+        shot = view.latest().snapshot
+        edges = "\n".join(f"{e.kind} {e.source} {e.target} {e.evidence}" for e in shot.edges.values())
+        tasks = "\n".join(f"{t.id} {t.state} {t.attributes}" for t in shot.tasks.values())
+        return f"edges:\n{edges}\ntasks:\n{tasks}\n{list(shot.statuses.values())}"
+
+    update = waiting.until(found, told=told)
+    assert update is not None
+    return update
 
 
 def edges_of(snapshot: Snapshot, name: str, kind: EdgeKind = EdgeKind.WAITS_FOR) -> list[Edge]:

@@ -25,7 +25,7 @@ from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, TargetProcess
 from livedbg.session.live import LiveView
-from tests.conftest import TARGETS, Target, settled
+from tests.conftest import TARGETS, Target, seen_when, settled
 from tests.cpython.interpreters import interpreters, label
 
 PROGRAM = TARGETS / "py_waits.py"
@@ -58,17 +58,15 @@ def watching(pid: int, *more: Adapter, **settings: Any) -> Iterator[LiveView]:
         view.stop()
 
 
-def until(view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 100.0) -> Snapshot:
+def until(view: LiveView, true: Callable[[Snapshot], object]) -> Snapshot:
     """The first snapshot of which something is true."""
-    end = time.monotonic() + deadline_s
-    while True:
-        snapshot = view.latest().snapshot
-        if true(snapshot):
-            return snapshot
-        if time.monotonic() > end:
-            edges = "\n".join(f"{e.kind} {e.source} {e.target} {e.evidence}" for e in snapshot.edges.values())
-            raise AssertionError(f"did not become true; edges:\n{edges}\n{list(snapshot.statuses.values())}")
-        time.sleep(0.02)
+
+    def told() -> str:
+        shot = view.latest().snapshot
+        edges = "\n".join(f"{e.kind} {e.source} {e.target} {e.evidence}" for e in shot.edges.values())
+        return f"edges:\n{edges}\n{list(shot.statuses.values())}"
+
+    return seen_when(true, lambda: view.latest().snapshot, told)
 
 
 def edge(snapshot: Snapshot, kind: EdgeKind, source: str, target: str) -> Edge | None:

@@ -30,6 +30,7 @@ from livedbg.session.replay import ReplayView
 from livedbg.session.view import SessionView
 from livedbg.values import preview, state
 from livedbg.values.payload import go_on
+from tests.conftest import seen_when
 from tests.values.conftest import tensor, write_deps, write_dump
 
 ASCEND = Path(__file__).parents[2] / "fixtures" / "ascend"
@@ -55,11 +56,7 @@ def over(shot: Snapshot) -> list[ValueComparison]:
 
 
 def seen(view: SessionView, what: Callable[[Snapshot], object]) -> Snapshot:
-    end_s = time.monotonic() + 100
-    while not what(shot := view.latest().snapshot):
-        assert time.monotonic() < end_s, shot.statuses
-        time.sleep(0.05)
-    return shot
+    return seen_when(what, lambda: view.latest().snapshot, lambda: view.latest().snapshot.statuses)
 
 
 @pytest.mark.invariant("values_adapter.V2")
