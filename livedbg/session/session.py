@@ -28,7 +28,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, ended_in
 from livedbg.session.last_hang import LastHang
 from livedbg.session.pacing import CpuCredit
-from livedbg.session.redaction import redacted
+from livedbg.session.redaction import Redaction
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
 from livedbg.session.view import NOTHING_YET, Update
@@ -116,6 +116,7 @@ class Session:
         self._store = Store()
         self._diagnostician = diagnostician()
         self._last_hang = LastHang(self.stamp)
+        self._redaction = Redaction()
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
@@ -183,7 +184,7 @@ class Session:
 
     def take(self, events: Sequence[Event]) -> None:
         """Put events on the stream, without the secrets in them."""
-        self._queue.extend(redacted(events) if self.request.redact else events)
+        self._queue.extend(self._redaction.of(events) if self.request.redact else events)
         if len(self._queue) > _HIGH_WATER:
             self._room.clear()
         self._wake.set()
