@@ -47,7 +47,7 @@ _TERMINATE = re.compile(
     r"|terminating (?:due to|with) uncaught exception of type (?P<llvm>[^:\n]+)(?:: (?P<llvm_what>.*))?)",
     re.MULTILINE,
 )
-_WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
+_WHAT = re.compile(r"^[^\S\n]*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
 _FAULT = re.compile(r"(?:Fatal Python error|Windows fatal exception): ([^\n]*)")
 
 

@@ -47,7 +47,7 @@ _TABLE: Final = """
     ico- word 32 32 | p8e- word 32 32 | ops_eyj base64 60 | akcp word 60 | sgp_ url 40 | age-secret-key-1 upper 50
     api- upper 26 26 | sbp_ hex 40 | vercel_blob_rw_ url 20 | tskey- url 20 | ctx7sk- url 20 | tfp_ word 30
     secret_ word 43 43
-    eyj url 8 \\.eyJ[\\w-]{8,}(?:\\.[\\w-]*)? | eyjrijoi word 70 | zxlk word 60 | ls0tls1crudjti base64 20
+    eyj url 8 2000 \\.eyJ[\\w-]{8,}(?:\\.[\\w-]*)? | eyjrijoi word 70 | zxlk word 60 | ls0tls1crudjti base64 20
 """
 """What stands before it (in lower case, as all signs; the token itself is told from words by its own form), of which
 characters the rest is, how many at least and at most, and what follows these."""

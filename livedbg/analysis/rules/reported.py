@@ -83,7 +83,7 @@ class TaskFailed:
     name = "task-failed"
     doc = (
         "A runtime reported that a task failed, and has not started it again since. Without a worse finding, the "
-        "verdict is `unknown`, unless a later task of the same kernel completed, or all of the job ended with status 0. "
+        "verdict is `unknown`, unless a later task of the same kernel completed or all of the job ended with status 0. "
         "A task that an error diagnostic names is reported with that diagnostic. Tasks of a system that has rules of "
         "its own for them are left to these rules."
     )
