@@ -21,7 +21,7 @@ from typing import Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from livedbg.text.issued_tokens import ISSUED, continues
+from livedbg.text.issued_tokens import CASED, ISSUED, continues
 from livedbg.text.secret_names import Secrecy, secrecy, takes_value
 from livedbg.text.secret_programs import PROGRAMS, Options, options_of, program_segments
 
@@ -160,13 +160,15 @@ def mask_text(text: str) -> str:
         return text
     signs = {_SIGNS[number] for number, _, _ in hits}
     before = text
-    for sign, mask in _BY_PLACE:
-        if sign in signs:
-            text = mask(text)
+    if not signs.isdisjoint(_PLACES):
+        for sign, mask in _BY_PLACE:
+            if sign in signs:
+                text = mask(text)
     if not signs.isdisjoint(_OF_NAMES):
         text = _mask_assigned(text)
     for sign in sorted(signs & ISSUED.keys(), key=len, reverse=True):
-        text = _mask_issued(ISSUED[sign], text)
+        if CASED.get(sign, "") in text:
+            text = _mask_issued(ISSUED[sign], text)
     return before if text == before else text
 
 
@@ -446,13 +448,23 @@ def _mask_programs(text: str) -> str:
 _SHELL_WORD: Final = re.compile(r"\"[^\"\n]*+\"|'[^'\n]*+'|[^\s\"']++|[\"']")
 
 
+def _is_long(value: str) -> bool:
+    """Whether one run of letters is longer than a word."""
+    return max(map(len, re.split("[_.-]", value))) >= _LONGER_THAN_A_WORD
+
+
+_LONGER_THAN_A_WORD: Final = 30
+
+
 def _mask_issued(pattern: re.Pattern[str], text: str) -> str:
     """Tokens by their shape, also where a terminal has wrapped them."""
+    if pattern.search(text) is None:
+        return text
     parts: list[str] = []
     done = 0
     for match in pattern.finditer(text):
         value = match[0]
-        if value.lower() == value and not any(c.isdigit() for c in value):
+        if value.lower() == value and not any(c.isdigit() for c in value) and not _is_long(value):
             continue  # words
         parts += [text[done : match.start()], _masked(value)]
         done = match.end()
@@ -482,6 +494,7 @@ _BY_PLACE: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
     *((f"{program} ", _mask_programs) for program in PROGRAMS),
 )
 """What masks a text, by a literal that it needs, in lower case."""
+_PLACES: Final = frozenset(sign for sign, _ in _BY_PLACE)
 _OF_NAMES: Final = frozenset(("key", "token", "pass", "secret", "auth", "pwd", "cred"))
 _SIGNS: Final = (*dict.fromkeys((*_OF_NAMES, *(sign for sign, _ in _BY_PLACE), *ISSUED)),)
 _LITERALS: Final = BytesAhoCorasick([sign.encode() for sign in _SIGNS], implementation=Implementation.DFA)
