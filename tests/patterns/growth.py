@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import resource
+import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from tests.patterns.collected import collected
@@ -17,6 +18,8 @@ __all__ = ["Superlinear", "superlinear"]
 
 _SIZES: Final = (12, 16, 24, 64, 128, 256, 1024)
 """Small ones first, so that no call takes long: an exponential pattern shows at 24, a cubic one at 256."""
+_DEEP: Final = 16_384
+"""Also tried by `python -m tests.patterns.growth --deep`, in two minutes: for patterns whose steps are quick."""
 _SUSPICIOUS_NS_PER_CHARACTER: Final = 150
 """Slower calls are looked at again; a linear pattern takes 1 to 100."""
 _LEAST_NS: Final = 1_000_000
@@ -43,12 +46,12 @@ class Superlinear(NamedTuple):
         return f"x{self.growth:.1f} for x{_FACTOR} at {self.size}: {self.text!r}"
 
 
-def superlinear(pattern: re.Pattern[Any], method: str) -> Superlinear | None:
+def superlinear(pattern: re.Pattern[Any], method: str, sizes: Sequence[int] = _SIZES) -> Superlinear | None:
     """The first near match for which the time of a pattern grows faster than the text, if there is one."""
     run = _runner(pattern, method)
     slow = _SUSPICIOUS_NS_PER_CHARACTER  # for this pattern
     for make in near_matches(pattern):
-        for size in _SIZES:
+        for size in sizes:
             text = _text(pattern, make(size))
             if (took := _once(run, text)) > slow * (len(text) + 60):
                 if (seen := _growing(run, pattern, make, size)) is not None:
@@ -116,10 +119,11 @@ def _text(pattern: re.Pattern[Any], text: str) -> Any:
 def main() -> None:
     """Print as JSON how many patterns there are, and which take more than linear time."""
     resource.setrlimit(resource.RLIMIT_CPU, (_LIMIT_S, _LIMIT_S))
+    sizes = (*_SIZES, _DEEP) if "--deep" in sys.argv else _SIZES
     patterns = collected()
     found = {}
     for used in patterns:
-        seen = superlinear(used.pattern, used.method)
+        seen = superlinear(used.pattern, used.method, sizes)
         if seen is not None:
             found[used.name] = f"{used.method}: {seen}"
     print(json.dumps({"patterns": len(patterns), "superlinear": found}))
