@@ -29,9 +29,12 @@ _OP: Final = re.compile(
 _QUOTED_OP: Final = re.compile(r"'([a-z_]\w*(?:\.[A-Za-z_]\w*)+)'")
 _NO_OP: Final = (".py", ".pto", ".cpp", ".h", ".mlir")
 _SHAPE: Final = re.compile(
-    r"\[\s*-?\w+(?:\s*,\s*-?\w+)*\s*,?\s*\]|\(\s*\d{1,18}(?:\s*,\s*\d{1,18})+\s*\)|(?<![\w.])\d{1,18}(?:x\d{1,18})+(?:x[a-z]\w*)?(?!\w)"
+    r"\[\s*+-?\w++(?:\s*+,\s*+-?\w++)*+\s*+(?:,\s*+)?\]|\(\s*+\d{1,18}(?:\s*+,\s*+\d{1,18})++\s*+\)"
+    r"|(?<![\w.])\d{1,18}(?:x\d{1,18})+(?:x[a-z]\w*)?(?!\w)"
 )
-_PLACE: Final = re.compile(r"\s*\[(?P<file>[^\[\]\s][^\[\]]*):(?P<line>\d{1,9}):(?P<column>-?\d{1,18})\]\s*$")
+_PLACE: Final = re.compile(
+    r"\s{0,100}\[(?P<file>[^\[\]\s][^\[\]]{0,2000}):(?P<line>\d{1,9}):(?P<column>-?\d{1,18})\]\s{0,100}$"
+)
 
 
 class Stage(StrEnum):

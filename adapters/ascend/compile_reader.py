@@ -52,7 +52,7 @@ _RULE: Final = re.compile(rf"^\[(?P<number>\d{{1,6}})\] ERROR - (?P<name>{_NAME}
 _MESSAGE: Final = re.compile(r"^ {2}Message: (?P<text>.*)")
 _LOCATION: Final = re.compile(r"^ {2}Location: (?P<file>.*):(?P<line>\d{1,9}):(?P<column>-?\d{1,9})$")
 _FUNCTION: Final = re.compile(
-    rf"Failed to compile (?:function|group) '(?P<name>{_NAME})'(?: \[[^\]]*\])?:(?: (?P<rest>.*))?$"
+    rf"Failed to compile (?:function|group) '(?P<name>{_NAME})'(?: \[[^\]]{{0,2000}}\])?:(?: (?P<rest>.{{0,4000}}))?$"
 )
 _SECTION: Final = re.compile(rf"^ {{2}}\[(?P<name>{_NAME})\]$")
 _PTOAS: Final = re.compile(r"ptoas compilation (?P<how>failed:|timed out after \S+)\s*(?P<rest>.*)")

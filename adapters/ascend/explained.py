@@ -13,7 +13,9 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = ["explains"]
 
-_RUN_FAILED: Final = re.compile(r"\b\w+ failed with code -?\d+|\(run_id=\d+ slot=\d+ .*run_epoch=\d+\)")
+_RUN_FAILED: Final = re.compile(
+    r"\b\w{1,1000} failed with code -?\d{1,40}|\(run_id=\d{1,40} slot=\d{1,40} .{0,4000}run_epoch=\d{1,40}\)"
+)
 """What the runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
 
 _BELOW: Final = 40  # lines of a compiler's report below its exception

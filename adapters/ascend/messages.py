@@ -190,7 +190,7 @@ TRIGGERS: Final = (*(keyword.encode() for keyword in _KEYWORDS), b"rc=")
 """Byte strings, one of which stands in every line that says something."""
 
 EXACT: Final = {
-    b"aclrt": re.compile(rb"aclrt\w+(?: \(\w+\))? failed: "),
+    b"aclrt": re.compile(rb"aclrt\w{1,200}(?: \(\w{1,200}\))? failed: "),
     b"cluster ": re.compile(rb"cluster \d+ \(AIC="),
     b"Progress: ": re.compile(rb"Progress: \d+/\d+ tasks \("),
     b"Requested:": re.compile(rb"Requested: +\d"),

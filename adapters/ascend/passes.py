@@ -27,7 +27,7 @@ _ENTRIES: Final = 20_000
 _LINE_LIMIT: Final = 20_000
 _SOURCES: Final = frozenset({".py", ".pto", ".mlir"})
 _SOURCE_LIMIT: Final = 64 << 20
-_ORIGIN: Final = re.compile(r"\s*loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})\)\s*$")
+_ORIGIN: Final = re.compile(r"\s{0,100}loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})\)\s{0,100}$")
 _STEP: Final = re.compile(r"^(\d{1,4})_(?:after_)?([\w-]{1,100})\.(?:py|mlir)$")
 
 

@@ -19,7 +19,7 @@ _COMPILATION = re.compile(
     r"at (?P<line>\d{1,9}):(?P<column>\d{1,9}):(?P<source>(?:\n(?! *\^)[^\n]{0,2000}){0,60})"
     r"(?:\n(?P<caret> *)\^[^\n]{0,200}(?:\n(?P<why>[^\n]{1,1000}))?)?"
 )
-_DEF = re.compile(r"^\s*def (?P<kernel>\w{1,200})\s*\(", re.MULTILINE)
+_DEF = re.compile(r"^\s{0,100}def (?P<kernel>\w{1,200})\s{0,100}\(", re.MULTILINE)
 _RESOURCES = re.compile(
     r"(?:OutOfResources: )?out of resources?: (?P<what>[\w ]{1,40}), Required: (?P<wanted>\d{1,18}), "
     r"Hardware limit: (?P<most>\d{1,18})"

@@ -23,9 +23,9 @@ __all__ = ["CoreDump", "DeviceStops", "device_assert", "torch_asserts"]
 _LONGEST: Final = 8_000  # characters of a frame; in a longer line a failed search takes too long
 _ASSERT: Final = re.compile(
     r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
-    r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.*)[`'] failed"
+    r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.{0,500})[`'] failed"
 )
-_TORCH: Final = re.compile(r"^ *(?P<name>[\w -]+?) = (?P<value>.*)$", re.MULTILINE)
+_TORCH: Final = re.compile(r"^ {0,100}(?P<name>[\w -]{1,400}?) = (?P<value>.{0,4000})$", re.MULTILINE)
 _COREDUMP: Final = re.compile(r"\bcoredump: +(?P<text>.*)")
 _DETECTED: Final = re.compile(
     r"Detected an exception of type (?:CUDBG_EXCEPTION_)?(?P<name>\w+) \((?P<number>\d{1,4})\)"
@@ -42,8 +42,9 @@ _FOCUS: Final = re.compile(
     r"warp (?P<warp>\d+), lane (?P<lane>\d+)"
 )
 _STOP_FRAME: Final = re.compile(
-    r"(?:#0 +)?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.+?)"
-    r"<<<\((?P<grid>[\d,]+)\),\((?P<blockdim>[\d,]+)\)>>>(?: \(.*?\))?(?: at (?P<file>\S+):(?P<line>\d{1,9}))?\s*$"
+    r"(?:#0 {1,100})?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.{1,4000}?)"
+    r"<<<\((?P<grid>[\d,]{1,400})\),\((?P<blockdim>[\d,]{1,400})\)>>>(?: \(.{0,4000}?\))?"
+    r"(?: at (?P<file>\S{1,1000}):(?P<line>\d{1,9}))?\s{0,100}$"
 )
 
 

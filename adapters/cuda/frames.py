@@ -28,18 +28,20 @@ _AT_ADDRESS: Final = re.compile(
     r"0x(?P<offset>[0-9a-fA-F]{1,16}) in (?:(?P<file>\S[^:]*):(?P<line>\d{1,18}):)?(?P<function>.+)"
 )
 _AT_FUNCTION: Final = re.compile(
-    r"(?P<function>.+?)(?:\+0x(?P<offset>[0-9a-fA-F]{1,16}))?(?: in (?P<file>[^()]+):(?P<line>\d{1,18}))?$"
+    r"\A(?P<function>.+?)(?:\+0x(?P<offset>[0-9a-fA-F]{1,16}))?(?: in (?P<file>[^()]{1,2000}):(?P<line>\d{1,18}))?$"
 )
 _OLD_FRAME: Final = re.compile(
-    r"(?P<file>[^:()]+):(?P<line>\d{1,18}):(?P<function>.+?) \(.* : 0x(?P<offset>[0-9a-fA-F]{1,16})\)$"
+    r"\A(?P<file>[^:()]+):(?P<line>\d{1,18}):(?P<function>.{1,4000}?)"
+    r" \(.{0,4000} : 0x(?P<offset>[0-9a-fA-F]{1,16})\)$"
 )
 _HOST_OLD: Final = re.compile(
     r"(?P<module>[^\[\]()]*/[^/\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]{1,16}\))? "
     r"\[0x(?P<address>[0-9a-fA-F]{1,16})\]$"
 )
 _HOST: Final = re.compile(
-    r"(?P<function>.*?)(?: in (?P<file>[^\[\]]+):(?P<line>\d{1,18}))? ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
-    r"(?: in (?P<module>\S.*))?$"
+    r"(?P<function>.{0,4000}?)(?: in (?P<file>[^\[\]]{1,500}):(?P<line>\d{1,18}))?"
+    r" ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
+    r"(?: in (?P<module>\S.{0,4000}))?$"
 )
 
 

@@ -36,7 +36,9 @@ _SAMPLES: Final = re.compile(
 _AT_LINE: Final = re.compile(  # bitsandbytes csrc/ops.cuh, CUDA_CHECK_RETURN, after which it exits
     r"^Error (?P<text>[a-z][^\n]{4,200}) at line (?P<line>\d{1,9}) in file (?P<file>\S{1,300})", re.MULTILINE
 )
-_GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})[ \t]*$", re.MULTILINE)
+_GPU_ASSERT: Final = re.compile(
+    r"GPUassert: (?P<text>.{1,4000}?) (?P<file>\S{1,1000}) (?P<line>\d{1,9})[ \t]{0,400}$", re.MULTILINE
+)
 _BELOW: Final = re.compile(  # ggml-cuda.cu's ggml_cuda_error
     r"\n +current device: (?P<device>-?\d{1,9}), in function (?P<function>\w{1,200}) at "
     r"(?P<file>(?:[A-Za-z]:\\)?[^\s:]{1,500}):(?P<line>\d{1,9})"
@@ -47,9 +49,9 @@ _TRITON: Final = re.compile(r"Triton Error \[CUDA\]: (?P<text>[^\n]+)")
 _NAMED: Final = re.compile(r"(?P<name>cudaError[A-Z]\w+|CUDA_ERROR_[A-Z_]+)(?:\W{1,3}(?P<text>[a-zA-Z][^\n]*))?")
 _OF_KERNEL: Final = re.compile("|".join(map(re.escape, known_texts(of_kernel=True))))
 _NAMED_FAILURE: Final = re.compile(r"error|fail|results in|returned|terminat|exception|abort", re.IGNORECASE)
-_MACRO_PLACE: Final = re.compile(r"(?P<file>[\w./\\-]+\.(?:cu|cuh|cpp|cc|c|h|hpp|py)):(?P<line>\d{1,9})")
+_MACRO_PLACE: Final = re.compile(r"(?P<file>[\w./\\-]{1,400}\.(?:cu|cuh|cpp|cc|c|h|hpp|py)):(?P<line>\d{1,9})")
 _CALL: Final = re.compile(r"\b(?P<call>cu(?:da)?[A-Z]\w+) ?\(")
-_SIZE: Final = r"(?P<{}>[\d.]+ [KMGT]?i?B|[\d.]+ bytes)"
+_SIZE: Final = r"(?P<{}>[\d.]{{1,40}} (?:[KMGT]?i?B|bytes))"
 _SIZES: Final = {
     "tried": re.compile(r"Tried to allocate " + _SIZE.format("size")),
     "total": re.compile(r"total capacity of " + _SIZE.format("size")),
@@ -63,8 +65,8 @@ _OTHER_PROCESS: Final = re.compile(r"\bProcess (\d{1,10}) has ([\d.]+ [KMGT]?i?B
 _ROUNDED: Final = 0.995  # sizes are rounded to two digits
 _PYTHON_FRAME: Final = re.compile(r'^[ \t]*(?:[|+] *)*File "([^"\n]+)", line (\d{1,9}), in (.+)$', re.MULTILINE)
 _NATIVE_FRAME: Final = re.compile(
-    r"^[ \t]*frame #\d{1,18}:? +(?P<function>.+?)(?: \+ 0x[0-9a-f]{1,16})? "
-    r"\(0x(?P<address>[0-9a-f]{1,16}) in (?P<module>[^)\n]+)\)$",
+    r"^[ \t]{0,400}frame #\d{1,18}:? {1,100}(?P<function>.{1,4000}?)(?: \+ 0x[0-9a-f]{1,16})? "
+    r"\(0x(?P<address>[0-9a-f]{1,16}) in (?P<module>[^)\n]{1,2000})\)$",
     re.MULTILINE,
 )
 _ASYNC: Final = "CUDA kernel errors might be asynchronously reported"

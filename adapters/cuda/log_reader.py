@@ -30,7 +30,7 @@ _ASSERTS: Final = 1_000  # different asserts that are counted without being unde
 _POINTS: Final = re.compile(
     r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\]"
 )
-_WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..*?\(PID (?P<pid>\d{1,10})\)")
+_WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..{0,4000}?\(PID (?P<pid>\d{1,10})\)")
 
 
 _KEPT: Final = {

@@ -21,8 +21,8 @@ __all__ = ["FORMS", "PARTS", "container_of", "runs_again"]
 
 _DESCRIBE: Final = "kubectl logs POD --previous   (what it wrote before it ended)"
 _TERMINATED = re.compile(
-    r"(?P<last>Last )?State: +Terminated\s*\n\s*Reason: +(?P<reason>\w{1,60})\s*\n"
-    r"(?:\s*Message: [^\n]{0,500}\n)?\s*Exit Code: +(?P<code>\d{1,3})\b"
+    r"(?P<last>Last )?State: +Terminated[^\S\n]*\n\s*Reason: +(?P<reason>\w{1,60})[^\S\n]*\n"
+    r"(?:\s{0,100}Message: [^\n]{0,500}\n)?\s{0,100}Exit Code: +(?P<code>\d{1,3})\b"
 )
 _RUNS_AGAIN = re.compile(r"\bState:\s+Running\b|\"running\"\s*:\s*\{")
 _NAME = re.compile(r"^ {2}(?P<name>[\w.-]{1,100}):\s*$", re.MULTILINE)

@@ -84,7 +84,7 @@ _BAD = re.compile(
     r"=\s+(?:EXIT CODE: (?P<code>\d{1,3})|KILLED BY SIGNAL: (?P<signal>\d{1,2}))"
 )
 _COLLECTIVE = re.compile(
-    r"rank (?P<rank>\d{1,9}) in job \S{1,40} +(?P<node>\S{1,100}) +caused collective abort of all ranks\s*\n"
+    r"rank (?P<rank>\d{1,9}) in job \S{1,40} +(?P<node>\S{1,100}) +caused collective abort of all ranks[^\S\n]*\n"
     r"\s*exit status of rank \d{1,9}: (?:killed by signal (?P<signal>\d{1,2})|return code (?P<code>\d{1,3}))"
 )
 _CONTAINER = re.compile(

@@ -33,7 +33,7 @@ _LAST_WORDS: Final = re.compile(
 )
 """Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
-_INTERPRETERS: Final = re.compile(r"\((?:python|pt_main_thread|torchrun|ray::|julia|mpi)[^)]*\)")
+_INTERPRETERS: Final = re.compile(r"\((?:python|pt_main_thread|torchrun|ray::|julia|mpi)[^)]{0,200}\)")
 """Names of processes that jobs of a GPU are, as the kernel writes them."""
 
 

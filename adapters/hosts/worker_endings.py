@@ -163,7 +163,7 @@ def _ray_node(match: re.Match[str]) -> Ending:
 
 
 def _ray_thrown(match: re.Match[str]) -> Ending:
-    what = re.sub(r"(?: \[repeated \d+x[^\n]*)$", "", match["what"]).strip()
+    what = re.sub(r"(?: \[repeated \d{1,40}x[^\n]{0,2000})$", "", match["what"]).strip()
     steps = (_RAY, "ulimit -u, and pids.max of the container: fewer threads or processes fit than are started")
     said = f"A process of Ray ended by an exception of C++ that nothing caught: {what}"
     return Ending(Kind.WORKER, f"ray thrown {what}", said, 0, steps if "thread" in what else steps[:1], late=False)

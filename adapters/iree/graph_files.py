@@ -24,7 +24,7 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["READERS", "DispatchGraphReader"]
 
 _NODE: Final = re.compile(r"^\s*v(\d+) \[.*?label = \"(.*)\"")
-_DISPATCH: Final = re.compile(r"flow\.dispatch.*?@[^:\s]+::@([^(\s\\\"]+)")
+_DISPATCH: Final = re.compile(r"flow\.dispatch.{0,400}?@[^:\s@]{1,400}::@([^(\s\\\"]{1,400})")
 _EDGE: Final = re.compile(r"^\s*v(\d+) -> v(\d+) \[")
 _MOST: Final = 64 << 20
 

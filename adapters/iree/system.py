@@ -22,7 +22,7 @@ SYSTEM: Final = System(
         "iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter"),
         "iree-logs": Lazy("livedbg.adapters.iree.log_decoder:IreeLogsAdapter"),
     },
-    judges_diagnostics=("made-nan", "status", "vulkan-.*"),
+    judges_diagnostics=("made-nan", "status", "vulkan-.*", "iree-.*"),
     explains=Lazy("livedbg.adapters.iree.log_decoder:explains"),
     rules=Lazy("livedbg.adapters.iree.rules:rules"),
     judges_tasks=True,

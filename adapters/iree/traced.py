@@ -21,7 +21,7 @@ _HEADER: Final = re.compile(
     r"^=== (?P<exe>[^:\s]+)::(?P<fn>[^:\s]+)(?:::(?P<ordinal>\d+))? (?P<io>inputs|outputs) ===$"
 )
 _TENSOR: Final = re.compile(
-    r"^(?P<shape>(?:\d+x)*)(?P<type>(?:b?f|tf|[su]?i|ui)\d+\w{0,16})=(?P<values>.*)$", re.DOTALL
+    r"^(?P<shape>(?:\d++x)*+)(?P<type>(?:b?f|tf|[su]?i|ui)\d+\w{0,16})=(?P<values>.*)$", re.DOTALL
 )
 _MOST: Final = 1 << 20  # characters of values that are read
 

@@ -19,7 +19,7 @@ from livedbg.model.events import Event, Stamp
 __all__ = ["NvfuserDecoder"]
 
 _NAMES: Final = (  # each with what it begins with, which is found sooner
-    ("nvfuser_", re.compile(r"nvfuser_\w+?_f(?P<fusion>\d{1,18})_c\d{1,18}_r\d{1,18}_g(?P<group>\d{1,18})\b")),
+    ("nvfuser_", re.compile(r"nvfuser_\w{1,200}?_f(?P<fusion>\d{1,18})_c\d{1,18}_r\d{1,18}_g(?P<group>\d{1,18})\b")),
     ("Arguments for fusion ", re.compile(r"Arguments for fusion (?P<fusion>\d{1,18}) group (?P<group>\d{1,18}):")),
     ("Error from segmentation group ", re.compile(r"Error from segmentation group (?P<group>\d{1,18}):")),
 )

@@ -29,8 +29,8 @@ SYSTEM: Final = System(
     markers=(
         MarkerPair(  # csrc/instrumentation.cpp
             "nvFuser's trace",
-            r'"name": "(?P<what>[^"]+)", "ph": "B", .*"tid": (?P<lane>[^,]+),',
-            r'"name": "(?P<what>[^"]+)", "ph": "E", .*"tid": (?P<lane>[^,]+),',
+            r'"name": "(?P<what>[^"]{1,1000})", "ph": "B", .{0,1000}"tid": (?P<lane>[^,]+),',
+            r'"name": "(?P<what>[^"]{1,1000})", "ph": "E", .{0,1000}"tid": (?P<lane>[^,]+),',
         ),
     ),
     examples={

@@ -21,12 +21,13 @@ _QUEUE: Final = re.compile(
     r"(?P<read>\d{1,20}) +(?P<write>\d{1,20}) +(?P<size>\d{1,20}) +0x[0-9a-f]{1,16}"
 )
 _DISPATCH: Final = re.compile(
-    r"AMDGPU Dispatch (?P<id>\d{1,6}:\d{1,9}:\d{1,12})(?: \(PKID (?P<packet>\d{1,20})\))? +(?P<grid>\[[\d,]{1,60}\]) +"
-    r"(?P<group>\[[\d,]{1,60}\]) +(?P<fence>[A-Za-z|]{0,20}) +(?P<kernel>\S.{0,1000})"
+    r"AMDGPU Dispatch (?P<id>\d{1,6}:\d{1,9}:\d{1,12})(?: \(PKID (?P<packet>\d{1,20})\))? {1,50}"
+    r"(?P<grid>\[[\d,]{1,60}\]) {1,50}"
+    r"(?P<group>\[[\d,]{1,60}\]) {1,50}(?P<fence>[A-Za-z|]{0,20}) {1,50}(?P<kernel>\S.{0,1000})"
 )
 _WAVE: Final = re.compile(
-    r"^\s*(?:\* )?\s*\d{1,9} +AMDGPU Wave (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12}|\?:\?:\?:\d{1,12})"
-    r" \((?P<group>[\d,?]{1,60})\)/(?:\d{1,9}|\?)(?: +\"(?P<name>[^\"]{0,64})\")? +(?P<frame>\S.{0,4000})"
+    r"^\s{0,100}(?:\* )?\s{0,100}\d{1,9} {1,50}AMDGPU Wave (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12}|\?:\?:\?:\d{1,12})"
+    r" \((?P<group>[\d,?]{1,60})\)/(?:\d{1,9}|\?)(?: {1,50}\"(?P<name>[^\"]{0,64})\")? {1,50}(?P<frame>\S.{0,4000})"
 )
 _LANE: Final = re.compile(
     r"AMDGPU Lane (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12})/(?P<lane>\d{1,4}) \((?P<group>[\d,]{1,60})\)"

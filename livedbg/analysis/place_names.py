@@ -12,7 +12,9 @@ from livedbg.text.rust_paths import plain_path
 __all__ = ["Placed", "function_name", "line_of", "place_text", "plain_name", "rust_name"]
 
 _LAMBDA: Final = re.compile(r"\{lambda\([^{}]*\)#\d+\}|<lambda\([^<>]*\)>|\{lambda#\d+\}")
-_TAIL: Final = re.compile(r"(?: const| volatile| &{1,2}| noexcept| ?\[clone [^\]]*\]|\[abi:\w+\]| \(\.\w[\w.]*\))+$")
+_TAIL: Final = re.compile(
+    r"(?: const| volatile| &{1,2}| noexcept| ?\[clone [^\]]{0,100}\]|\[abi:\w{1,100}\]| \(\.\w[\w.]{0,100}\)){1,20}$"
+)
 _SUFFIX: Final = re.compile(r"\.(?:constprop|isra|part|cold|lto_priv)\.?\d*")
 _OPERATOR: Final = re.compile(r"(?<![\w])operator(\(\)|\[\]|[-+*/%^&|~!=<>,]{1,3})")
 _CALL: Final = "::operator()"

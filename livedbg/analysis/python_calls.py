@@ -28,8 +28,8 @@ _LOCK_CALLS: Final = re.compile(r"sem_\w+|pthread_(?:cond|mutex|rwlock|join|barr
 _WRAPPER: Final = re.compile(r"<locals>\.[^.]+$|^_?(?:wrapper|wrapped|inner|decorated|decorate_context|_fn)$")
 """Functions that a decorator put around the one that was called: closures, and their usual names before Python 3.11."""
 
-_PACKAGE: Final = re.compile(r"/(?:site|dist)-packages/([^/]+?)(?:/.*)?\.py$")
-_MODULE: Final = re.compile(r"/lib(?:64)?/python\d[^/]*/(.+)\.py$")
+_PACKAGE: Final = re.compile(r"/(?:site|dist)-packages/([^/]{1,2000}?)(?:/.{0,4000})?\.py$")
+_MODULE: Final = re.compile(r"/lib(?:64)?/python\d[^/]{0,2000}/(.{1,4000})\.py$")
 """An installed package, and a module of the standard library, in the path of a file."""
 
 

@@ -62,9 +62,9 @@ _MODULES: Final = (
     (
         Inside.NEVER,
         re.compile(
-            r"(?:lib(?:c|m|rt|dl|pthread|util|resolv|nsl|anl|musl-\w+|stdc\+\+|c\+\+(?:abi)?|supc\+\+|gcc_s|unwind|ffi|atomic"
-            r"|(?:a|t|l|m|ub|hwa)san|clang_rt\.[\w-]+)|ld(?:-linux[\w-]*|-musl[\w-]*|-[\d.]+)?|libc-[\d.]+"
-            r"|libpthread-[\d.]+|linux-vdso|linux-gate)(?:[.-]so\b|[.-]\d|$)|\[vdso\]|linux-vdso|ld-linux"
+            r"(?:lib(?:c|m|rt|dl|pthread|util|resolv|nsl|anl|musl-\w{1,40}|stdc\+\+|c\+\+(?:abi)?|supc\+\+|gcc_s|unwind|ffi|atomic"
+            r"|(?:a|t|l|m|ub|hwa)san|clang_rt\.[\w-]{1,60})|ld(?:-linux[\w-]{0,40}|-musl[\w-]{0,40}|-[\d.]{1,20})?|libc-[\d.]{1,20}"
+            r"|libpthread-[\d.]{1,20}|linux-vdso|linux-gate)(?:[.-]so\b|[.-]\d|$)|\[vdso\]|linux-vdso|ld-linux"
             r"|libpython\d|python\d?(?:\.\d+)?[a-z]?$"
         ),
     ),
@@ -72,9 +72,9 @@ _MODULES: Final = (
     (
         Inside.LIBRARY,
         re.compile(
-            r"lib(?:gomp|omp|iomp5|mpi\w*|open-(?:pal|rte)|pmix|prrte|uc[mpst]|fabric|ibverbs|rdmacm|mlx\d|numa|hwloc|event\w*"
-            r"|uv|ev|zmq|ssl|crypto|curl|z|zstd|lz4|glib-2|gio-2|gobject-2|tbb\w*|stdbuf|jemalloc|tcmalloc\w*|mimalloc"
-            r"|boost_\w+|absl_\w+|grpc\w*|protobuf)[.-]"
+            r"lib(?:gomp|omp|iomp5|mpi\w{0,40}|open-(?:pal|rte)|pmix|prrte|uc[mpst]|fabric|ibverbs|rdmacm|mlx\d|numa|hwloc|event\w{0,40}"
+            r"|uv|ev|zmq|ssl|crypto|curl|z|zstd|lz4|glib-2|gio-2|gobject-2|tbb\w{0,40}|stdbuf|jemalloc|tcmalloc\w{0,40}|mimalloc"
+            r"|boost_\w{1,60}|absl_\w{1,60}|grpc\w{0,40}|protobuf)[.-]"
         ),
     ),
 )
@@ -83,24 +83,24 @@ _FILES: Final = (
     (
         Inside.LIBRARY,
         re.compile(
-            r"/lib(?:64)?/(?:python|pypy)\d[^/]*/|/python\d+\.zip/|/cpython[^/]*/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
+            r"/lib(?:64)?/(?:python|pypy)\d[^/]{0,100}/|/python\d{1,9}\.zip/|/cpython[^/]{0,200}/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
-            r"|/rustc/[^/]+/library/|^library/(?:std|core|alloc|test|panic_\w+)/src/|/rustlib/src/"
-            r"|/go(?:-[\d.]+)?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"
+            r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|/rustlib/src/"
+            r"|/go(?:-[\d.]{1,20})?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"
         ),
     ),
     (
         Inside.NEVER,
         re.compile(
-            r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/gcc/|^/usr/src/(?:debug|gdb-python|python\d?|glibc|gcc)[^/]*/"
+            r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/gcc/|^/usr/src/(?:debug|gdb-python|python\d?|glibc|gcc)[^/]{0,200}/"
             r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string|time|signal|elf)/"
-            r"|/glibc-[\d.]+[^/]*/|/libstdc\+\+-v3/|(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps|csu)/"
+            r"|/glibc-[\d.]{1,20}[^/]{0,100}/|/libstdc\+\+-v3/|(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps|csu)/"
             r"|^(?:\./)?(?:Modules|Python|Objects|Parser|Programs)/[\w/]+\.[ch]$"
         ),
     ),
 )
 _INTERPRETERS: Final = re.compile(
-    r"(?:lib)?(?:perl|ruby|lua|luajit|tcl|tclsh|php|bash|dash|zsh|ksh|busybox|R|julia)(?:-?[\d.]+)*(?:\.so[\d.]*)?$"
+    r"(?:lib)?(?:perl|ruby|lua|luajit|tcl|tclsh|php|bash|dash|zsh|ksh|busybox|R|julia)(?:-?[\d.])*(?:\.so[\d.]*)?$"
 )
 """Programs and libraries that run scripts; a function is the user's only where its source line is known."""
 

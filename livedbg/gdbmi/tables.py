@@ -19,7 +19,7 @@ MAX_ROWS: Final = 100_000
 _HEAD: Final = re.compile(r',(\w+)=\{nr_rows="(\d{1,18})",nr_cols="\d{1,18}",hdr=\[')
 _BODY: Final = re.compile(r"body=\[")
 _ROW: Final = re.compile(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
-_FIELD: Final = re.compile(r'([\w-]+)=("(?:[^"\\]|\\.)*")')
+_FIELD: Final = re.compile(r'(?<![\w-])([\w-]+)=("(?:[^"\\]++|\\.)*+")')
 
 
 class MiTable(list[dict[str, str]]):

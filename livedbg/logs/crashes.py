@@ -42,12 +42,12 @@ _FRAME_LIMIT = 200
 _REMEMBERED = 10_000  # different crashes whose counts are kept
 
 _TERMINATE = re.compile(
-    r"(?:terminate called after throwing an instance of '(?P<gnu>.+?)'$"
+    r"(?:terminate called after throwing an instance of '(?P<gnu>.{1,4000}?)'$"
     r"|terminate called (?P<none>without an active exception|recursively)"
     r"|terminating (?:due to|with) uncaught exception of type (?P<llvm>[^:\n]+)(?:: (?P<llvm_what>.*))?)",
     re.MULTILINE,
 )
-_WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
+_WHAT = re.compile(r"^[^\S\n]*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
 _FAULT = re.compile(r"(?:Fatal Python error|Windows fatal exception): ([^\n]*)")
 
 

@@ -29,7 +29,7 @@ _GLIBC = re.compile(
     r"|\*\*\* buffer overflow detected)[^\n]*)",
     re.MULTILINE,
 )
-_ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
+_ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.{0,4000}): (Assertion `.{0,1000}' failed\.)$", re.MULTILINE)
 _ASSERT_BSD = re.compile(  # macOS, BSD and Windows
     r"^Assertion failed: (?P<said>[^\n]{1,500}?), (?:function (?P<function>[^\n]{1,300}?), )?"
     r"file (?P<file>[^\n]{1,300}?), line (?P<line>\d{1,9})",

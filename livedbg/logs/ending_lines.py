@@ -43,8 +43,9 @@ _BEGINS: Final = re.compile(
 """What a line without a header begins with."""
 _ANYWHERE: Final = re.compile(
     r"error while loading shared libraries: |symbol lookup error: |: version `[^'\n]{1,80}' not found"
-    r"|: line \d{1,9}: .{1,200}: (?:command not found|Permission denied|No such file or directory|cannot execute.*)$"
-    r"|: (?:command not found|cannot execute binary file.*|Exec format error|No space left on device)$"
+    r"|: line \d{1,9}: .{1,200}: "
+    r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
+    r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error|No space left on device)$"
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
     r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting\.{0,3}$|\bgiving up\b"
 )

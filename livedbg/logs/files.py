@@ -40,14 +40,14 @@ class FileLogReader:
     Args:
         source: the LogSource of an id, or None.
         formats: the shapes to recognise, and more.
-        shown: makes of the text of a line what may be shown of it.
+        shown: makes of the texts of lines that follow each other what may be shown of them.
     """
 
     def __init__(
         self,
         source: Callable[[str], LogSource | None],
         formats: LogFormats = CORE,
-        shown: Callable[[str], str] = str,
+        shown: Callable[[Sequence[str]], Sequence[str]] = tuple,
     ) -> None:
         self._shown = shown
         self._source = source
@@ -80,7 +80,11 @@ class FileLogReader:
             else:
                 found = log.index.offset_of(start)
                 records = [] if found is None else self._records(log, found, number, count)
-        return [replace(record, text=self._shown(record.text)) for record in records]
+        shown = self._shown([record.text for record in records])
+        return [replace(record, text=text) for record, text in zip(records, shown, strict=True)]
+
+    def _shown_alone(self, text: str) -> str:
+        return self._shown((text,))[0]
 
     def search(
         self,
@@ -96,7 +100,7 @@ class FileLogReader:
         log = self._log(source)
         if log is None:
             return None
-        matcher = log.matcher(pattern, self._shown)
+        matcher = log.matcher(pattern, self._shown_alone)
         data, size = log.data, log.data.size
         if not self._indexed(log, start, backwards, progress):
             return None
@@ -124,7 +128,7 @@ class FileLogReader:
         log = self._log(source)
         if log is None or not self._indexed(log, start, False, lambda share: found([], share)):
             return
-        matcher = log.matcher(pattern, self._shown)
+        matcher = log.matcher(pattern, self._shown_alone)
         with log.lock:
             offset = None if log.closed else log.index.offset_of(start)
         if offset is None:

@@ -32,7 +32,7 @@ _HEAD: Final = re.compile(
     re.MULTILINE,
 )
 _FRAME: Final = re.compile(
-    r"^\s+at (?:[\w.@-]{1,80}/{1,2})?(?P<function>[\w.$<>]{1,300})"
+    r"^[^\S\n]+at (?:[\w.@-]{1,80}/{1,2})?(?P<function>[\w.$<>]{1,300})"
     r"\((?:(?P<file>\w{1,100}\.(?:java|scala|kt)):(?P<line>\d{1,9})|Native Method|Unknown Source|[\w.]{1,100})\)",
     re.MULTILINE,
 )

@@ -25,7 +25,9 @@ MAX_LINES = 5_000
 _MAX_INDENTED: Final = 100
 """So many lines can hang on one by their indentation alone: what a tool runs is often printed below its heading."""
 
-_TRACEBACK = re.compile(r"\s*(?:[+|] *)*(?:Exception Group )?Traceback \(most recent call (?:last|first)\):")
+_TRACEBACK = re.compile(
+    r"\s{0,100}(?:[+|] {0,40}){0,40}(?:Exception Group )?Traceback \(most recent call (?:last|first)\):"
+)
 _EMBEDDED = re.compile(  # what stands between an exception and the traceback that it quotes
     r"Original Traceback \(most recent call last\):|-- Process \d+ terminated with the following error:|\"\"\"$"
 )
@@ -39,8 +41,9 @@ _VALIDATION = re.compile(r"\S+: \d{1,4} validation errors? for \S+$")
 _ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
 _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
-    r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======= (?:Backtrace|Memory map)"
-    r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S+\(\S*\+0x[0-9a-f]+\) \[0x)"
+    r"|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
+    r"|Backtrace|======= (?:Backtrace|Memory map)"
+    r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
 )
 _REPORT = re.compile(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
@@ -50,7 +53,7 @@ _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cp
 )
 
 
-_GO_LINE = re.compile(r"\[signal |goroutine \d|\t|created by |[\w./*()-]+\(.*\)$|\.\.\.|\[recovered\]")
+_GO_LINE = re.compile(r"\[signal |goroutine \d|\t|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})

@@ -21,7 +21,7 @@ from livedbg.model import LogSource
 __all__ = ["attempt_of", "beside", "replaced_by", "tag_of", "tag_of_names", "told_by_name"]
 
 _RANK: Final = re.compile(r"(?<![a-z])rank[_.=-]?(?P<rank>\d{1,6})(?![a-z\d])", re.IGNORECASE)
-_WORD_BEFORE: Final = re.compile(r"([a-z]+)[_.-]?$", re.IGNORECASE)
+_WORD_BEFORE: Final = re.compile(r"(?<![a-z])([a-z]+)[_.-]?$", re.IGNORECASE)
 _OF_PARTS: Final = frozenset(
     ("tp", "pp", "dp", "ep", "cp", "sp", "mp", "vp", "tensor", "pipeline", "data", "expert", "node", "group", "shard")
 ) | frozenset(("lora", "qlora", "dora", "low", "full", "matrix", "svd", "max"))

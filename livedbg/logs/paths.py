@@ -53,7 +53,9 @@ _OTHER_SUFFIXES: Final = frozenset(
 _DOCUMENTS: Final = re.compile(
     r"(?:README|LICENSE|COPYING|NOTICE|CHANGELOG|AUTHORS|Makefile|CMakeLists)\b", re.IGNORECASE
 )
-_ROTATED: Final = re.compile(r"(?:[.-]\d{1,10}|[.-]\d{4}-?\d\d-?\d\d(?:[-_T.]\d\d[\d:_.-]*)?|\.gz|\.zst|\.old|\.bak)+$")
+_ROTATED: Final = re.compile(
+    r"(?:[.-]\d{4}-?\d\d-?\d\d(?:[-_T.]\d\d(?:[:_.-]?\d){0,30}+)?|[.-]\d{1,10}+|\.gz|\.zst|\.old|\.bak){1,8}+$"
+)
 _MAGIC: Final = (
     b"\x7fELF",
     b"PK\x03\x04",

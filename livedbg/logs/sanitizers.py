@@ -45,7 +45,9 @@ _FRAME: Final = re.compile(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in 
 _MODULE: Final = re.compile(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]{1,16})\)$")
 _BUILD_ID: Final = re.compile(r" \(BuildId: \w+\)$")
 _PLACES: Final = (
-    re.compile(r"^(?P<function>.+?) (?P<file>/.+?):(?P<line>\d{1,9})(?::\d{1,9})?$"),  # a path may have blanks
+    re.compile(
+        r"^(?P<function>.+?) (?P<file>/[^:\n]{1,1000}):(?P<line>\d{1,9})(?::\d{1,9})?$"
+    ),  # a path may have blanks
     re.compile(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
 )
 _ACCESS: Final = re.compile(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
@@ -55,7 +57,7 @@ _PLACED: Final = re.compile(
     re.MULTILINE,
 )
 _GLOBAL: Final = re.compile(
-    r"Location is (global '.{1,200}?' of size \d{1,18}|heap block of size \d{1,18}|stack of .+?)(?: at |$)"
+    r"Location is (global '.{1,200}?' of size \d{1,18}|heap block of size \d{1,18}|stack of .{1,4000}?)(?: at |$)"
 )
 _LEAK: Final = re.compile(r"^Direct leak of (\d{1,18}) byte")
 _SECTIONS: Final = (

@@ -186,10 +186,10 @@ class Recogniser:
 _GUESS = re.compile(
     r"(?P<critical>\bterminate called|\bSegmentation fault|^Aborted\b|\bFatal Python error|\bFATAL\b|\bCRITICAL\b"
     r"|\(core dumped\)|\bdouble free or corruption|^\*\*\* stack smashing|\bXid \()"
-    r"|(?P<error>Traceback \(most recent call|\bERROR\b|\b(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)(?::|$)"
+    r"|(?P<error>Traceback \(most recent call|\bERROR\b|\b\w{0,100}(?:Error|Exception)(?::|$)"
     r"|\b[Ee]rror:(?! ?(?:None|True|False|[-+.]?\d))"
-    r"|\bASSERT|[Aa]ssertion [`'\w].* failed)"
-    r"|(?P<warning>\bWARN(?:ING)?\b|\b[Ww]arning\b|\w+Warning:)"
+    r"|\bASSERT|[Aa]ssertion [`'\w].{0,2000} failed)"
+    r"|(?P<warning>\bWARN(?:ING)?\b|\b[Ww]arning\b|\w{1,100}Warning:)"
     r"|(?P<debug>^\W{0,2}(?:DEBUG|TRACE)\b)"
 )
 _GUESS_CHARACTERS = 200

@@ -39,7 +39,7 @@ _GTEST: Final = re.compile(r"^\[  FAILED  \] (?P<name>[\w/.<>:-]{1,300}\.[\w/<>:
 _PLACE: Final = re.compile(
     r"^(?P<place>(?:unknown file|[^\s:]{1,300}:\d{1,9})): Failure$(?:\n(?P<said>[^\n]{1,300}))?", re.MULTILINE
 )
-_CTEST: Final = re.compile(r"^\s+\d{1,6} - (?P<name>\S{1,200}) \((?P<how>[\w ]{1,40})\)", re.MULTILINE)
+_CTEST: Final = re.compile(r"^[^\S\n]+\d{1,6} - (?P<name>\S{1,200}) \((?P<how>[\w ]{1,40})\)", re.MULTILINE)
 
 TEST_WORDS: Final = (
     *(

@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["BOX_BEGIN", "BOX_END", "BOX_LINE", "NOTEBOOK_BEGIN", "RAY_BEGIN", "plain_form"]
 
-BOX_BEGIN: Final = re.compile(r"\s*[╭┌+][─\-━ ]+Traceback \(most recent call last\)[─\-━ ]+[╮┐+]?\s*$")
+BOX_BEGIN: Final = re.compile(r"\s*[╭┌+][─\-━ ]+Traceback \(most recent call last\)[─\-━ ]++[╮┐+]?\s*$")
 BOX_LINE: Final = re.compile(r"\s*[│┃|╭╰┌└+❱]")
 BOX_END: Final = re.compile(r"\s*[╰└+][─\-━]{10,}[╯┘+]\s*$")
 NOTEBOOK_BEGIN: Final = re.compile(r"([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$")
@@ -27,7 +27,8 @@ _SIDES: Final = "│┃|"
 _CORNERS: Final = ("╭", "╰", "┌", "└", "+")
 _BOX_FRAME: Final = (
     re.compile(
-        r"(?P<file>(?:/|[A-Za-z]:|<|\.)[^:│|]{0,500}|[\w.-]+\.py):(?P<line>\d{1,9}) in (?P<function>[^│|]{1,200}?)\s*$"
+        r"(?P<file>(?:/|[A-Za-z]:|<|\.)[^:│|]{0,500}|[\w.-]{1,200}\.py)"
+        r":(?P<line>\d{1,9}) in (?P<function>[^│|]{1,200}?)\s*$"
     ),
     re.compile(r"in (?P<function>[\w.<>]{1,200}):(?P<line>\d{1,9})\s*$"),
 )

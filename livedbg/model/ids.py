@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-_PROCESS: Final = re.compile(r"process:[^/\s]+/\d+")
+_PROCESS: Final = re.compile(r"process:[^/\s]{1,255}/\d+")
 
 
 class EntityRef(Struct, frozen=True):

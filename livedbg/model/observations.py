@@ -176,7 +176,9 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         entities: what it is about.
         attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
             holds.
-        cause: how near to the cause of an end it is; None where it is about no end.
+        cause: how near to the cause of an end it is; None where it is about no end. While an error without `resolved`
+            stands, the verdict is never better than `unknown` (rule `error-reported`); with a cause, it is `crashed`
+            where nobody lives.
         writer: `rank 3`, `worker TP1`: which of those that share a log wrote it, or "".
     """
 

@@ -30,7 +30,7 @@ _PLACES: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # the same on all machines (asm-generic/unistd.h)
 _CREATE, _CLOEXEC = 6, 1  # FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC
 _FIELD: Final = re.compile(
-    r"field:(?P<type>[^;]*?) ?(?P<name>\w+)(\[\w*\])?;\s*offset:(?P<offset>\d+);\s*size:(?P<size>\d+)"
+    r"field:(?P<type>[^;]{0,200}?) ?(?P<name>\w{1,100})(\[\w{0,100}\])?;\s*offset:(?P<offset>\d+);\s*size:(?P<size>\d+)"
 )
 _GROUP: Final = "livedbg_"
 

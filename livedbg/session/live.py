@@ -24,7 +24,7 @@ from livedbg.session.session import EventSink, Session
 from livedbg.session.subscribers import Subscribers
 from livedbg.session.systems import note_problem
 from livedbg.session.view import NOTHING_YET, Timeline, Update
-from livedbg.text.secrets import mask_text
+from livedbg.text.secrets import mask_texts
 
 __all__ = ["LiveView", "adapters_for"]
 
@@ -107,7 +107,7 @@ class LiveView:
             from livedbg.logs.files import FileLogReader
             from livedbg.session.log_formats import known_log_formats
 
-            self._logs = FileLogReader(self._source, known_log_formats(), mask_text if self.request.redact else str)
+            self._logs = FileLogReader(self._source, known_log_formats(), mask_texts if self.request.redact else tuple)
         return self._logs
 
     def start(self) -> None:

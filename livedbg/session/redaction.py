@@ -3,39 +3,64 @@
 Invariants:
     redaction.D1. Every event of a session or of a recording passes it once, unless the user asked for `--no-redact`.
     redaction.D2. An event without a secret stays the same object.
+    redaction.D3. A private key or a token that goes on in the next record of its log is masked there too.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from livedbg.model import Diagnostic, Edge, Evidence, Frame, Resource, Task
+from livedbg.model import Diagnostic, Edge, Evidence, Frame, LogRecord, Resource, Task, Thread
 from livedbg.model.events import (
     DiagnosticSeen,
     EdgesAdded,
     EdgesReplaced,
     Event,
     ExceptionSeen,
+    LogSourceSeen,
     LogsSeen,
     ProcessSeen,
     ResourcesSeen,
     StacksSeen,
     StatusSeen,
     TasksSeen,
+    ThreadsSeen,
     Touched,
 )
-from livedbg.text.secrets import mask_command, mask_environment, mask_text, mask_variable
+from livedbg.text.secrets import TextMasker, mask_command, mask_environment, mask_text, mask_variable
 
-__all__ = ["redacted"]
+__all__ = ["Redaction"]
 
 
-def redacted(events: Iterable[Event]) -> list[Event]:
-    """The events with the values of secrets masked (livedbg.text.secrets)."""
-    return [mask(event) if (mask := _MASKS.get(type(event))) is not None else event for event in events]
+class Redaction:
+    """Masks the events of one stream, in their order."""
+
+    def __init__(self) -> None:
+        self._logs: defaultdict[str, TextMasker] = defaultdict(TextMasker)
+
+    def of(self, events: Iterable[Event]) -> list[Event]:
+        """The events with the values of secrets masked (livedbg.text.secrets)."""
+        return [
+            self._records(event)
+            if isinstance(event, LogsSeen)
+            else mask(event)
+            if (mask := _MASKS.get(type(event))) is not None
+            else event
+            for event in events
+        ]
+
+    def _records(self, event: LogsSeen) -> LogsSeen:
+        masked = tuple(map(self._record, event.records))
+        return event if _same(masked, event.records) else replace(event, records=masked)
+
+    def _record(self, record: LogRecord) -> LogRecord:
+        text = self._logs[record.source].mask(record.text)
+        return record if text is record.text else replace(record, text=text)
 
 
 def _process(event: ProcessSeen) -> ProcessSeen:
@@ -46,13 +71,26 @@ def _process(event: ProcessSeen) -> ProcessSeen:
     return replace(event, process=replace(process, command=command, environment=environment))
 
 
-def _logs(event: LogsSeen) -> LogsSeen:
-    texts = [mask_text(record.text) for record in event.records]
-    if all(text is record.text for text, record in zip(texts, event.records, strict=True)):
+def _log_source(event: LogSourceSeen) -> LogSourceSeen:
+    source = event.source
+    first, last = mask_text(source.first_error), mask_text(source.last_error)
+    if (first, last) == (source.first_error, source.last_error):
         return event
-    return replace(
-        event, records=tuple(replace(record, text=text) for record, text in zip(event.records, texts, strict=True))
-    )
+    return replace(event, source=replace(source, first_error=first, last_error=last))
+
+
+_short_text: Final = lru_cache(maxsize=4096)(mask_text)
+"""Names of threads and what they wait in are the same in each look."""
+
+
+def _threads(event: ThreadsSeen) -> ThreadsSeen:
+    threads = tuple(map(_thread, event.threads))
+    return event if _same(threads, event.threads) else replace(event, threads=threads)
+
+
+def _thread(thread: Thread) -> Thread:
+    name, given = _short_text(thread.name), _short_text(thread.given)
+    return thread if (name, given) == (thread.name, thread.given) else replace(thread, name=name, given=given)
 
 
 def _stacks(event: StacksSeen) -> StacksSeen:
@@ -162,7 +200,8 @@ def _touched(event: Touched) -> Touched:
 
 _MASKS: Final[dict[type[Any], Callable[[Any], Event]]] = {
     ProcessSeen: _process,
-    LogsSeen: _logs,
+    LogSourceSeen: _log_source,
+    ThreadsSeen: _threads,
     StacksSeen: _stacks,
     ExceptionSeen: _exception,
     DiagnosticSeen: _diagnostic,

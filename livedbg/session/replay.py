@@ -21,7 +21,7 @@ from livedbg.model.events import Event
 from livedbg.model.intents import Intent
 from livedbg.recording.file import RecordingReader
 from livedbg.recording.tape import Tape
-from livedbg.session.redaction import redacted
+from livedbg.session.redaction import Redaction
 from livedbg.session.rulebook import diagnose
 from livedbg.session.subscribers import Subscribers
 from livedbg.session.view import NOTHING_YET, Timeline, Update
@@ -53,7 +53,7 @@ class ReplayView:
         self._reader = RecordingReader(path)
         title = self._reader.header.title
         self.title = f"{path.name} · {mask_text(title) if redact else title}"
-        self._redact = redact
+        self._redaction = Redaction() if redact else None
         self._tape = Tape()
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -217,7 +217,7 @@ class ReplayView:
         """Take in what the recording has more of; a replay that was at its end stays there."""
         with self._lock:
             at_end = self._step == len(self._tape.steps) - 1
-            grown = self._tape.extend(_shown(self._reader, self._redact))
+            grown = self._tape.extend(_shown(self._reader, self._redaction))
             if grown and at_end and not self._playing:
                 self._go(len(self._tape.steps) - 1)
 
@@ -232,10 +232,10 @@ class ReplayView:
         self._subscribers.call(self._latest)
 
 
-def _shown(reader: RecordingReader, redact: bool) -> Iterable[Event]:
+def _shown(reader: RecordingReader, redaction: Redaction | None) -> Iterable[Event]:
     """The events that a recording has more of."""
     events = reader.events()
-    return (masked for event in events for masked in redacted((event,))) if redact else events
+    return events if redaction is None else (masked for event in events for masked in redaction.of((event,)))
 
 
 def last_update(path: Path, *, redact: bool = True) -> tuple[Update, str]:
@@ -247,7 +247,7 @@ def last_update(path: Path, *, redact: bool = True) -> tuple[Update, str]:
     reader = RecordingReader(path)
     try:
         store = Store()
-        store.apply_all(_shown(reader, redact))
+        store.apply_all(_shown(reader, Redaction() if redact else None))
         snapshot = store.snapshot()
         return Update(snapshot, diagnose(snapshot), 0.0, True), reader.incomplete
     finally:

@@ -41,7 +41,7 @@ from livedbg.session.confirming import Confirming
 from livedbg.session.last_hang import LastHang
 from livedbg.session.out_of_time import not_complete, unseen_targets
 from livedbg.session.pacing import CpuCredit
-from livedbg.session.redaction import redacted
+from livedbg.session.redaction import Redaction
 from livedbg.session.registry import system_of
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, note_problem, problems
@@ -138,6 +138,7 @@ class Session:
         self._confirming = Confirming(request.host)
         self._rereading: asyncio.Task[None] | None = None
         self._reread_from_s = 0.0
+        self._redaction = Redaction()
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
@@ -229,7 +230,7 @@ class Session:
 
     def take(self, events: Sequence[Event]) -> None:
         """Put events on the stream, without the secrets in them."""
-        self._queue.extend(redacted(events) if self.request.redact else events)
+        self._queue.extend(self._redaction.of(events) if self.request.redact else events)
         if len(self._queue) > _HIGH_WATER:
             self._room.clear()
         self._wake.set()

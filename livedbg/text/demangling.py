@@ -39,7 +39,7 @@ _BEGINNING: Final = re.compile(r"_Z[ZNLKrVRO]*(St)?(?=\d)")
 _LENGTH: Final = re.compile(r"\d{1,3}")
 """The beginning of a mangled name, up to the length of its first part, and such a length."""
 
-_REFERENCE: Final = re.compile(r"[ST][0-9A-Z]*_")
+_REFERENCE: Final = re.compile(r"[ST][0-9A-Z]{0,12}_")
 _PACK: Final = re.compile(r"(?:Dp|sp)(?![KORPV]*T[0-9A-Z]*_)")  # of a mere parameter it costs as a reference does
 _CLOSING: Final = re.compile(r"(?<!operator)(?<!operator-)> (?=>)")
 

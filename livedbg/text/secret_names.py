@@ -28,7 +28,7 @@ _SECRET_ENDS: Final = (
 _KEY_ENDS: Final = (
     "apikey", "apikeys", "accesskey", "accesskeyid", "secretkey", "privatekey", "authkey", "accountkey", "masterkey",
     "encryptionkey", "decryptionkey", "signingkey", "subscriptionkey", "licensekey", "deploykey", "sharedkey",
-    "credential", "credentials", "creds",
+    "credential", "credentials", "creds", "keydata",
 )  # fmt: skip
 _IF_RANDOM_ENDS: Final = frozenset(
     ("key", "auth", "cookie", "cookies", "sas", "sig", "signature", "pat", "jwt", "pass", "secretkeys")

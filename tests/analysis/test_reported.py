@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from livedbg.analysis import Diagnosis, Diagnostician, Finding, VerdictState
 from livedbg.analysis.rules import Judged
 from livedbg.analysis.verdict import exit_code
-from livedbg.model import Diagnostic, EdgeKind, Evidence, Severity, Task, TaskState
+from livedbg.model import (
+    CauseClass,
+    Diagnostic,
+    EdgeKind,
+    Evidence,
+    LogRecord,
+    LogSource,
+    Severity,
+    Task,
+    TaskState,
+    ThreadState,
+)
 from livedbg.model import events as ev
 from livedbg.session.rulebook import all_rules
 from tests.analysis.world import SECOND, World
@@ -46,13 +58,14 @@ def failed(world: World, name: str = "t1", **attributes: str) -> str:
     return task.id
 
 
+@pytest.mark.invariant("reported.A1")
 @pytest.mark.parametrize("severity", [Severity.ERROR, Severity.CRITICAL])
-def test_an_error_diagnostic_is_a_finding_and_decides_no_state(severity: Severity) -> None:
+def test_an_error_diagnostic_is_a_finding_and_inconclusive(severity: Severity) -> None:
     world = World()
     process = world.process(1)
     said(world, severity=severity, about=(process,))
     [finding] = found(world)
-    assert (finding.rule, finding.severity, finding.state) == ("error-reported", severity, None)
+    assert (finding.rule, finding.severity, finding.state) == ("error-reported", severity, VerdictState.UNKNOWN)
     assert finding.sentence == "toy reported an error (bad-magic): The magic of block 1 is wrong."
     assert finding.entities == (process,)
     assert finding.evidence[0].source == "toy.log:3"
@@ -87,13 +100,14 @@ def test_a_diagnostic_that_a_rule_of_its_system_judges_is_left_to_it() -> None:
     assert len(found(world, Judged(diagnostics={"other": (".*",)}))) == 2
 
 
-def test_a_failed_task_is_a_finding_and_decides_no_state() -> None:
+@pytest.mark.invariant("reported.A1")
+def test_a_failed_task_is_a_finding_and_inconclusive() -> None:
     world = World()
     task = failed(world)
     waiting = world.task("t2", TaskState.SUBMITTED, None, system="toy")
     world.edge(EdgeKind.DEPENDS_ON, waiting, task)
     [finding] = found(world.later())
-    assert (finding.rule, finding.severity, finding.state) == ("task-failed", Severity.ERROR, None)
+    assert (finding.rule, finding.severity, finding.state) == ("task-failed", Severity.ERROR, VerdictState.UNKNOWN)
     assert finding.sentence == "Task t1 Add_F16 of toy failed. 1 task waits for it."
     assert finding.entities == (task,)
     assert diagnosis(world).verdict.state is VerdictState.UNKNOWN
@@ -137,7 +151,118 @@ def test_very_many_are_few_findings_that_count_all() -> None:
     }
 
 
-def test_they_change_no_verdict() -> None:
+def busy() -> World:
+    """A process whose only thread computes: running, and no hang found."""
+    world = World()
+    world.process(1, threads=1)
+    world.thread(1, state=ThreadState.RUNNING, cpu_ns=0)
+    world.later(SECOND)
+    world.thread(1, state=ThreadState.RUNNING, cpu_ns=SECOND)
+    assert diagnosis(world).verdict.state is VerdictState.RUNNING
+    return world
+
+
+def ended(world: World, status: int) -> None:
+    world.store.apply(ev.ProcessExited(id="process:box/1", status=status, **world.stamp()))
+
+
+def code(world: World) -> int:
+    made = diagnosis(world)
+    return exit_code(made.verdict, made.findings.values())
+
+
+@pytest.mark.invariant("reported.A1")
+@pytest.mark.parametrize("severity", [Severity.ERROR, Severity.CRITICAL])
+def test_a_busy_process_with_an_alarm_of_its_system_is_not_said_to_run_well(severity: Severity) -> None:
+    world = busy()
+    assert code(world) == 0
+    said(world, severity=severity)
+    verdict = diagnosis(world).verdict
+    assert (verdict.state, code(world)) == (VerdictState.UNKNOWN, 5)
+    assert verdict.sentence == "toy reported an error (bad-magic): The magic of block 1 is wrong."
+
+
+@pytest.mark.invariant("reported.A1")
+def test_a_busy_process_with_a_failed_task_is_not_said_to_run_well() -> None:
+    world = busy()
+    failed(world)
+    verdict = diagnosis(world).verdict
+    assert (verdict.state, code(world)) == (VerdictState.UNKNOWN, 5)
+    assert verdict.sentence == "Task t1 Add_F16 of toy failed."
+
+
+@pytest.mark.invariant("reported.A1")
+def test_beyond_the_first_ten_one_that_decides_does_so_too() -> None:
+    world = busy()
+    for number in range(10):
+        failed(world, f"t{number}")
+        world.task(f"t{number}", TaskState.FAILED, 1, kernel="done", system="toy")
+    world.task("again", TaskState.COMPLETED, 2, kernel="done", system="toy")
+    assert code(world) == 0
+    failed(world, "u")
+    assert code(world) == 5
+
+
+def test_a_warning_and_an_error_that_is_over_leave_the_verdict() -> None:
+    world = busy()
+    said(world, "1", severity=Severity.WARNING)
+    said(world, "2", severity=Severity.CRITICAL, resolved="yes")
+    assert code(world) == 0
+
+
+def test_a_failed_task_whose_kernel_completed_later_is_a_note() -> None:
+    world = busy()
+    failed(world)
+    done = Task(id="task:toy/t1-again", system="toy", name="t1-again", kernel="Add_F16", state=TaskState.COMPLETED,
+                since_wall_ns=10**18)  # fmt: skip
+    world.store.apply(ev.TasksSeen(tasks=(done,), **world.stamp()))
+    assert code(world) == 5  # not after it
+    world.store.apply(ev.TasksSeen(tasks=(replace(done, id="task:toy/t2", since_wall_ns=10**18 + 1),), **world.stamp()))
+    assert code(world) == 0
+    assert [finding.rule for finding in found(world)] == ["task-failed"]
+
+
+def test_an_error_whose_log_goes_on_is_a_note_unless_it_is_critical() -> None:
+    world = busy()
+    log = "log:box/toy.log"
+    world.store.apply(ev.LogSourceSeen(source=LogSource(id=log, name="toy.log", lines=900), **world.stamp()))
+    lines = tuple(LogRecord(source=log, text=f"step {n}", line=n, wall_ns=10**18 + n * SECOND) for n in range(4, 200))
+    world.store.apply(ev.LogsSeen(records=lines, **world.stamp()))
+    proof = Evidence(kind="log", source="toy.log:3", text="E", log=log, at_wall_ns=10**18)
+    error = Diagnostic(id="diagnostic:toy/1", system="toy", code="c", severity=Severity.ERROR, sentence="Bad",
+                       evidence=(proof,))  # fmt: skip
+    world.store.apply(ev.DiagnosticSeen(diagnostic=error, **world.stamp()))
+    assert code(world) == 0
+    world.store.apply(ev.DiagnosticSeen(diagnostic=replace(error, severity=Severity.CRITICAL), **world.stamp()))
+    assert code(world) == 5
+
+
+def test_what_a_job_that_ended_well_reported_leaves_the_verdict() -> None:
+    world = busy()
+    said(world, severity=Severity.CRITICAL)
+    failed(world)
+    ended(world, 0)
+    assert (diagnosis(world).verdict.state, code(world)) == (VerdictState.EXITED, 0)
+
+
+def test_an_error_about_an_end_that_was_seen_is_a_crash() -> None:
+    world = busy()
+    other = world.process(2, target=False)
+    world.store.apply(ev.ProcessExited(id=other, status=9, **world.stamp()))
+    said(world, about=(other,))
+    assert (diagnosis(world).verdict.state, code(world)) == (VerdictState.CRASHED, 11)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_an_error_about_an_end_is_a_crash_where_nobody_lives(alive: bool) -> None:
+    world = busy() if alive else World()
+    error = Diagnostic(id="diagnostic:toy/1", system="toy", code="c", severity=Severity.ERROR,
+                       sentence="The run was aborted", cause=CauseClass.PROCESS)  # fmt: skip
+    world.store.apply(ev.DiagnosticSeen(diagnostic=error, **world.stamp()))
+    assert code(world) == (5 if alive else 11)
+
+
+def test_they_change_no_worse_verdict() -> None:
     world = World()
     world.process(1)
     lock = world.lock(0x10, owner="99 (exited)")

@@ -128,6 +128,7 @@ def test_a_report_has_the_tasks_and_findings_of_the_new_system(site: Path, tmp_p
     done = livedbg(site, "report", "--logs", tmp_path, "--json")
     found = json.loads(done.stdout)
     assert found["entities"]["task:turbine/1"]["state"] == "failed"
+    assert (found["verdict"]["state"], done.returncode) == ("unknown", 5)  # its own alarm stands
     assert "task:turbine/9" not in done.stdout
     rules = {finding["rule"] for finding in found["findings"]}
     assert "turbine-slots" in rules

@@ -47,9 +47,9 @@ from livedbg.recording.file import RecordingReader
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Adapter, Context, Request
 from livedbg.session.live import LiveView
-from livedbg.session.redaction import redacted
+from livedbg.session.redaction import Redaction
 from livedbg.session.replay import last_update
-from livedbg.text.secrets import mask_text
+from livedbg.text.secrets import mask_texts
 
 AT: dict[str, Any] = {"host": "box", "mono_ns": 1, "wall_ns": 2}
 SECRET = "hunter2hunter2"
@@ -107,19 +107,19 @@ def test_a_session_masks_what_it_records_and_shows(tmp_path: Path, redact: bool)
     recorder.close()
     recorded = b"".join(encode(event) for event in RecordingReader(path).events())
     assert (SECRET.encode() in recorded) is not redact
-    assert view.latest().snapshot.processes["process:box/1"].command[2] == ("***" if redact else SECRET)
+    assert view.latest().snapshot.processes["process:box/1"].command[2] == ("hun***" if redact else SECRET)
     for shown in (True, False):  # a recording that was made with --no-redact is masked when it is shown
         update, _ = last_update(path, redact=shown)
-        expected = "***" if redact or shown else SECRET
+        expected = "hun***" if redact or shown else SECRET
         assert update.snapshot.processes["process:box/1"].environment == {"HF_TOKEN": expected}
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_every_event_that_quotes_a_target_is_masked(event: Event) -> None:
-    (masked,) = redacted([event])
+    (masked,) = Redaction().of([event])
     assert SECRET.encode() in encode(event)
     assert SECRET.encode() not in encode(masked)
-    assert redacted([masked])[0] == masked
+    assert Redaction().of([masked])[0] == masked
 
 
 @pytest.mark.invariant("redaction.D2")
@@ -133,13 +133,13 @@ def test_an_event_without_a_secret_is_the_same_object() -> None:
         ResourcesSeen(resources=(Resource(id="pipe:box/1", kind="pipe", name="pipe 3"),), **AT),
         EdgesReplaced(scope="x", edges=(structs.replace(EDGE, evidence="futex 0x7f"),), **AT),
     ]
-    assert all(after is before for after, before in zip(redacted(plain), plain, strict=True))
+    assert all(after is before for after, before in zip(Redaction().of(plain), plain, strict=True))
 
 
 def test_lines_of_a_log_that_are_read_again_are_masked(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(LINE + "\nfine\n", encoding="utf-8")
-    reader = FileLogReader(lambda _: LogSource(id="log:box/x", name="x", path=str(path)), shown=mask_text)
-    assert [record.text for record in reader.read("log:box/x", -2, 2)] == ["connect password=***", "fine"]
-    assert next(iter(reader.read("log:box/x", 0, 1))).text == "connect password=***"
+    reader = FileLogReader(lambda _: LogSource(id="log:box/x", name="x", path=str(path)), shown=mask_texts)
+    assert [record.text for record in reader.read("log:box/x", -2, 2)] == ["connect password=hun***", "fine"]
+    assert next(iter(reader.read("log:box/x", 0, 1))).text == "connect password=hun***"
     reader.close()

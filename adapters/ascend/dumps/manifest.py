@@ -38,7 +38,7 @@ _ENTRIES: Final = 1_000_000
 _ELEMENTS: Final = 1 << 62
 _START: Final = re.compile(rb'"(args|tensors)"\s*:\s*\[')
 _ENTRY: Final = re.compile(rb"\{[^{}]*\}")
-_BETWEEN: Final = re.compile(rb"\s*,?\s*")
+_BETWEEN: Final = re.compile(rb"\s*+(?:,\s*+)?")
 _END: Final = re.compile(rb"\s*\]\s*\}\s*")
 
 _STAGES: Final = {"before_dispatch": "before", "after_completion": "after"}

@@ -15,7 +15,7 @@ from livedbg.text.wording import sentence_case
 __all__ = ["details_of", "headline_of", "kind_of", "steps_of", "who_of"]
 
 _RANK: Final = re.compile(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
-_WORKER: Final = re.compile(r"\((?P<name>[\w .:-]{1,60}?),? *pid=(?P<pid>\d{1,10})[^)]*\)")
+_WORKER: Final = re.compile(r"\((?P<name>[\w .:-]{1,60}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
 _LONGEST: Final = 220  # characters of a text that is quoted
 _OPERATION: Final = re.compile(
     r"(?:Hcom|hcom_?)?(?P<name>All-?Reduce|AllGather\w*|ReduceScatter\w*|Broadcast|AllToAll\w*|Send|Recv\w*|Reduce|Scatter|Gather|Barrier|BatchSendRecv)",

@@ -22,8 +22,8 @@ _NAMED: Final = re.compile(
 )
 _ASSERTED: Final = re.compile(r"^Assertion failed\.$", re.MULTILINE)
 _ORIGIN: Final = re.compile(
-    r"The exception was triggered at PC (0x[0-9a-f]{1,16})(?:  ([^\n(][^\n]*?))?"
-    r"(?:\s+\(([^():\n]+):(\d{1,18})[^\n]*\))?$",
+    r"The exception was triggered at PC (0x[0-9a-f]{1,16})(?:  ([^\n(][^\n]{0,2000}?))?"
+    r"(?:\s{1,100}\(([^():\n]{1,2000}):(\d{1,18})[^\n]{0,2000}\))?$",
     re.MULTILINE,
 )
 

@@ -28,7 +28,7 @@ Row = TypeVar("Row")
 _UNKNOWN: Final = re.compile(r"undefined (mi )?command|unrecognized option|not implemented", re.IGNORECASE)
 _LEAST_S: Final = 0.05
 
-MI_TABLES: Final = re.compile(r"\w*InfoCuda\w+Table")
+MI_TABLES: Final = re.compile(r"\w{0,60}InfoCuda\w{1,60}Table")
 """Names of its tables in MI output (gdb/cuda/cuda-commands.c in cuda-gdb's source)."""
 
 _SETTINGS: Final = ("set pagination off", "set confirm off", "set width 0", "set height 0", "set auto-load off")

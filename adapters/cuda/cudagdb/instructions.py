@@ -14,7 +14,9 @@ from livedbg.text.sanitize import clean_line
 
 __all__ = ["instruction_of", "meaning_of"]
 
-_LINE: Final = re.compile(r"^(?:=>|\*>|\*=>)?\s*0x[0-9a-fA-F]+(?: <[^\n]*?>)?:\s+(\S[^\n]*)$", re.MULTILINE)
+_LINE: Final = re.compile(
+    r"^(?:=>|\*>|\*=>)?\s{0,100}0x[0-9a-fA-F]{1,400}(?: <[^\n]{0,2000}?>)?:\s{1,100}(\S[^\n]{0,2000})$", re.MULTILINE
+)
 _NAME: Final = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9_]+)*)")
 
 _MEANINGS: Final[Mapping[str, str]] = {

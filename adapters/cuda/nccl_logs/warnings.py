@@ -98,7 +98,7 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], _What], ...]] = (
         lambda match: (f"a socket to a peer failed ({match.string[match.start() :][:60].strip()})", _SOCKETS),
     ),
     (
-        re.compile(r"[Mm]ismatch\w*[^\n]{0,60} version[^\n]*|version[^\n]{0,60} mismatch[^\n]*"),
+        re.compile(r"[Mm]ismatch\w{0,20}[^\n]{0,60} version[^\n]*|version[^\n]{0,60} mismatch[^\n]*"),
         lambda match: (f"ranks run different versions of NCCL ({match[0][:90].strip()})", _SAME),
     ),
     (

@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["absolute", "zeros"]
 
-_FILE: Final = re.compile(r"(?P<before>(?:(?:\d+x)*[a-z]+\d\w*=)?[@+]|\*)(?P<path>.+)", re.DOTALL)
+_FILE: Final = re.compile(r"(?P<before>(?:(?:\d++x)*+[a-z]++\d\w*+=)?[@+]|\*)(?P<path>.+)", re.DOTALL)
 _NO_VALUE: Final = re.compile(r"(?:\d+x)*[a-z]+\d\w*")
 
 

@@ -75,7 +75,7 @@ def _tied(dispatch):
     """Which results are written into an operand, by number."""
     if "tied_operands" not in dispatch.attributes:
         return {}
-    operands = [int(word) for word in re.findall(r"-?\d+(?= : index)", str(dispatch.attributes["tied_operands"]))]
+    operands = [int(word) for word in re.findall(r"-?\d{1,40}(?= : index)", str(dispatch.attributes["tied_operands"]))]
     return {number: operand for number, operand in enumerate(operands) if operand >= 0}
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import ml_dtypes  # comes with iree.runtime
 import numpy as np
 
-_TYPE = re.compile(r"%\w+: (?:tensor<((?:\d+x)*)([a-z]+\d+(?:E\w+)?)(?:,[^>]*)?>|([a-z]+\d+)|[^,)]*)")
-_NUMBER = re.compile(r"[-+]?(?:0x[\da-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf|nan)")
+_TYPE = re.compile(
+    r"%\w{1,200}: (?:tensor<((?:\d+x)*)([a-z]+\d{1,40}(?:E\w+)?)(?:,[^>]{0,999})?>|([a-z]{1,20}\d{1,40})|[^,)]{0,999})"
+)
+_NUMBER = re.compile(r"[-+]?(?:0x[\da-fA-F]+|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?|inf|nan)")
 _NUMPY = {
     "f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
     "i1": "bool", "si32": "int32", "ui8": "uint8", "ui32": "uint32", "bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn",

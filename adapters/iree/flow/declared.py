@@ -19,9 +19,9 @@ from livedbg.text.wording import many
 
 __all__ = ["Declared", "declared_inputs", "misfits", "shown"]
 
-_INPUT: Final = re.compile(r"%\w+: (tensor<[^>]*>|[\w!.]+)")
-_SPEC: Final = re.compile(r"(?P<shape>(?:\d+x)*)(?P<type>[a-z]+\d+\w*)(?:=|$)")
-_NUMBER: Final = re.compile(r"[-+]?(?:0x[\da-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf|nan)")
+_INPUT: Final = re.compile(r"%\w{1,1000}: (tensor<[^>]{0,2000}>|[\w!.]{1,400})")
+_SPEC: Final = re.compile(r"(?P<shape>(?:\d++x)*+)(?P<type>[a-z]+\d\w*+)(?:=|$)")
+_NUMBER: Final = re.compile(r"[-+]?(?:0x[\da-fA-F]+|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?|inf|nan)")
 _WORDS: Final = {"b": "i1", "f": "f", "i": "i", "u": "i"}
 
 

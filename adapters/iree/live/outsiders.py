@@ -17,7 +17,7 @@ __all__ = ["Outsiders", "is_own", "is_worker", "outsiders_of"]
 
 _OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
 _INSIDE: Final = re.compile(
-    r"(?:lib(?:c|pthread|m|gomp|iomp5|omp|vulkan\w*|LLVM\w*|drm\w*|IREE\w*|iree\w*|gcc_s|stdc\+\+|\w*openblas\w*)"
+    r"(?:lib(?:c|pthread|m|gomp|iomp5|omp|vulkan\w{0,1000}|LLVM\w{0,1000}|drm\w{0,1000}|IREE\w{0,1000}|iree\w{0,1000}|gcc_s|stdc\+\+|\w{0,1000}openblas\w{0,1000})"
     r"[.-]|ld-linux|iree-|_runtime\.cpython|\[|0x)"
 )
 

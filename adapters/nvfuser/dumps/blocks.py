@@ -40,7 +40,7 @@ _ITEMS: Final = 1_000
 _FOREIGN: Final = 20
 _LONG: Final = 4_096
 
-_REJECTED: Final = re.compile(r"Scheduler _(\w+?)_ \*\*\*rejected\*\*\* because : (.*)$")
+_REJECTED: Final = re.compile(r"Scheduler _(\w{1,100}?)_ \*\*\*rejected\*\*\* because : (.{0,4000})$")
 _ACCEPTED: Final = re.compile(r"\*\*\*Accepted\*\*\* as: (\w+)")
 _OUTPUT: Final = re.compile(r"^T(\d{1,18})_")
 _TENSOR: Final = re.compile(r"^T(\d{1,18})_[^=]*$")

@@ -19,10 +19,14 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["Failure", "FailureReader", "begins", "groups_in", "parts_of", "short_path"]
 
 
-_GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.*)$")
+_GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
 _ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
-_RAISED: Final = re.compile(r"Exception raised from (\S.*?) at ([^\s:]+):(\d{1,18}) \(most recent call first\):")
-_FRAME: Final = re.compile(r"frame #\d{1,18}: (.+?)(?: \+ 0x[0-9a-f]{1,16})? \((0x[0-9a-f]{1,16}) in ([^)]+)\)")
+_RAISED: Final = re.compile(
+    r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"
+)
+_FRAME: Final = re.compile(
+    r"frame #\d{1,18}: (.{1,4000}?)(?: \+ 0x[0-9a-f]{1,16})? \((0x[0-9a-f]{1,16}) in ([^()]{1,1000})\)"
+)
 _OUTER: Final = re.compile(r"Use NVFUSER_DISABLE=parallel_compile")
 _TYPE: Final = re.compile(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): ?")
 _NOTE: Final = re.compile(
@@ -32,7 +36,7 @@ _OURS: Final = re.compile(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a t
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
 _QUOTED: Final = re.compile(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
-_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w+?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
+_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
 _SUM: Final = re.compile(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12

@@ -19,7 +19,7 @@ __all__ = ["DTYPES", "Dtype", "Number", "dtype_of_torch", "number_of"]
 
 Number = float | int | bool
 
-_LITERAL: Final = re.compile(r"(?:[a-z_]\w*)\((-?(?:inf|nan|[\d.]+(?:e[-+]?\d+)?))\)")
+_LITERAL: Final = re.compile(r"[a-z_]\w{0,100}\((-?(?:inf|nan|[\d.]{1,100}(?:e[-+]?\d{1,9})?))\)")
 _LENGTH: Final = 2_000
 _BINARY: Final[dict[type[ast.operator], Callable[[Number, Number], Number]]] = {
     ast.Add: operator.add,

@@ -33,7 +33,9 @@ LINES_BEFORE: Final = 12
 """Lines above a trigger that an error's message may begin at."""
 
 _KERNEL: Final = re.compile(r"\b(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\b")
-_FILE: Final = re.compile(r"(__tmp_(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\.\w+)")
+_FILE: Final = re.compile(
+    r"(__tmp_(nvfuser_(\w{1,1000}?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\.\w{1,1000})"
+)
 _ARGUMENTS: Final = re.compile(r"Arguments for fusion ?(\d{1,18})(?: group (\d{1,18}))?:")
 _LAUNCH: Final = re.compile(r"(Block|Grid)Dim\.([xyz]) = (-?\d{1,18})|Smem Size = (\d{1,18})")
 _OPTION: Final = re.compile(r"Parsing (\w+) failed\. Invalid option: '?([^'\n]*)'?")

@@ -18,9 +18,9 @@ from livedbg.adapters.nvfuser.dumps.statements import Arguments, Domain
 __all__ = ["Built", "build_segment", "head_of"]
 
 _DEFAULT: Final = 8  # the size that is taken where none is known
-_SHAPE: Final = re.compile(r"Tensor: shape: \[([\d, ]*)\], dtype: (.+?), device:")
-_DEFINED: Final = re.compile(r"\bfd\.define_(tensor|scalar)\(([^\n]*)\)")
-_SYMBOL: Final = re.compile(r"[a-z]+\d{1,18}")
+_SHAPE: Final = re.compile(r"Tensor: shape: \[([\d, ]{0,400})\], dtype: (.{1,4000}?), device:")
+_DEFINED: Final = re.compile(r"\bfd\.define_(tensor|scalar)\(([^\n]{0,2000})\)")
+_SYMBOL: Final = re.compile(r"[a-z]{1,100}\d{1,18}")
 _NAMES: Final = re.compile(r"\bdef (\w+)\(")
 
 
@@ -98,7 +98,8 @@ def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
                 built.notes.append(f"number {len(inputs)} of the inputs isn't said: {inputs[-1]}")
             continue
         shape = [
-            int(word) for word in re.findall(r"-?\d{1,18}", (re.search(r"shape=\[([^\]]*)\]", about) or ["", ""])[1])
+            int(word)
+            for word in re.findall(r"-?\d{1,18}", (re.search(r"shape=\[([^\]]{0,2000})\]", about) or ["", ""])[1])
         ]
         dtype = (re.search(r"DataType\.(\w+)", about) or ["", "Float"])[1]
         known = next((size for size, kind in launched if _fits(size, kind, shape, dtype)), None)

@@ -20,7 +20,7 @@ __all__ = ["BEGIN", "END", "Group", "GroupEdge", "SegmentedFusion", "parse_segme
 BEGIN: Final = "Segmented_Fusion{"
 END: Final = "} //Segmented_Fusion"
 
-_GROUP: Final = re.compile(r"(?P<scheduler>\w+)\{(?P<expressions>[\d, ]*)\}")
+_GROUP: Final = re.compile(r"(?<!\w)(?P<scheduler>\w++)\{(?P<expressions>[\d, ]*+)\}")
 _EDGE: Final = re.compile(
     r"^\s*e\{ ?(?P<from>\w+\{[\d, ]*\})(?: \(merged\))? -> (?P<to>\w+\{[\d, ]*\})(?: \(merged\))?"
 )

@@ -27,7 +27,7 @@ __all__ = [
     "Whole",
 ]
 
-_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]*(\d{1,18})\{")
+_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]{0,400}(\d{1,18})\{")
 _AXES: Final = 1_000  # of a tensor
 
 

@@ -32,15 +32,17 @@ _NO_KERNEL: Final = re.compile(
     r"|item|cuda_guard|set_current|grad_mode|storage|sizes|strides|dtype|device|layout)"
 )
 _BUFFER: Final = re.compile(r"\b((?:buf\d+|arg\d+_\d+|constant\d+)\b|\w+?(?=_handle\b))")
-_PRINTED: Final = re.compile(r'printf\("\[ before_launch: (.+?) \]\\n"\)')
-_PRINTED_VALUE: Final = re.compile(r'aoti_torch_print_tensor_handle\(.*"before_launch - (.+) - \S+"\)')
-_ATEN: Final = re.compile(r"Original ATen: \[(.*?)\]")
+_PRINTED: Final = re.compile(r'printf\("\[ before_launch: (.{1,4000}?) \]\\n"\)')
+_PRINTED_VALUE: Final = re.compile(
+    r'aoti_torch_print_tensor_handle\([^"\n]{0,400}"before_launch - ([^"\n]{1,400}) - [^\s"]{1,400}"\)'
+)
+_ATEN: Final = re.compile(r"Original ATen: \[(.{0,4000}?)\]")
 _HANDLE: Final = re.compile(r"\[Provenance debug handles\] (\S+)")
 _MOVED: Final = re.compile(r"\bauto (\w+) = std::move\((\w+)\);")
 _VIEWED: Final = re.compile(r"\bauto (\w+) = wrap_with_raii_handle_if_needed\(reinterpret_tensor_wrapper\((\w+),")
 _INPUT: Final = re.compile(r"\bauto (\w+) = std::move\(inputs\[(\d+)\]\)")
 _CONSTANT: Final = re.compile(r"auto& (\w+) = constants_->at\(")
-_FULL_NAME: Final = re.compile(r'constants_info_\[\d+\]\.(name|original_fqn) = "(.*)";')
+_FULL_NAME: Final = re.compile(r'constants_info_\[\d{1,40}\]\.(name|original_fqn) = "(.{0,4000})";')
 _WANTED: Final = re.compile(
     r'"input_handles\[(?P<input>\d+)\]: unmatched dim value at (?P<dim>\d+), "\s*<< "expected: (?P<value>[^,"]+), '
 )

@@ -24,7 +24,7 @@ __all__ = ["Launch", "Value", "begins", "launches", "open_kernel", "take", "valu
 _NAME: Final = re.compile(r"^\[ (before|after)_launch: (.+?) \]\s*$")
 _VALUE: Final = re.compile(r"^\[  (?:(before|after)_launch - (.+) - (\S+)|aoti_model_inputs - (\S+))  \]:\s*$")
 _STATISTIC: Final = re.compile(r"^(Mean|Min|Max) value: (\S+)\s*$")
-_SHAPE: Final = re.compile(r"^(Dtype|Size): (.+?)\s*$")
+_SHAPE: Final = re.compile(r"^(Dtype|Size): (.*\S)\s*$")
 _LONGEST_LINE: Final = 1 << 16
 
 

@@ -24,13 +24,17 @@ RESTARTS: Final = "elastic-restarts"
 TOLD: Final = "elastic-told"
 
 _ROOT = re.compile(
-    r"Root Cause \(first observed failure\):\s*\n\s*\[\d{1,9}\]:\s*\n(?:\s*time\s*: (?P<time>\S{1,40})\s*\n)?"
-    r"(?:\s*host\s*: (?P<host>\S{1,200})\s*\n)?\s*rank\s*: (?P<rank>\d{1,9}) \(local_rank: (?P<local>\d{1,9})\)\s*\n"
-    r"\s*exitcode\s*: (?P<code>-?\d{1,9}) \(pid: (?P<pid>\d{1,10})\)[^\n]*(?:\n\s*error_file: ?(?P<file>[^\n]{0,400}))?"
+    r"Root Cause \(first observed failure\):[^\S\n]*\n\s*\[\d{1,9}\]:[^\S\n]*\n"
+    r"(?:\s*time\s*: (?P<time>\S{1,40})[^\S\n]*\n)?"
+    r"(?:\s*host\s*: (?P<host>\S{1,200})[^\S\n]*\n)?"
+    r"\s*rank\s*: (?P<rank>\d{1,9}) \(local_rank: (?P<local>\d{1,9})\)[^\S\n]*\n"
+    r"\s*exitcode\s*: (?P<code>-?\d{1,9}) \(pid: (?P<pid>\d{1,10})\)[^\n]*"
+    r"(?:\n\s*error_file: ?(?P<file>[^\n]{0,400}))?"
     r"(?:\n\s*traceback\s*: ?(?P<trace>[^\n]{0,400}))?"
 )
 _ERROR = re.compile(
-    r"^\s*(?P<error>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::[^\n]{0,300})?)", re.MULTILINE
+    r"^[^\S\n]*(?P<error>(?:[A-Za-z_]\w{0,1000}\.)*[A-Z]\w{0,1000}(?:Error|Exception|Interrupt|Exit)\b(?::[^\n]{0,300})?)",
+    re.MULTILINE,
 )
 _FRAME = re.compile(r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9}), in (?P<function>[^\n]{1,200})')
 _FAILED = re.compile(

@@ -29,7 +29,7 @@ MOST_BYTES: Final = 64 << 20
 """A larger file is not read."""
 
 _HEAD: Final = 1 << 12
-_NUMBER: Final = re.compile(r"(\d+)(?:\.(?:json|pickle|pkl|bin|dump))?$")
+_NUMBER: Final = re.compile(r"(\d{1,40})(?:\.(?:json|pickle|pkl|bin|dump))?$")
 _LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3\.\d+/|^<")
 
 

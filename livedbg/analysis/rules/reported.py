@@ -2,18 +2,23 @@
 
 A system needs no rule of its own for these. One whose rules say more declares that they judge them
 (`judges_tasks` and `judges_diagnostics` of livedbg.session.systems).
+
+Invariants:
+    reported.A1. While an error of a system or a failed task stands, the verdict is never that the job runs, is idle or
+        ended well: it is `crashed` where the error is about an end that was seen, else at least `unknown`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import shown
 from livedbg.analysis.rules.ends import heads
+from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState
 from livedbg.text.quantities import byte_size
@@ -32,26 +37,32 @@ class ErrorReported:
 
     name = "error-reported"
     doc = (
-        "A runtime reported an error, in its log or its files, and has not reported since that it is over. It is a "
-        "finding of its own and decides no verdict: an error in a log is neither a crash nor a stall. Diagnostics that "
-        "a system's own rules judge are left to these rules."
+        "A runtime reported an error, in its log or its files, and has not reported since that it is over. Without a "
+        "worse finding, the verdict is `crashed` if the error is about an end (it names a process that ended with an "
+        "error, or it is about an end and nobody lives), else `unknown`: livedbg can't tell what the error means for "
+        "the job. It decides nothing where all of the job ended with status 0, and, unless it is critical, where the "
+        "log goes on after it. Diagnostics that a system's own rules judge are left to these rules."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding for each error; those after the first ten of a system are one finding together."""
         errors = [d for d in _errors(state) if not state.judged.judges(d)]
         for system, first, others in _by_system(errors):
-            yield from (self._finding(error) for error in first)
+            yield from (self._finding(error, state) for error in first)
             if others:
+                decides = any(_amounts_to(error, state) is not None for error in others)
                 yield Finding(
                     rule=self.name,
                     severity=max((error.severity for error in others), key=lambda severity: severity.rank),
                     sentence=f"{system} reported {many(len(others), 'more error')}.",
                     evidence=tuple(proof for error in others[:_SHOWN] for proof in error.evidence[:1]),
+                    state=VerdictState.UNKNOWN if decides else None,
+                    decides=decides,
                 )
 
-    def _finding(self, error: Diagnostic) -> Finding:
-        return Finding(
+    def _finding(self, error: Diagnostic, state: RuleInput) -> Finding:
+        amounts_to = _amounts_to(error, state)
+        finding = Finding(
             rule=self.name,
             severity=error.severity,
             sentence=f"{error.system} reported an error ({error.code}): {error.sentence.rstrip('.')}.",
@@ -59,7 +70,11 @@ class ErrorReported:
             evidence=error.evidence,
             next=("read the log lines before it",),
             since_wall_ns=error.at_wall_ns,
+            state=amounts_to,
+            cause=error.cause,
+            decides=amounts_to is VerdictState.UNKNOWN,
         )
+        return unless_survived(finding, state.snapshot)
 
 
 class TaskFailed:
@@ -67,9 +82,10 @@ class TaskFailed:
 
     name = "task-failed"
     doc = (
-        "A runtime reported that a task failed, and has not started it again since. It is a finding of its own and "
-        "decides no verdict. A task that an error diagnostic names is reported with that diagnostic. Tasks of a system "
-        "that has rules of its own for them are left to these rules."
+        "A runtime reported that a task failed, and has not started it again since. Without a worse finding, the "
+        "verdict is `unknown`, unless a later task of the same kernel completed or all of the job ended with status 0. "
+        "A task that an error diagnostic names is reported with that diagnostic. Tasks of a system that has rules of "
+        "its own for them are left to these rules."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -80,18 +96,23 @@ class TaskFailed:
             for task in state.tasks_in(TaskState.FAILED)
             if task.system not in state.judged.tasks and task.id not in explained
         ]
+        completed = _last_completed(failed, state)
         for system, first, others in _by_system(failed):
-            yield from (self._finding(task, state) for task in first)
+            yield from (self._finding(task, state, completed) for task in first)
             if others:
+                decides = any(_stands(task, completed, state) for task in others)
                 yield Finding(
                     rule=self.name,
                     severity=Severity.ERROR,
                     sentence=f"{many(len(others), 'more task')} of {system} failed.",
                     entities=tuple(task.id for task in others[:_SHOWN]),
                     evidence=tuple(_evidence(task) for task in others[:_SHOWN]),
+                    state=VerdictState.UNKNOWN if decides else None,
+                    decides=decides,
                 )
 
-    def _finding(self, task: Task, state: RuleInput) -> Finding:
+    def _finding(self, task: Task, state: RuleInput, completed: Mapping[tuple[str, str], _Completed]) -> Finding:
+        decides = _stands(task, completed, state)
         where = f" on {', '.join(name_of(place, state.snapshot) for place in task.where)}" if task.where else ""
         behind = state.graph.behind(task.id)
         waits = f" {many(behind, 'task waits', 'tasks wait')} for it." if behind else ""
@@ -103,6 +124,8 @@ class TaskFailed:
             evidence=(_evidence(task),),
             next=("read the log lines about it",),
             since_wall_ns=task.since_wall_ns,
+            state=VerdictState.UNKNOWN if decides else None,
+            decides=decides,
         )
 
 
@@ -163,6 +186,55 @@ def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
     if source.errors > 1 and source.last_error:
         proofs.append(Evidence(kind="log", source=source.name, text=source.last_error, log=source.id))
     return tuple(proofs)
+
+
+def _amounts_to(error: Diagnostic, state: RuleInput) -> VerdictState | None:
+    """What an error decides."""
+    snapshot = state.snapshot
+    if _went_well(state):
+        return None
+    named = (snapshot.processes[entity] for entity in error.entities if entity in snapshot.processes)
+    if any(process.exited and process.exit_status for process in named):
+        return VerdictState.CRASHED
+    if error.cause is not None and not any(not process.exited for process in heads(snapshot)):
+        return VerdictState.CRASHED
+    if error.severity is not Severity.CRITICAL and goes_on_after(error.evidence, snapshot):
+        return None
+    return VerdictState.UNKNOWN
+
+
+def _went_well(state: RuleInput) -> bool:
+    job = heads(state.snapshot)
+    return bool(job) and all(process.exited and process.exit_status == 0 for process in job)
+
+
+class _Completed(NamedTuple):
+    """When a task of a kernel completed last, by both clocks; 0 where it is not known."""
+
+    mono_ns: int = 0
+    wall_ns: int = 0
+
+
+def _last_completed(failed: Iterable[Task], state: RuleInput) -> dict[tuple[str, str], _Completed]:
+    """By system and kernel, of those kernels of which a task failed."""
+    last = {(task.system, task.kernel): _Completed() for task in failed if task.kernel}
+    if not last:
+        return last
+    for task in state.snapshot.tasks.values():
+        key = (task.system, task.kernel or "")
+        if task.state is TaskState.COMPLETED and key in last:
+            mono_ns, wall_ns = last[key]
+            last[key] = _Completed(max(mono_ns, task.since_mono_ns or 0), max(wall_ns, task.since_wall_ns or 0))
+    return last
+
+
+def _stands(task: Task, completed: Mapping[tuple[str, str], _Completed], state: RuleInput) -> bool:
+    """Whether the failure of a task decides: nothing shows that its work was done after it."""
+    again = completed.get((task.system, task.kernel or ""), _Completed())
+    done = (task.since_mono_ns is not None and again.mono_ns > task.since_mono_ns) or (
+        task.since_wall_ns is not None and again.wall_ns > task.since_wall_ns
+    )
+    return not done and not _went_well(state)
 
 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:

@@ -37,8 +37,8 @@ _ALIKE: Final = 24
 _HEAD: Final = 12
 _QUOTE_OPEN: Final = re.compile(r".*(?:^|[\s(\[{=:,])'[^']*$", re.DOTALL)
 _QUOTE_CLOSED: Final = re.compile(r"[^']*'(?:$|[\s)\]},.:;])")
-_KIND: Final = re.compile(r"[A-Za-z_.]*?[A-Z]\w*(?:Error|Exception)$")
-_LAST: Final = re.compile(r"\S+$")
+_KIND: Final = re.compile(r"[A-Za-z_.]{0,200}?[A-Z]\w{0,100}(?:Error|Exception)$")
+_LAST: Final = re.compile(r"(?<!\S)\S+$")
 _FIRST: Final = re.compile(r"[\w./-]+")
 
 
@@ -122,7 +122,7 @@ def _one_word(first: str, rest: str) -> bool:
     if "/" in begin[0][1:] and "/" in end[0] and end[0][0] in "/.\"'(":
         return True
     name = re.match(r"\w*", begin[0])
-    whole = (re.search(r"[\w.]*$", end[0]) or end)[0] + (name[0] if name is not None else "")
+    whole = (re.search(r"(?<![\w.])[\w.]*$", end[0]) or end)[0] + (name[0] if name is not None else "")
     cut = name is not None and _KIND.match(name[0]) is None and name[0] not in ("Error", "Exception")
     return cut and _KIND.match(whole) is not None
 

@@ -188,7 +188,7 @@ _REPEATED: Final = re.compile(
 )
 """What Ray's deduplicator puts behind each line that other workers wrote as well."""
 _RANK: Final = re.compile(r"\brank=(\d{1,6})\b")
-_PLACE: Final = re.compile(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?)+)$")
+_PLACE: Final = re.compile(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?){1,8})$")
 _ADDRESS: Final = re.compile(r"\bip=([\w.:-]{1,64})")
 
 

@@ -29,7 +29,7 @@ _STAMP: Final = (
     r"[\[(]?((?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?[\])]?"
 )
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|debug|info|notice|warning|error)"
-_GAP: Final = r"(?:[ |:,-]{1,4}|(?=\[))"
+_GAP: Final = r"(?:(?<![|:,-])[ |:,-]{1,4}+|(?=\[))"  # a whole one: else there would be very many ways to read a line
 _HEAD: Final = re.compile(
     _STAMP + rf"(?P<rest>{_GAP}(?:[\[(]?[\w.:/<>-]{{1,80}}[\])]?{_GAP}){{0,3}}?[\[(<]?{_LEVEL}\b"
     r"(?:[\])>]? {0,8}[-|:>]{0,2}(?: ?\[(?!rank|default)[\w.:/-]{1,80}\](?= ))?(?: |:|$))"

@@ -18,9 +18,10 @@ Layer = Callable[[str, SourceClock], Opened | None]
 """Takes a wrapping off a line; None for a line that has it not."""
 
 BEGINS: Final = re.compile(
-    r"(?:[ +|]{0,12}(?:Exception Group )?)Traceback \(most recent call |[ |]{2,}File \"[^\"]+\", line \d"
+    r"(?:[ +|]{0,12}(?:Exception Group )?)Traceback \(most recent call |[ |]{2,100}File \"[^\"]+\", line \d"
     r"|\[(?:rank|default)\d+\]:|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
-    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d+\] "
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d"
+    r"|[\w.-]{1,200}:\d{1,9}:\d{1,9} \[\d+\] "
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+: |\[ *\d+\.\d{6}\] |==\d+==(?:ERROR|WARNING): |=========(?: |$)"
     r"|=======? (?:Backtrace|Memory map): |\*\*\* Error in |Fatal Python error: |[\u256d\u250c][\u2500-]{3,}"
     r"|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):|frame #\d+: |    #\d+ 0x"

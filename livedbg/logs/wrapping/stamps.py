@@ -21,7 +21,7 @@ _LEVEL: Final = re.compile(
 )
 
 
-_PROGRAM: Final = re.compile(r"([\w.-]+) [\w./-]*[A-Za-z][\w./-]*(?:\[\d+\])?: ")
+_PROGRAM: Final = re.compile(r"([\w.-]+) (?=[\w./-]*[A-Za-z])[\w./-]++(?:\[\d+\])?: ")
 
 
 class Stamp:

@@ -1,0 +1,134 @@
+"""All patterns of the product: those that are compiled while its modules are imported, and those in its functions."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import os
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Used", "collected"]
+
+_METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
+_CALL = re.compile(rf"\b([A-Za-z_]\w*)\.({'|'.join(_METHODS)})\b")
+
+
+class Used(NamedTuple):
+    """A pattern, and how it is used.
+
+    Attributes:
+        name: module and name, or module and line.
+        method: that which is asked most of it: `finditer`, `search`, `match`, `fullmatch`.
+    """
+
+    name: str
+    pattern: re.Pattern[Any]
+    method: str
+
+
+def collected() -> list[Used]:
+    """All patterns; imports every module of the product."""
+    import livedbg
+
+    roots = [str(Path(os.path.realpath(livedbg.__file__)).parent)]
+    roots += [os.path.realpath(f"{roots[0]}/{part}") for part in ("adapters", "panels", "themes")]
+    compiled: dict[tuple[Any, int], tuple[str, int]] = {}
+    original = re._compile  # type: ignore[attr-defined]
+
+    def recording(pattern: Any, flags: Any) -> Any:
+        made = original(pattern, flags)
+        frame = sys._getframe(1)
+        while frame is not None and "/re/" in frame.f_code.co_filename:
+            frame = frame.f_back
+        if frame is not None:
+            file = os.path.realpath(frame.f_code.co_filename)
+            if any(file.startswith(root + "/") for root in roots):
+                compiled.setdefault((made.pattern, made.flags), (file, frame.f_lineno))
+        return made
+
+    re._compile = recording  # type: ignore[attr-defined]
+    try:
+        for found in pkgutil.walk_packages(livedbg.__path__, "livedbg."):
+            if not found.name.endswith("__main__"):
+                with contextlib.suppress(ModuleNotFoundError):  # of gdb's own Python, or of an extra
+                    importlib.import_module(found.name)
+    finally:
+        re._compile = original  # type: ignore[attr-defined]
+    uses = _uses(roots)
+    used: dict[tuple[Any, int], Used] = {}
+    for (pattern, flags), (file, line) in compiled.items():
+        name = uses.names.get((file, line), "")
+        methods = uses.methods.get((file, name), set()) | uses.methods.get(("", name), set()) if name else set()
+        where = f"{_short(file)}.{name or line}"
+        used[pattern, flags] = Used(where, re.compile(pattern, flags), _most(methods))
+    for file, line, pattern, method in uses.inline:
+        made = re.compile(pattern)
+        used.setdefault((made.pattern, made.flags), Used(f"{_short(file)}.{line}", made, _most({method})))
+    return sorted(used.values(), key=lambda each: each.name)
+
+
+def _most(methods: set[str]) -> str:
+    if methods & {"finditer", "findall", "sub", "subn", "split"}:
+        return "finditer"
+    if methods and methods <= {"match", "fullmatch"}:
+        return "fullmatch" if methods == {"fullmatch"} else "match"
+    return "search"
+
+
+def _short(file: str) -> str:
+    parts = Path(file).parts
+    begin = max(number for number, part in enumerate(parts) if part in ("livedbg", "adapters", "panels", "themes"))
+    return ".".join(parts[begin:]).removesuffix(".py")
+
+
+class _Uses(NamedTuple):
+    names: dict[tuple[str, int], str]
+    methods: dict[tuple[str, str], set[str]]
+    inline: list[tuple[str, int, str, str]]
+
+
+def _uses(roots: list[str]) -> _Uses:
+    names: dict[tuple[str, int], str] = {}
+    methods: dict[tuple[str, str], set[str]] = {}
+    inline: list[tuple[str, int, str, str]] = []
+    files = {Path(os.path.realpath(path)) for root in roots for path in Path(root).rglob("*.py")}
+    for path in sorted(files):
+        text = path.read_text()
+        tree = ast.parse(text)
+        own = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                if isinstance(target, ast.Name) and target.id in own:
+                    for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                        names.setdefault((str(path), line), target.id)
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "re"
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+                and isinstance(node.args[0].value, str)
+                and node.func.attr in _METHODS
+            ):
+                inline.append((str(path), node.lineno, node.args[0].value, node.func.attr))
+        for name, method in _CALL.findall(text):
+            for key in ((str(path), name), *([("", name)] if not name.startswith("_") else [])):
+                methods.setdefault(key, set()).add(method)
+        asked = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _METHODS}
+        for node in ast.walk(tree):  # handed on, e.g. into a table: may be searched
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in asked:
+                methods.setdefault((str(path), node.id), set()).add("handed on")
+    return _Uses(names, methods, inline)
