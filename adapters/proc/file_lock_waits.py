@@ -16,7 +16,7 @@ from livedbg.linux import memory
 from livedbg.linux.descriptors import Descriptor, describe, fdinfo
 from livedbg.linux.file_locks import FileLock, blocking_locks, parse_locks
 from livedbg.linux.procfs import BlockedSyscall, living_task
-from livedbg.model import Resource, ids
+from livedbg.model import Resource, WaitKind, ids
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["FileLockWaits"]
@@ -41,7 +41,7 @@ class FileLockWaits:
         """A wait in fcntl(2): F_SETLKW or F_OFD_SETLKW."""
         words = _SETLKW.get(_int(call.args[1]))
         if words is None:
-            return Wait("fcntl")
+            return Wait("fcntl", kind=WaitKind.FILE_LOCK)
         fd = _int(call.args[0])
         return self._wait(fd, *words, self._range(fd, call.args[2]))
 
@@ -62,7 +62,7 @@ class FileLockWaits:
     def _wait(self, fd: int, verb: str, kind: str, span: str | None) -> Wait:
         found = describe(self._pid, fd)
         if found is None or not found.number:
-            return Wait(f"{verb} of descriptor {fd}")
+            return Wait(f"{verb} of descriptor {fd}", kind=WaitKind.FILE_LOCK)
         host = self._view.scene.host
         name = clean_line(found.link, 200)
         waited = []
@@ -77,7 +77,7 @@ class FileLockWaits:
             holders = tuple(Holding(ids.process(host, pid), text) for pid in pids)
             unseen = "" if pids else f"who holds the lock of {name} can't be seen"
             waited.append(Waited(target, text, resource, holders, wakers=Wakers(frozenset(pids), outside=unseen)))
-        return Wait(f"{verb} of {name}", False, tuple(waited))
+        return Wait(f"{verb} of {name}", False, tuple(waited), kind=WaitKind.FILE_LOCK)
 
     def _holders(self, found: Descriptor, lock: FileLock) -> list[int]:
         """The processes in whose open files the kernel shows that lock (fdinfo `lock:`): the one that took it may have

@@ -14,13 +14,20 @@ from livedbg.linux import memory
 from livedbg.linux.abi import MutexLayout
 from livedbg.linux.maps import Mapping, find_mapping
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.model import Resource, ids
+from livedbg.model import Resource, WaitKind, ids
 
 __all__ = ["LockWaits"]
 
 _MUTEX: Final = MutexLayout()
 _STACK_BYTES: Final = 512
 _PI: Final = 32
+_KINDS: Final = {
+    "mutex": WaitKind.MUTEX,
+    "rwlock": WaitKind.RWLOCK,
+    "cond": WaitKind.CONDITION,
+    "sem": WaitKind.SEMAPHORE,
+    "barrier": WaitKind.BARRIER,
+}
 
 
 class LockWaits:
@@ -57,15 +64,16 @@ class LockWaits:
         if found.kind == "parked" and self._in_users_frame(call):
             found = self._classify(futex, around, parks=False)
         if found.kind == "parked":
-            return Wait(PARKED, False, self._parked(call, found, tid))
+            return Wait(PARKED, False, self._parked(call, found, tid), kind=WaitKind.MUTEX)
         if found.kind == "join":
             target = self._thread(found.owner, futex.shared)
             wakers = self._wakers(futex.address, futex.shared)
             waited = (Waited(target, found.evidence, wakers=wakers),) if target else ()
-            return Wait(found.waits_in, futex.timed, waited)
+            return Wait(found.waits_in, futex.timed, waited, kind=WaitKind.JOIN)
         if found.kind in ("futex", "mutex") and found.owner is None and futex.value == 2:
             found = self._stdio(futex, found)  # half an address may look like the number of a thread that has ended
-        return Wait(found.waits_in, futex.timed, (self._waited(found, futex.shared),))
+        kind = _KINDS.get(found.kind, WaitKind.FUTEX)
+        return Wait(found.waits_in, futex.timed, (self._waited(found, futex.shared),), kind=kind)
 
     def _classify(self, futex: FutexCall, around: bytes | None, *, parks: bool = True) -> FutexWait:
         return classify(

@@ -14,7 +14,7 @@ from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux.descriptors import describe
 from livedbg.linux.lines import rows
 from livedbg.linux.procfs import process_exists, read_file
-from livedbg.model import Resource, ids
+from livedbg.model import Resource, WaitKind, ids
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["MessageWaits"]
@@ -39,14 +39,15 @@ class MessageWaits:
         """
         found = describe(self._pid, fd)
         if found is None:
-            return Wait(f"{verb} a message queue", timed)
+            return Wait(f"{verb} a message queue", timed, kind=WaitKind.MESSAGE_QUEUE)
         queue = f"message queue {clean_line(found.link, 200).removesuffix(_DELETED)}"
         named = not found.link.endswith(_DELETED)
         pids = {pid for pid, other in self._view.scene.index().opened(found.link) if self._same(fd, pid, other)}
         wakers = Wakers(frozenset(pids | {self._pid}), outside=f"any process that may open {queue}" if named else "")
         target = ids.fd_object("file", self._view.scene.host, f"mqueue.{found.number}")
         resource = Resource(id=target, kind="file", name=queue, attributes={"what": "mqueue"})
-        return Wait(f"{verb} {queue}", timed, (Waited(target, f"fd {fd} -> {queue}", resource, wakers=wakers),))
+        waited = (Waited(target, f"fd {fd} -> {queue}", resource, wakers=wakers),)
+        return Wait(f"{verb} {queue}", timed, waited, kind=WaitKind.MESSAGE_QUEUE)
 
     def _same(self, fd: int, pid: int, other: int) -> bool:
         """Whether a descriptor of another process is the same queue; what can't be asked counts as the same."""
@@ -67,7 +68,8 @@ class MessageWaits:
             queue: it is a queue.
         """
         what = f"message queue {number}" if queue else f"semaphore set {number}"
-        return Wait(words, timed, outside=f"any process that may use {what}{self._last(number) if queue else ''}")
+        anybody = f"any process that may use {what}{self._last(number) if queue else ''}"
+        return Wait(words, timed, outside=anybody, kind=WaitKind.SYSTEM_V)
 
     def _last(self, number: int) -> str:
         """`; process 812, which has ended, was the last to send`, if that is known of a queue."""

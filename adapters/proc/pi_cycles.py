@@ -16,7 +16,7 @@ from collections import defaultdict
 from typing import Final
 
 from livedbg.adapters.proc.waits import Wait, Waited
-from livedbg.model import ids
+from livedbg.model import WaitKind, ids
 
 __all__ = ["PARKED", "resolve_parked"]
 
@@ -46,7 +46,7 @@ def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
     for tid, thread in threads.items():
         behind_others = {end for other in parked if other != tid for end in ends[other]}
         owners = (ends[tid] | behind_others) - {thread}
-        waits[tid] = Wait("pthread_mutex_lock", False, _choose(waits[tid].waited, owners))
+        waits[tid] = Wait("pthread_mutex_lock", False, _choose(waits[tid].waited, owners), kind=WaitKind.MUTEX)
 
 
 def _is_pi(waited: Waited) -> bool:

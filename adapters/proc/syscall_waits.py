@@ -21,7 +21,7 @@ from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.procfs import BlockedSyscall, child_pids, read_stat
-from livedbg.model import OUTSIDE, ids
+from livedbg.model import OUTSIDE, WaitKind, ids
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_bytes, clean_line
 
@@ -46,6 +46,8 @@ _PLAIN: Final = {
     "futex_waitv": "futex wait",
     "vfork": "vfork (until the child runs another program)",
 }
+_ACCEPTS: Final = {"accept": WaitKind.ACCEPT, "accept4": WaitKind.ACCEPT, "connect": WaitKind.CONNECT}
+_KINDS: Final = {"io_getevents": WaitKind.DISK, "futex_waitv": WaitKind.FUTEX, "vfork": WaitKind.CHILD}
 _FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
 _SIGNAL: Final = "a signal"
 _RECEIVES: Final = "a time-out of the socket, SO_RCVTIMEO or SO_SNDTIMEO, can't be read"
@@ -78,32 +80,36 @@ class SyscallWaits:
             "waitid": self._waitid,
             "flock": self._locks.flock,
             "fcntl": self._locks.fcntl,
-            "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0, outside=_SIGNAL),
+            "rt_sigtimedwait": lambda call: _for_signal("sigwait (waits for a signal)", call.args[2] != 0),
             "semop": lambda call: self._semaphores(call, False),
             "semtimedop": lambda call: self._semaphores(call, call.args[3] != 0),
             "msgrcv": lambda call: self._messages("msgrcv", call),
             "msgsnd": lambda call: self._messages("msgsnd", call),
             "mq_timedreceive": lambda call: self._queues.posix("receive from", _int(call.args[0]), call.args[4] != 0),
             "mq_timedsend": lambda call: self._queues.posix("send to", _int(call.args[0]), call.args[4] != 0),
-            "openat": lambda call: Wait(f"open of {self._path(call.args[1])}{_mode(call.args[2])}", outside=_OPENS),
-            "open": lambda call: Wait(f"open of {self._path(call.args[0])}{_mode(call.args[1])}", outside=_OPENS),
+            "openat": lambda call: self._open(call.args[1], call.args[2]),
+            "open": lambda call: self._open(call.args[0], call.args[1]),
         }
 
     def describe(self, name: str, call: BlockedSyscall) -> Wait:
         """The wait of a thread that sits in the system call `name`."""
         if name in _READS:
-            return self._stream(call, _READS[name], "r")
+            return self._stream(call, _READS[name], "r", _ACCEPTS.get(name, WaitKind.READ))
         if name in _WRITES:
-            return self._stream(call, _WRITES[name], "w")
+            return self._stream(call, _WRITES[name], "w", _ACCEPTS.get(name, WaitKind.WRITE))
         special = self._by_name.get(name)
         if special is not None:
             return special(call)
         if name in _FILE_CALLS:
-            return Wait(f"{name} of {self._fds.name(_int(call.args[0]))}")
-        signal = name in ("pause", "rt_sigsuspend")
-        return Wait(_PLAIN.get(name, name), False if signal else None, outside=_SIGNAL if signal else "")
+            return Wait(f"{name} of {self._fds.name(_int(call.args[0]))}", kind=WaitKind.DISK)
+        if name in ("pause", "rt_sigsuspend"):
+            return _for_signal(_PLAIN[name], False)
+        return Wait(_PLAIN.get(name, name), kind=_KINDS.get(name, WaitKind.UNKNOWN))
 
-    def _stream(self, call: BlockedSyscall, verb: str, direction: str) -> Wait:
+    def _open(self, path: int, flags: int) -> Wait:
+        return Wait(f"open of {self._path(path)}{_mode(flags)}", outside=_OPENS, kind=WaitKind.OPEN)
+
+    def _stream(self, call: BlockedSyscall, verb: str, direction: str, kind: WaitKind) -> Wait:
         fd = _int(call.args[0])
         subject = self._fds.socket_address(fd) if verb == "accept on" else None
         self._fds.gap, self._fds.armed_timer = "", False
@@ -111,9 +117,11 @@ class SyscallWaits:
         name = f"{verb} {subject or self._fds.name(fd)}"
         resources = [one.resource for one in waited if one.resource is not None]
         if any(resource.kind == "socket" for resource in resources):
-            return self._socket_call(fd, direction, name, waited)
+            return replace(self._socket_call(fd, direction, name, waited), kind=kind)
+        if any(resource.attributes.get("what") == "signalfd" for resource in resources):
+            kind = WaitKind.SIGNAL
         timed = True if self._fds.armed_timer else False if resources else None
-        return Wait(name, timed, waited, self._fds.gap)
+        return Wait(name, timed, waited, self._fds.gap, kind=kind)
 
     def _socket_call(self, fd: int, direction: str, name: str, waited: tuple[Waited, ...]) -> Wait:
         """A call on a socket, which may have a time limit; it is asked for only where its end could prove something."""
@@ -172,26 +180,29 @@ class SyscallWaits:
         waited = [w for fd, way in members[:_MOST] for w in self._fds.waited(fd, way, polled=True)]
         plural = "" if count == 1 else "s"
         gap = self._fds.gap if len(members) <= _MOST and count <= _MOST else "it waits for too many descriptors"
-        return Wait(f"{verb} of {count} descriptor{plural}", timed or self._fds.armed_timer, tuple(waited), gap)
+        timed = timed or self._fds.armed_timer
+        return Wait(f"{verb} of {count} descriptor{plural}", timed, tuple(waited), gap, kind=WaitKind.POLL)
 
     def _sleep(self, address: int, *, absolute: bool) -> Wait:
         if absolute:
-            return Wait("sleep", True)
+            return Wait("sleep", True, kind=WaitKind.SLEEP)
         try:
             seconds, nanoseconds = struct.unpack("<qq", memory.read(self._pid, address, 16))
         except OSError:
-            return Wait("sleep", True)
-        return Wait(f"sleep {seconds + nanoseconds / 1e9:.6g} s", True)
+            return Wait("sleep", True, kind=WaitKind.SLEEP)
+        asked_s = seconds + nanoseconds / 1e9
+        return Wait(f"sleep {asked_s:.6g} s", True, kind=WaitKind.SLEEP, sleeps_s=asked_s)
 
     def _wait_for_child(self, who: int, verb: str) -> Wait:
         if who > 0:
             found = self._view.numbers.child(who)
-            return Wait(f"{verb} of {who}", False, (self._process(found, f"{verb}({who})"),))
+            return Wait(f"{verb} of {who}", False, (self._process(found, f"{verb}({who})"),), kind=WaitKind.CHILD)
         children = child_pids(self._pid)
         text = f"{verb} of any child" if who == -1 else f"{verb} of a process group"
         if len(children) == 1:
             text = f"{verb} of its child {children[0]}{_program(children[0])}"
-        return Wait(text, False, tuple(self._process(pid, f"{verb}({who}), child {pid}") for pid in children))
+        waited = tuple(self._process(pid, f"{verb}({who}), child {pid}") for pid in children)
+        return Wait(text, False, waited, kind=WaitKind.CHILD)
 
     def _process(self, pid: int, evidence: str) -> Waited:
         return Waited(ids.process(self._view.scene.host, pid), evidence, wakers=Wakers(frozenset({pid})))
@@ -200,7 +211,7 @@ class SyscallWaits:
         sort, number = _int(call.args[0]), _int(call.args[1])  # P_ALL, P_PID, P_PGID, P_PIDFD
         if sort == 3:
             waited = self._fds.waited(number, "r", polled=False)
-            return Wait("waitid of a pidfd", False, tuple(waited))
+            return Wait("waitid of a pidfd", False, tuple(waited), kind=WaitKind.CHILD)
         return self._wait_for_child(number if sort == 1 else -1 if sort == 0 else 0, "waitid")
 
     def _path(self, address: int) -> str:
@@ -208,6 +219,10 @@ class SyscallWaits:
             return clean_bytes(memory.read_text(self._pid, address, 200)).replace("\n", " ")
         except OSError:
             return "a file"
+
+
+def _for_signal(call: str, timed: bool) -> Wait:
+    return Wait(call, timed, outside=_SIGNAL, kind=WaitKind.SIGNAL)
 
 
 def _mode(flags: int) -> str:

@@ -41,6 +41,7 @@ class ThreadSample(Struct):
         queued_ns: time in which it could run and waited for a CPU; None where the kernel doesn't count.
         last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first sample and the kernel says so.
         start_ticks: when it started, in clock ticks since boot.
+        moved: of the main thread, how many bytes it has read and written so far.
     """
 
     tid: int
@@ -54,6 +55,7 @@ class ThreadSample(Struct):
     marks: int | None = None
     queued_ns: int | None = None
     start_ticks: int | None = None
+    moved: int | None = None
 
 
 class ThreadNumbers:
@@ -185,6 +187,8 @@ class ThreadReader:
         sample = ThreadSample(
             tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns, stat.start_ticks
         )
+        if tid == self._pid:  # by whom a process is judged
+            sample.moved = procfs.bytes_moved(self._pid, tid)
         return None if sample == known else sample
 
     def _schedstat(self, tid: int) -> bytes:

@@ -12,15 +12,15 @@ from livedbg.adapters.proc.threads import ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import NO_WAIT, Wait
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.model import ThreadState
+from livedbg.model import ThreadState, WaitKind
 
 __all__ = ["WaitReader"]
 
-_STOPPED: Final = Wait("stopped (SIGCONT resumes it)")
-_TRACED: Final = Wait("stopped by its tracer")
-_FROZEN: Final = Wait("a freeze of its control group")
-_FAULT: Final = Wait("page fault")
-_UNSEEN: Final = Wait("page fault or frozen (its control group can't be read)")
+_STOPPED: Final = Wait("stopped (SIGCONT resumes it)", kind=WaitKind.STOP)
+_TRACED: Final = Wait("stopped by its tracer", kind=WaitKind.STOP)
+_FROZEN: Final = Wait("a freeze of its control group", kind=WaitKind.STOP)
+_FAULT: Final = Wait("page fault", kind=WaitKind.FAULT)
+_UNSEEN: Final = Wait("page fault or frozen (its control group can't be read)", kind=WaitKind.FAULT)
 _UNNAMED: Final = Wait(None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
-from livedbg.model import Edge, EdgeKey, EdgeKind, Resource
+from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, WaitKind
 
 __all__ = ["NO_WAIT", "UNTOLD", "Holding", "Wait", "Waited", "Wakers", "edges_of"]
 
@@ -60,6 +60,8 @@ class Wait(Struct, frozen=True):
 
     Attributes:
         waits_in: in a user's words; None when it waits for nothing.
+        kind: what kind of wait it is; None when it waits for nothing.
+        sleeps_s: of a sleep, the time that it asked for.
         timed: it wakes by itself after some time; None when that isn't known.
         outside: what could end it, whatever `waited` has, or why that isn't known.
         sharers: other processes that have the same epoll set open.
@@ -70,6 +72,8 @@ class Wait(Struct, frozen=True):
     waited: tuple[Waited, ...] = ()
     outside: str = ""
     sharers: frozenset[int] = frozenset()
+    kind: WaitKind | None = None
+    sleeps_s: float | None = None
 
 
 NO_WAIT = Wait(None)

@@ -346,6 +346,8 @@ class ProcessWatch:
             wait_channel=sample.wait_channel,
             syscall=syscall,
             waits_in=wait.waits_in,
+            wait=wait.kind,
+            sleeps_s=wait.sleeps_s,
             timed=wait.timed,
             cpu_ns=sample.cpu_ns,
             switches=sample.runs,
@@ -355,6 +357,7 @@ class ProcessWatch:
             outside=outside,
             marks=sample.marks,
             start_ticks=sample.start_ticks,
+            moved=sample.moved,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.analysis.liveness import unseen_runtimes
+from livedbg.analysis.behaviour import unseen_runtimes
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Process, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot

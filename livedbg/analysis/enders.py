@@ -11,20 +11,18 @@ Invariants:
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
 
 from livedbg.analysis.job_waits import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, waited_ns
-from livedbg.model import IDLE, OUTSIDE, Thread, ThreadState, ids
+from livedbg.model import IDLE, OUTSIDE, Thread, ThreadState, WaitKind, ids
 
-__all__ = ["behind", "may_be_ended_by"]
+__all__ = ["Reach", "behind", "may_be_ended_by", "reachable"]
 
 _OWNED: Final = ("thread:", "mutex:", "rwlock:", "pylock:", "flock:", "gil:")
 """What one thread alone can give up. The end of a pipe may be served by any who has it."""
-_SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
 
 
 def behind(entity: str, state: RuleInput) -> set[str]:
@@ -37,6 +35,18 @@ def behind(entity: str, state: RuleInput) -> set[str]:
     return found
 
 
+class Reach(NamedTuple):
+    """Who may end a wait.
+
+    Attributes:
+        threads: those that may, those that may end the waits of these, and so on.
+        outside: who else may, in words; "" for nobody.
+    """
+
+    threads: list[Thread]
+    outside: str
+
+
 def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) -> str:
     """Who may end the wait of a thread, in words: `thread 12 (worker), which runs`; "" for nobody (E1).
 
@@ -45,24 +55,38 @@ def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) ->
         stuck: those that wait for it.
         state: the state.
     """
+    for found in _ahead(thread, stuck, state):
+        if isinstance(found, str):
+            return found
+        if does := _does(found, state):
+            return f"{name_of(found.id, state.snapshot)}, which {does}"
+    return ""
+
+
+def reachable(thread: Thread, stuck: Collection[str], state: RuleInput) -> Reach:
+    """All who may end the wait of a thread; see `may_be_ended_by`."""
+    found = list(_ahead(thread, stuck, state))
+    reasons = (one for one in found if isinstance(one, str))
+    return Reach([one for one in found if not isinstance(one, str)], next(reasons, ""))
+
+
+def _ahead(thread: Thread, stuck: Collection[str], state: RuleInput) -> Iterator[Thread | str]:
+    """The threads that may end a wait, and so on from each that is blocked; a text for who is not seen as a thread."""
     reached, todo = {thread.id, *stuck}, [thread]
     while todo:
         waiter = todo.pop()
         if reason := _from_outside(waiter, state):
-            return reason if waiter is thread else f"{name_of(waiter.id, state.snapshot)}, which waits for {reason}"
+            yield reason if waiter is thread else f"{name_of(waiter.id, state.snapshot)}, which waits for {reason}"
         for process in sorted(_processes(waiter, state)):
             others = state.snapshot.threads_of(process)
             if not others and not _has_ended(process, state):
-                return f"{name_of(process, state.snapshot)}, which is not seen"
+                yield f"{name_of(process, state.snapshot)}, which is not seen"
             for other in others:
-                if other.id in reached:
-                    continue
-                reached.add(other.id)
-                if does := _does(other, state):
-                    return f"{name_of(other.id, state.snapshot)}, which {does}"
-                if other.state is ThreadState.WAITING and not _is_idle_worker(other, state):
-                    todo.append(other)
-    return ""
+                if other.id not in reached:
+                    reached.add(other.id)
+                    yield other
+                    if other.state is ThreadState.WAITING and not _is_idle_worker(other, state):
+                        todo.append(other)
 
 
 def _has_ended(process: str, state: RuleInput) -> bool:
@@ -80,7 +104,7 @@ def _from_outside(thread: Thread, state: RuleInput) -> str:
     """Who but threads that are seen may end a wait; "" for nobody."""
     if thread.outside:
         return thread.outside
-    if _SIGNALS.match(thread.waits_in or ""):
+    if thread.wait is WaitKind.SIGNAL:
         process = state.snapshot.processes.get(thread.process)
         handles = process.outside if process is not None else None  # "": it was looked at, and handles none
         return "a signal" if handles is None else handles

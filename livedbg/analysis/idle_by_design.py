@@ -15,15 +15,23 @@ from typing import Final
 from livedbg.analysis.closed import Closed, ClosedSet
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of
-from livedbg.model import Frame, Process, Thread, ThreadState
+from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
 
 __all__ = ["may_be_meant"]
 
 _THREADING: Final = re.compile(r"(^|/)threading\.py$")
 _LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
-_LOOPS: Final = re.compile(r"epoll_wait|poll of|select of")
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "barrier:", "thread:", "gil:")
-_CALLS: Final = re.compile(r"pthread_(join|mutex|rwlock|barrier)|waitp?id|flock")
+_CALLS: Final = frozenset(
+    {
+        WaitKind.JOIN,
+        WaitKind.MUTEX,
+        WaitKind.RWLOCK,
+        WaitKind.BARRIER,
+        WaitKind.CHILD,
+        WaitKind.FILE_LOCK,
+    }
+)
 """What nobody waits for on purpose and for ever."""
 
 
@@ -52,7 +60,7 @@ def _main_of(process: Process, found: ClosedSet) -> list[Thread]:
 
 
 def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -> str:
-    if _LOOPS.match(main.waits_in or "") and _only_wakes_itself(main, state):
+    if main.wait is WaitKind.POLL and _only_wakes_itself(main, state):
         return "an event loop with nothing to do looks the same"
     if not (process.exe or "").rpartition("/")[2].startswith("python"):
         if _has_idle_loop(main, found, state) and not _waits_for_lock(main, state):
@@ -71,7 +79,7 @@ def _has_idle_loop(main: Thread, found: ClosedSet, state: RuleInput) -> bool:
     Python's own waits say more, and are judged by their stacks.
     """
     others = [thread for thread in found.threads if thread.process == main.process and thread is not main]
-    return any(_LOOPS.match(thread.waits_in or "") and _only_wakes_itself(thread, state) for thread in others)
+    return any(thread.wait is WaitKind.POLL and _only_wakes_itself(thread, state) for thread in others)
 
 
 def _only_wakes_itself(thread: Thread, state: RuleInput) -> bool:
@@ -92,7 +100,7 @@ def _in_event_wait(frames: list[Frame]) -> bool:
 
 def _waits_for_lock(main: Thread, state: RuleInput) -> bool:
     held = any(entity.startswith(_LOCKS) for entity in state.graph.blockers_of(main.id))
-    return held or _CALLS.match(main.waits_in or "") is not None
+    return held or main.wait in _CALLS
 
 
 def _other_children(found: ClosedSet, closed: Closed, state: RuleInput) -> Iterator[Process]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.analysis.closed import closed_sets
-from livedbg.analysis.liveness import (
+from livedbg.analysis.behaviour import (
     cpu_share,
     held_up,
     last_waited_for,
@@ -13,10 +12,11 @@ from livedbg.analysis.liveness import (
     main_threads,
     ticking,
 )
+from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, host_of, many, name_of, pids_of, waited_ns
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Thread, ThreadState
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Thread, ThreadState, WaitKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -62,7 +62,7 @@ def polls_said(thread: Thread, state: RuleInput) -> str:
     [pid] = pids_of((thread.id,))
     rate = activity.runs / span_s
     often = f"about {rate:.0f} times a second" if rate >= 1.5 else f"{many(activity.runs, 'time')} in {span_s:.0f} s"
-    again = "sleeps" if (thread.waits_in or "").startswith("sleep") else "waits"
+    again = "sleeps" if thread.wait is WaitKind.SLEEP else "waits"
     stuck = held_up(watched(snapshot), state) or next(long_waits(watched(snapshot), state), None)
     longest = f" {sentence_case(has_waited(*stuck, state))}." if stuck is not None else ""
     return (

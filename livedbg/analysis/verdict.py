@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.analysis.behaviour import (
+    JOB,
+    LONG_BLOCKED,
+    Behaviour,
+    Standing,
+    awaits_children,
+    burns,
+    cpu_share,
+    doing,
+    held_up,
+    long_waits,
+    main_threads,
+    progressing,
+    standings,
+)
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.endings import exited
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
-from livedbg.analysis.liveness import (
-    awaits_children,
-    burning,
-    cpu_share,
-    held_up,
-    idle_thread,
-    long_waits,
-    main_threads,
-    napping,
-    progressing,
-    ticking,
-    unseen_runtimes,
-)
 from livedbg.analysis.log_words import logs_said
 from livedbg.analysis.out_of_time import so_far
 from livedbg.analysis.rules.base import RuleInput
@@ -34,8 +36,8 @@ from livedbg.analysis.rules.ends import INTERRUPTED
 from livedbg.analysis.rules.odd_one_out import OddOneOut
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.sight import CANT_SEE
-from livedbg.analysis.rules.words import many, name_of
-from livedbg.model import CauseClass, TaskState, Thread
+from livedbg.analysis.rules.words import many, name_of, waited_ns
+from livedbg.model import CauseClass, TaskState, Thread, WaitKind
 from livedbg.text.wording import sentence_case
 
 __all__ = ["INCONCLUSIVE", "exit_code", "is_blind", "ranked", "verdict_of"]
@@ -159,26 +161,69 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     shown = roots[:_ROOTS_SHOWN]
     if not threads:
         return Verdict(state=VerdictState.UNKNOWN, sentence=_nothing(state), roots=shown)
-    busy = progressing(threads, state)
-    if busy:
-        return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, state), roots=shown)
-    unseen = not unseen_runtimes(snapshot).keys().isdisjoint(thread.process for thread in threads)
-    burnt = burning(threads, state) if not unseen else []
-    if burnt:
-        return Verdict(state=VerdictState.UNKNOWN, sentence=burns_said(burnt, state), roots=shown)
-    ticks = {thread.id for thread in ticking(threads, state)}
-    naps = [thread for thread in napping(threads, state) if thread.id not in ticks]
-    serving = idle_thread(threads, state) if amounts_to is None and not unseen else None
-    if naps and not unseen and serving is None and not _others_sleep(threads, naps):
-        return Verdict(state=VerdictState.UNKNOWN, sentence=polls_said(naps[0], state), roots=shown)
-    if serving is not None:
-        return Verdict(state=VerdictState.RUNNING, sentence=_idles(*serving, state))
-    if amounts_to is None and not unseen:
-        asleep = [thread for thread in threads if _asleep(thread)]
-        rest = [thread for thread in threads if not _asleep(thread)]
-        if asleep and all(awaits_children(thread, state) for thread in rest):
-            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(asleep[0], rest, state))
+    stands = [one for one in standings(threads, state) if one.doing.kind is not Behaviour.ENDED]
+    judged = [one for one in stands if not awaits_children(one.main, state)] or stands
+    busy = progressing([one.end for one in judged] if judged else threads, state)
+    unsure = _unsure(judged, busy, state)
+    if busy and unsure is None:
+        said = _running(progressing(threads, state) or busy, threads, state)
+        return Verdict(state=VerdictState.RUNNING, sentence=said, roots=shown)
+    if unsure is not None:
+        return Verdict(state=VerdictState.UNKNOWN, sentence=unsure, roots=shown)
+    if amounts_to is None and held_up(threads, state) is None and _all_idle(judged, threads, state):
+        return Verdict(state=VerdictState.RUNNING, sentence=_idle(judged, threads, state))
     return Verdict(state=VerdictState.UNKNOWN, sentence=idle_said(threads, state), roots=shown)
+
+
+def _unsure(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput) -> str | None:
+    """What is said where a process may be stuck, whatever others do (behaviour.L10); None where none may."""
+    threads = watched(state.snapshot)
+    gets_on = {thread.process for thread in busy}
+    for one in stands:
+        long = doing(one.main, state) == LONG_BLOCKED
+        if one.doing.kind in (Behaviour.UNSEEN, Behaviour.STOPPED) or (one.doing.kind is Behaviour.BLOCKED and long):
+            return idle_said(threads, state)
+    computing = [one for one in threads if doing(one, state).kind is Behaviour.COMPUTING]
+    if not busy and computing and (not stands or any(one.doing.kind is Behaviour.COMPUTING for one in stands)):
+        return burns_said(computing, state)
+    for one in stands:
+        process = state.snapshot.processes.get(one.main.process)
+        matters = not busy or process is None or process.rank is not None or process.named
+        if one.doing.kind is Behaviour.POLLING and matters and one.main.process not in gets_on:
+            return polls_said(one.end, state)
+    return None
+
+
+def _waits_long(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
+    """A main thread that waits for others that get on, and for how long."""
+    for main in main_threads(threads, state.snapshot):
+        if doing(main, state) == LONG_BLOCKED and not awaits_children(main, state):
+            return main, waited_ns(main, state.snapshot) or 0
+    return None
+
+
+def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> bool:
+    """Whether each process waits for what may come at any time, or sleeps. One that sleeps says nothing of the threads
+    that it looks after."""
+    idle = (Behaviour.SERVING, Behaviour.SLEEPING)
+    served = {one.doing.reason for one in stands if one.doing.kind is Behaviour.SERVING}
+    if served - {JOB}:  # an idle worker shows nothing of who gives it jobs
+        return all(one.doing.kind in idle or one.end.timed for one in stands)
+    if not stands or any(one.doing.kind not in idle for one in stands):
+        return False
+    kinds = (doing(thread, state).kind for thread in threads if not awaits_children(thread, state))
+    return all(kind in (Behaviour.SERVING, Behaviour.SLEEPING, Behaviour.POLLING) for kind in kinds)
+
+
+def _idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> str:
+    serving = [one.end for one in stands if one.doing.kind is Behaviour.SERVING]
+    if any(thread.wait is WaitKind.SIGNAL for thread in serving):  # then a helper serves
+        serving += [thread for thread in threads if doing(thread, state).kind is Behaviour.SERVING]
+    if serving:
+        first = next((thread for thread in serving if thread.wait is not WaitKind.SIGNAL), serving[0])
+        return _idles(first, doing(first, state).reason, state)
+    parents = [thread for thread in threads if awaits_children(thread, state)]
+    return _sleeps(stands[0].end, parents, state)
 
 
 def _nothing(state: RuleInput) -> str:
@@ -200,8 +245,8 @@ def _idles(serving: Thread, what: str, state: RuleInput) -> str:
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
     snapshot = state.snapshot
     first = max(busy, key=lambda thread: cpu_share(thread, snapshot))
-    stuck = next(long_waits(threads, state), None) or held_up(threads, state)
-    burnt = next(iter(burning(main_threads(threads, snapshot), state)), None)
+    stuck = next(long_waits(threads, state), None) or _waits_long(threads, state) or held_up(threads, state)
+    burnt = next((thread for thread in main_threads(threads, snapshot) if burns(thread, state)), None)
     said = (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
         f"{name_of(first.id, snapshot)}{used(first, snapshot)}."
@@ -211,16 +256,6 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
     if burnt is not None:
         return f"{said} Main {name_of(burnt.id, snapshot)} computes, or spins: only its stack would tell."
     return f"{said} No hang found."
-
-
-def _others_sleep(threads: Sequence[Thread], naps: Sequence[Thread]) -> bool:
-    """Whether a main thread sleeps for longer than the naps of its helpers: it will wake by itself."""
-    napping_mains = any(thread.process.rpartition("/")[2] == str(thread.tid) for thread in naps)
-    return not napping_mains and any(_asleep(t) for t in threads if t.process.rpartition("/")[2] == str(t.tid))
-
-
-def _asleep(thread: Thread) -> bool:
-    return thread.timed is True and (thread.waits_in or "").startswith("sleep")
 
 
 def _sleeps(first: Thread, parents: Sequence[Thread], state: RuleInput) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "SyscallSeen",
     "all_ended",
     "blocked_syscall",
+    "bytes_moved",
     "bytes_written",
     "calls_and_waits",
     "child_pids",
@@ -311,6 +312,16 @@ def calls_and_waits(pid: int, tid: int) -> int | None:
         counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
         waits = status_fields(pid, tid)["voluntary_ctxt_switches"]
         return int(counts["syscr"]) + int(counts["syscw"]) + int(waits)
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def bytes_moved(pid: int, tid: int) -> int | None:
+    """How many bytes a thread has read and written so far, by whatever call (proc_pid_io(5)); None where that can't be
+    seen."""
+    try:
+        counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
+        return int(counts["rchar"]) + int(counts["wchar"])
     except (OSError, KeyError, ValueError):
         return None
 

@@ -43,6 +43,7 @@ from livedbg.model.states import (
     SourceHealth,
     TaskState,
     ThreadState,
+    WaitKind,
 )
 
 __all__ = [
@@ -79,4 +80,5 @@ __all__ = [
     "TaskState",
     "Thread",
     "ThreadState",
+    "WaitKind",
 ]

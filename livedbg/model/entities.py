@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState
+from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState, WaitKind
 
 __all__ = [
     "FORKED",
@@ -106,6 +106,8 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         wait_channel: /proc/PID/task/TID/wchan, e.g. `futex_wait_queue`.
         syscall: name of the system call it sits in.
         waits_in: the same in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
+        wait: what kind of wait that is; None for a thread that waits for nothing.
+        sleeps_s: of a sleep, the time that it asked for.
         timed: the wait has a time limit of its own (it will wake by itself).
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
@@ -113,6 +115,8 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first sampled.
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
             that only computes, or spins, makes none.
+        moved: of a main thread, how many bytes it has read and written so far, of files, pipes and sockets; None where
+            that isn't known.
         ended_mono_ns: when it was seen to have ended.
         start_ticks: start time in clock ticks since boot; its number may be another thread's later.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
@@ -130,6 +134,8 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     wait_channel: str | None = None
     syscall: str | None = None
     waits_in: str | None = None
+    wait: WaitKind | None = None
+    sleeps_s: float | None = None
     timed: bool | None = None
     cpu_ns: int | None = None
     switches: int | None = None
@@ -144,6 +150,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outside: str = ""
     ended_mono_ns: int | None = None
     start_ticks: int | None = None
+    moved: int | None = None
 
     @property
     def title(self) -> str:

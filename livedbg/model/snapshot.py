@@ -137,6 +137,7 @@ class Activity(Struct, frozen=True):
         steps: samples that show progress: a call, a wait, a page fault, another stack. Code that only computes
             shows none, nor does code that spins.
         step_mono_ns: the last of these samples; the first sample where there was none.
+        moved: bytes that it has read and written since the first sample; None where that isn't known.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
         stack_samples: how many these are.
     """
@@ -153,6 +154,7 @@ class Activity(Struct, frozen=True):
     step_mono_ns: int = 0
     stack_since_mono_ns: int | None = None
     stack_samples: int = 0
+    moved: int | None = None
 
 
 class Durations(Struct, frozen=True):

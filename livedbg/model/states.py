@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["CauseClass", "EdgeKind", "EdgeState", "Severity", "SourceHealth", "TaskState", "ThreadState"]
+__all__ = ["CauseClass", "EdgeKind", "EdgeState", "Severity", "SourceHealth", "TaskState", "ThreadState", "WaitKind"]
 
 
 class ThreadState(StrEnum):
@@ -17,6 +17,34 @@ class ThreadState(StrEnum):
     TRACED = "traced"  # t: stopped by a tracer
     ZOMBIE = "zombie"  # Z
     DEAD = "dead"  # X
+    UNKNOWN = "unknown"
+
+
+class WaitKind(StrEnum):
+    """What a blocked thread waits in: the closed set that rules ask for, instead of the words of `Thread.waits_in`."""
+
+    MUTEX = "mutex"
+    RWLOCK = "rwlock"
+    CONDITION = "condition"
+    SEMAPHORE = "semaphore"
+    BARRIER = "barrier"
+    JOIN = "join"
+    FUTEX = "futex"  # a word in memory of which no more is known
+    READ = "read"  # of a pipe, a socket, a file or a device
+    WRITE = "write"
+    ACCEPT = "accept"
+    CONNECT = "connect"
+    OPEN = "open"
+    POLL = "poll"  # poll, select or epoll over descriptors
+    FILE_LOCK = "file lock"
+    MESSAGE_QUEUE = "message queue"  # of POSIX
+    SYSTEM_V = "system v"  # a queue or a semaphore of System V: any process may use it
+    CHILD = "child"
+    SIGNAL = "signal"
+    SLEEP = "sleep"
+    DISK = "disk"  # a call on a file or a device
+    FAULT = "page fault"
+    STOP = "stop"  # stopped, traced or frozen
     UNKNOWN = "unknown"
 
 

@@ -51,7 +51,10 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
     waits = after.syscall is not None
     if old is None or before is None or before.exited:
         began = mono_ns if after.last_ran_mono_ns is None else min(mono_ns, after.last_ran_mono_ns)
-        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=began if waits else None, step_mono_ns=mono_ns)
+        moved = None if after.moved is None else 0
+        return Activity(
+            mono_ns, mono_ns, waiting_since_mono_ns=began if waits else None, step_mono_ns=mono_ns, moved=moved
+        )
     used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
     same_wait = (
         waits
@@ -74,7 +77,14 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         waiting_since_mono_ns=since,
         steps=old.steps + steps,
         step_mono_ns=mono_ns if steps else old.step_mono_ns,
+        moved=_moved(old, before, after),
     )
+
+
+def _moved(old: Activity, before: Thread, after: Thread) -> int | None:
+    if after.moved is None:
+        return old.moved
+    return (old.moved or 0) + max(0, after.moved - (after.moved if before.moved is None else before.moved))
 
 
 def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Activity:

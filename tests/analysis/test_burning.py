@@ -57,7 +57,7 @@ def verdict(world: World) -> Verdict:
     return world.diagnosis().verdict
 
 
-@pytest.mark.invariant("liveness.L4")
+@pytest.mark.invariant("behaviour.L4")
 def test_L4_cpu_time_alone_is_no_progress_and_no_stall() -> None:
     for seconds in (0.3, 5, 60, 7200):  # a loop that spins, or a multiplication of matrices
         found = verdict(Busy().look(int(seconds * SECOND)))
@@ -77,14 +77,14 @@ def test_a_thread_that_blocks_between_looks_gets_on() -> None:
     assert verdict(world).state is VerdictState.RUNNING
 
 
-@pytest.mark.invariant("burning.B1")
+@pytest.mark.invariant("behaviour.L9")
 def test_B1_what_is_not_known_to_make_no_calls_gets_on() -> None:
     world = Busy()
     world.marks = None
     assert verdict(world.look(SECOND)).state is VerdictState.RUNNING
 
 
-@pytest.mark.invariant("burning.B2")
+@pytest.mark.invariant("behaviour.L9")
 def test_B2_a_program_that_gets_on_now_and_then_does_not_flap() -> None:
     world = Busy()
     for _ in range(5):  # a step a minute
@@ -107,15 +107,14 @@ def test_a_rising_count_of_completed_work_is_progress_of_threads_that_compute() 
     assert verdict(world.look(11 * SECOND)).state is VerdictState.UNKNOWN
 
 
-def test_another_thread_that_gets_on_is_progress_but_the_main_thread_is_named() -> None:
+def test_another_thread_that_gets_on_says_nothing_of_a_main_thread_that_computes() -> None:
     world = Busy()
     world.thread(2, "writer", state=ThreadState.RUNNING)
     world.look(SECOND)
     world.thread(2, "writer", state=ThreadState.RUNNING, cpu_ns=SECOND // 2)
     found = verdict(world)
-    assert found.state is VerdictState.RUNNING
-    assert "Main thread 1 (solver) computes, or spins" in found.sentence
-    assert "No hang found" not in found.sentence
+    assert found.state is VerdictState.UNKNOWN  # it may write that it lives, whatever the main thread does
+    assert "thread 1 (solver) computes, or spins" in found.sentence
 
 
 def test_a_lock_whose_holder_computes_or_spins_is_no_progress_and_no_stall() -> None:

@@ -197,7 +197,7 @@ def test_a_parent_whose_child_makes_progress_may_only_wait_for_ctrl_c(works: boo
     found = world.found("no-waker")
     assert (found.severity, found.state) == ((Severity.INFO, None) if works else (Severity.ERROR, VerdictState.STALLED))
     assert ("a child, makes progress" in found.sentence) == works
-    assert (world.diagnosis().verdict.state is VerdictState.RUNNING) == works
+    assert (world.diagnosis().verdict.state is VerdictState.UNKNOWN) == works  # a child may work on, whatever hangs
 
 
 def test_what_the_user_named_comes_first_in_a_closed_set_then_other_targets_by_number() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Verdict, VerdictState
+from livedbg.analysis.behaviour import TICK_SHARE, awaits_children
 from livedbg.analysis.graphs import GraphKeeper
-from livedbg.analysis.liveness import TICK_SHARE, awaits_children
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import (
     OUTSIDE,
@@ -52,7 +52,7 @@ def beside(
 _LIBRARY = "/usr/lib/python3.11"
 
 
-@pytest.mark.invariant("liveness.L1")
+@pytest.mark.invariant("behaviour.L1")
 @pytest.mark.parametrize(
     ("share", "state"),
     [(0.001, VerdictState.UNKNOWN), (TICK_SHARE * 0.9, VerdictState.UNKNOWN), (TICK_SHARE * 1.2, VerdictState.RUNNING)],
@@ -63,7 +63,7 @@ def test_L1_a_thread_that_ticks_is_no_progress(share: float, state: VerdictState
     assert ("Only helper threads that tick" in found.sentence) == (state is VerdictState.UNKNOWN)
 
 
-@pytest.mark.invariant("liveness.L1")
+@pytest.mark.invariant("behaviour.L1")
 @pytest.mark.parametrize(("queued", "state"), [(0.5, VerdictState.UNKNOWN), (0.9, VerdictState.RUNNING)])
 def test_L1_time_that_a_thread_waited_for_a_cpu_is_left_out(queued: float, state: VerdictState) -> None:
     assert verdict(beside(0.015, queued=queued)).state is state  # 3 % and 15 % of the time that it did not wait
@@ -73,7 +73,7 @@ def test_a_hang_is_never_excluded_while_a_main_thread_waits_for_long() -> None:
     assert "No hang found" not in verdict(beside(0.9)).sentence
     assert "Main thread 1 (main) has been in sem_wait for 20 s or more" in verdict(beside(0.9)).sentence
     assert "No hang found" in verdict(beside(0.9, watched_ns=5 * SECOND)).sentence
-    assert "No hang found" in verdict(beside(0.9, waits_in="sigwait (waits for a signal)")).sentence
+    assert "no hang found" in verdict(beside(0.9, waits_in="sigwait (waits for a signal)")).sentence
 
 
 def test_what_others_wait_for_makes_progress_also_if_it_is_little() -> None:
@@ -109,7 +109,7 @@ def server(main: str, *, joins: bool = False, timed: bool | None = None) -> Worl
     return world.later(20 * SECOND)
 
 
-@pytest.mark.invariant("liveness.L2")
+@pytest.mark.invariant("behaviour.L2")
 def test_L2_one_helper_thread_does_not_decide_that_a_process_is_idle() -> None:
     assert verdict(server("poll of 2 descriptors")).state is VerdictState.UNKNOWN
     assert verdict(server("pthread_join", joins=True)).state is VerdictState.RUNNING
@@ -117,7 +117,7 @@ def test_L2_one_helper_thread_does_not_decide_that_a_process_is_idle() -> None:
     assert verdict(server("epoll_wait of 1 descriptor", timed=True)).state is VerdictState.UNKNOWN
 
 
-@pytest.mark.invariant("liveness.L3")
+@pytest.mark.invariant("behaviour.L3")
 @pytest.mark.parametrize(
     ("code", "share", "state"),
     [
@@ -239,7 +239,7 @@ def napper(cpu_ns: int, *, joined: bool, looks: int = 20, waits_in: str = "sleep
     return world
 
 
-@pytest.mark.invariant("liveness.L6")
+@pytest.mark.invariant("behaviour.L6")
 @pytest.mark.parametrize("joined", [False, True])
 def test_L6_a_thread_that_only_naps_is_no_progress_and_no_stall(joined: bool) -> None:
     verdict = napper(2_000_000, joined=joined).diagnosis().verdict
@@ -256,7 +256,7 @@ def test_L6_a_thread_that_only_naps_is_no_progress_and_no_stall(joined: bool) ->
     assert polled.state is VerdictState.RUNNING  # what comes may be handled
 
 
-@pytest.mark.invariant("liveness.L6")
+@pytest.mark.invariant("behaviour.L6")
 def test_L6_one_wait_that_ran_out_is_no_progress_beside_a_hang() -> None:
     """A server of `multiprocessing.Manager` looks once a second whether to stop, whatever its threads wait for."""
     world = World()
@@ -270,7 +270,7 @@ def test_L6_one_wait_that_ran_out_is_no_progress_beside_a_hang() -> None:
     assert "thread 1 (server) wakes 1 time in 2 s and waits again" in found.sentence
 
 
-@pytest.mark.invariant("liveness.L6")
+@pytest.mark.invariant("behaviour.L6")
 @pytest.mark.parametrize("hung", [True, False])
 def test_L6_a_main_thread_that_sleeps_says_nothing_of_the_thread_it_looks_after(hung: bool) -> None:
     """`while worker.is_alive(): time.sleep(5)`."""
@@ -287,7 +287,7 @@ def test_L6_a_main_thread_that_sleeps_says_nothing_of_the_thread_it_looks_after(
     assert said in found.sentence
 
 
-@pytest.mark.invariant("liveness.L7")
+@pytest.mark.invariant("behaviour.L7")
 @pytest.mark.parametrize(
     ("place", "timed", "cpu_ns", "waited_s", "state"),
     [
@@ -310,7 +310,7 @@ def test_L7_an_event_loop_with_a_time_limit_says_nothing_of_the_thread_beside_it
     assert verdict(world).state is state
 
 
-@pytest.mark.invariant("liveness.L7")
+@pytest.mark.invariant("behaviour.L7")
 @pytest.mark.parametrize(
     ("function", "timed", "cpu_ns", "waited_s", "state"),
     [
@@ -351,7 +351,7 @@ def calls(world: World, thread: str, *names: tuple[str, str]) -> None:
     world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
 
 
-@pytest.mark.invariant("liveness.L8")
+@pytest.mark.invariant("behaviour.L8")
 @pytest.mark.parametrize(
     ("call", "timed", "waited_s", "idle"),
     [
@@ -378,7 +378,7 @@ def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_semaphore(
     ) in found.sentence
 
 
-@pytest.mark.invariant("liveness.L8")
+@pytest.mark.invariant("behaviour.L8")
 @pytest.mark.parametrize("kind", ["mutex", "rwlock", "pylock", "barrier"])
 def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_lock(kind: str) -> None:
     world = World()
@@ -388,7 +388,7 @@ def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_lock(kind: str) -> N
     assert verdict(world.later(20 * SECOND)).state is VerdictState.UNKNOWN
 
 
-@pytest.mark.invariant("liveness.L2")
+@pytest.mark.invariant("behaviour.L2")
 def test_L2_a_server_does_not_make_a_process_beside_it_idle() -> None:
     world = World()
     listening(world, 1)

@@ -33,7 +33,7 @@ def test_a_program_that_waits_for_a_key_is_idle() -> None:
     assert found.sentence == "Idle: thread 1 (app) waits for a key (poll of 1 descriptors); no hang found."
 
 
-@pytest.mark.invariant("liveness.L5")
+@pytest.mark.invariant("behaviour.L5")
 @pytest.mark.parametrize(
     ("entity", "attributes", "state"),
     [

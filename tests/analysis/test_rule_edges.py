@@ -390,9 +390,9 @@ def test_a_parent_s_finding_is_a_note_only_while_a_living_child_of_its_own_works
     for pid in (2, 3, 9):
         world.thread(pid, pid=pid, waits_in="sleep 1 s", timed=True)
     world.later(20 * SECOND)
-    world.thread(9, pid=9, waits_in="sleep 1 s", timed=True, cpu_ns=SECOND)
+    world.thread(9, pid=9, waits_in="sleep 1 s", timed=True, cpu_ns=4 * SECOND)
     assert world.later(SECOND).found("no-waker").severity is Severity.WARNING
-    world.thread(3, pid=3, waits_in="sleep 1 s", timed=True, cpu_ns=SECOND)
+    world.thread(3, pid=3, waits_in="sleep 1 s", timed=True, cpu_ns=4 * SECOND)
     assert world.later(SECOND).found("no-waker").severity is Severity.INFO
     world.exits("process:box/3", 0)
     world.threads.pop("thread:box/3/3")

@@ -28,7 +28,7 @@ def busy(**used_s: float) -> World:
         world.now_ns += after * SECOND
         for name, seconds in used_s.items():
             cpu_ns = int(seconds * SECOND) if after else 0
-            world.thread(int(name[1:]), name, waits_in="sleep 1 s", timed=True, cpu_ns=cpu_ns)
+            world.thread(int(name[1:]), name, waits_in="read of socket 3", cpu_ns=cpu_ns)
     return world
 
 

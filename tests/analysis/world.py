@@ -19,6 +19,7 @@ from livedbg.model import (
 )
 from livedbg.model import events as ev
 from livedbg.model.snapshot import Snapshot
+from livedbg.recording.old_names import sleeps_s, wait_kind
 from livedbg.session.rulebook import diagnose
 from livedbg.state.store import Store
 
@@ -90,6 +91,8 @@ class World:
             state=state,
             syscall=None if running else "futex",
             waits_in=None if running else waits_in,
+            wait=None if running else wait_kind(waits_in),
+            sleeps_s=sleeps_s(waits_in),
             timed=timed,
             cpu_ns=cpu_ns,
             queued_ns=queued_ns,

@@ -15,7 +15,7 @@ from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.model import Evidence, Severity, Thread, ids
+from livedbg.model import Evidence, Severity, Thread, WaitKind, ids
 from livedbg.model.launches import CALLS, LaunchTrail
 from livedbg.model.snapshot import Counter, Snapshot
 from livedbg.text.wording import sentence_case
@@ -159,7 +159,7 @@ def _busiest(threads: Sequence[Thread], state: RuleInput) -> Thread | None:
 
 def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
     """Whether it waits for connections, or all its threads sleep for a time."""
-    if all(thread.timed is True and (thread.waits_in or "").startswith("sleep") for thread in threads):
+    if all(thread.wait is WaitKind.SLEEP for thread in threads):
         return True
     blockers = (state.snapshot.resources.get(name) for thread in threads for name in state.graph.blockers_of(thread.id))
     return any(one is not None and one.attributes.get("listening") == "yes" for one in blockers)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
-from livedbg.model import Process
+from livedbg.model import Process, WaitKind
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Ended", "launcher_waits", "living_children", "without_copies"]
@@ -83,9 +83,7 @@ def launcher_waits(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
     processes = [snapshot.processes[rank.look.process] for rank in job]
     parents = {f"thread:{process.host}/{process.ppid}/{process.ppid}" for process in processes}
     mains = [snapshot.threads.get(parent) for parent in parents]
-    return all(
-        one is not None and one.timed is not True and (one.waits_in or "").startswith("waitpid") for one in mains
-    )
+    return all(one is not None and one.timed is not True and one.wait is WaitKind.CHILD for one in mains)
 
 
 def _over(process: str, snapshot: Snapshot) -> bool:

@@ -16,8 +16,8 @@ from livedbg.adapters.pytorch.rules.threads import (
     waits_words,
 )
 from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, pool_tasks, who_may_end
+from livedbg.analysis.behaviour import last_waited_for, progressing
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.liveness import last_waited_for, progressing
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.descriptors import limit_reached
 from livedbg.analysis.rules.ends import how_ended

@@ -20,8 +20,8 @@ from typing import Final
 
 from livedbg.adapters.pytorch.rules.compile_logs import deep_look, ends_open, log_of
 from livedbg.adapters.pytorch.rules.wakers import family_threads
+from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.rules.calls import calls_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
+from livedbg.analysis.behaviour import Behaviour, doing
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.liveness import napping
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import duration, waited_ns
-from livedbg.model import Evidence, Severity, Thread
+from livedbg.model import Evidence, Severity, Thread, WaitKind
 from livedbg.model.snapshot import Counter
 
 __all__ = ["rules"]
@@ -108,7 +108,7 @@ class RanksAsleep:
         asleep = [thread for thread in mains if thread is not None and _asleep(thread)]
         if len(ranks) < 2 or len(asleep) < len(ranks) or any(call.waiting for call in calls_of(state)):
             return
-        if napping(asleep, state):
+        if any(doing(thread, state).kind is Behaviour.POLLING for thread in asleep):
             return
         yield Finding(
             rule=self.name,
@@ -123,7 +123,7 @@ class RanksAsleep:
 
 
 def _asleep(thread: Thread) -> bool:
-    return thread.timed is True and (thread.waits_in or "").startswith("sleep")
+    return thread.wait is WaitKind.SLEEP
 
 
 def rules() -> Sequence[Rule]:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from livedbg.analysis.liveness import TICK_SHARE, cpu_share
+from livedbg.analysis.behaviour import TICK_SHARE, cpu_share
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import call_of, duration
-from livedbg.model import Thread, ThreadState
+from livedbg.model import Thread, ThreadState, WaitKind
 
 __all__ = ["main_thread", "of_child", "opens", "runs_users_code", "sleeps_again", "waits_words"]
 
@@ -44,7 +44,7 @@ def waits_words(thread: Thread, state: RuleInput) -> str:
 def sleeps_again(thread: Thread, state: RuleInput) -> bool:
     """Whether a thread sleeps, slept before, and does little between."""
     activity = state.snapshot.activity.get(thread.id)
-    sleeps = thread.timed is True and (thread.waits_in or "").startswith("sleep")
+    sleeps = thread.wait is WaitKind.SLEEP
     return sleeps and activity is not None and activity.runs > 1 and cpu_share(thread, state.snapshot) < TICK_SHARE
 
 

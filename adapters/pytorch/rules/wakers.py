@@ -22,7 +22,7 @@ from livedbg.analysis.job_waits import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns
-from livedbg.model import IDLE, OUTSIDE, Frame, Process, Thread, ThreadState
+from livedbg.model import IDLE, OUTSIDE, Frame, Process, Thread, ThreadState, WaitKind
 
 __all__ = ["family_threads", "from_outside", "loader_workers", "pool_tasks", "who_may_end"]
 
@@ -34,10 +34,8 @@ _THREADS: Final = re.compile(r"/threading\.py$|^<")
 _LOADER: Final = "/torch/utils/data/dataloader.py"
 _WORKER: Final = "/torch/utils/data/_utils/worker.py"
 _FETCH: Final = "/torch/utils/data/_utils/fetch.py"
-_SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
-_POOLED: Final = re.compile(r"pthread_cond_wait|futex")
+_POOLED: Final = frozenset({WaitKind.CONDITION, WaitKind.FUTEX})
 _OTHER_END: Final = ("socket", "pipe")
-_SYSTEM_V: Final = re.compile(r"(?:msgrcv|msgsnd|semop|semtimedop)\b")
 _RESULT: Final = "/concurrent/futures/_base.py"
 _TASK: Final = "/concurrent/futures/thread.py"
 _TO_RESULT: Final = 4
@@ -74,9 +72,9 @@ def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> l
 
 def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     """Who could end a wait that is neither seen nor of the family; "" for nobody."""
-    if _SIGNALS.match(thread.waits_in or ""):
+    if thread.wait is WaitKind.SIGNAL:
         return "a signal"
-    if _SYSTEM_V.match(thread.waits_in or ""):
+    if thread.wait is WaitKind.SYSTEM_V:
         return "any other process"
     members = {one.process for one in family}
     for entity in state.graph.blockers_of(thread.id):
@@ -102,8 +100,8 @@ def _only_waits_for_children(process: str, state: RuleInput) -> bool:
     """Whether a process has waited for children for the threshold, and has no other thread but those of native pools: a
     launcher that has kept the other end of what its ranks read writes nothing until they have ended."""
     threads = [one for one in state.snapshot.threads_of(process) if not one.exited]
-    mains = [one for one in threads if _is_main(one) and (one.waits_in or "").startswith(("waitpid", "waitid"))]
-    pools = [one for one in threads if _POOLED.match(one.waits_in or "") and not _python(one, state)]
+    mains = [one for one in threads if _is_main(one) and one.wait is WaitKind.CHILD]
+    pools = [one for one in threads if one.wait in _POOLED and not _python(one, state)]
     limit_ns = state.settings.thread_stall_ns
     still = all(one.timed is not True and (waited_ns(one, state.snapshot) or 0) >= limit_ns for one in (*mains, *pools))
     return len(mains) == 1 and len(threads) == len(pools) + 1 and still
@@ -138,7 +136,7 @@ def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     waited = waited_ns(thread, state.snapshot)
     if thread.timed or waited is None or waited < state.settings.thread_stall_ns:
         return waits
-    if _SIGNALS.match(thread.waits_in or "") and not _is_main(thread):
+    if thread.wait is WaitKind.SIGNAL and not _is_main(thread):
         return ""
     outside = from_outside(thread, family, state)
     return f"{waits}, which {outside} may end" if outside else ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.idle_by_design import may_be_meant
-from livedbg.analysis.liveness import progressing
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in, shortest, user_frame

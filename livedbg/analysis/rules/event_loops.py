@@ -18,7 +18,7 @@ from livedbg.analysis.rules.words import (
     thread_evidence,
     waited_ns,
 )
-from livedbg.model import IDLE, LOST, EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState
+from livedbg.model import IDLE, LOST, EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState, WaitKind
 from livedbg.text.wording import many, sentence_case
 
 __all__ = ["BlockedLoop", "LostFuture", "rules"]
@@ -152,7 +152,7 @@ def _waiting(state: RuleInput) -> dict[str, list[str]]:
 
 def _goes_on(thread: Thread, state: RuleInput) -> bool:
     """Whether its call has a time limit, or waits for a known thread, process or task."""
-    if thread.timed and not (thread.waits_in or "").startswith("sleep"):
+    if thread.timed and thread.wait is not WaitKind.SLEEP:
         return True
     chain = state.graph.chain(thread.id)
     return any(one != thread.id and one.startswith(("thread:", "process:", "task:")) for one in chain)

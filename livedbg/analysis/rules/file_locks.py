@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import duration, edge_evidence, name_of, since_wall_ns, thread_evidence, waited_ns
-from livedbg.model import Process, Severity, Thread, ThreadState
+from livedbg.model import Process, Severity, Thread, ThreadState, WaitKind
 from livedbg.text.wording import sentence_case
 
 __all__ = ["FileLockHeld", "rules"]
-
-_UNTIL_SIGNAL: Final = re.compile(r"pause|sigsuspend")
 
 
 class FileLockHeld:
@@ -85,7 +81,7 @@ class FileLockHeld:
         """Whether a wait is for a signal that the process does not handle, or for its own threads."""
         if thread.state is not ThreadState.WAITING or not self._lasts(thread, state):
             return False
-        return _UNTIL_SIGNAL.match(thread.waits_in or "") is not None or set(thread.wakers) == {process.id}
+        return thread.wait is WaitKind.SIGNAL or set(thread.wakers) == {process.id}
 
 
 def rules() -> Sequence[Rule]:

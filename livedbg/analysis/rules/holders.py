@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.analysis.burning import burns
+from livedbg.analysis.behaviour import burns
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.enders import behind, may_be_ended_by
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -23,7 +23,7 @@ from livedbg.analysis.rules.words import (
     thread_evidence,
     waited_ns,
 )
-from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState, ids
+from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState, WaitKind, ids
 from livedbg.model.entities import FORKED, FORKED_LIKELY
 from livedbg.text.wording import sentence_case
 
@@ -31,7 +31,6 @@ __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy
 
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
 _EXITED: Final = re.compile(r"(\d+) \(exited\)")
-_SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
 _LONG_SLEEP_S: Final = 600.0
 """Who sleeps for that long with a lock is a stall from the start."""
 
@@ -291,13 +290,12 @@ def _accepts(thread: Thread, state: RuleInput) -> bool:
 
 
 def _sleeps(thread: Thread) -> bool:
-    return (thread.waits_in or "").startswith("sleep")
+    return thread.wait is WaitKind.SLEEP
 
 
 def _sleep_s(thread: Thread) -> float:
     """The time that a thread that sleeps asked for; 0 where it does not sleep."""
-    asleep = _SLEEP.fullmatch(thread.waits_in or "")
-    return float(asleep[1]) if asleep is not None else 0.0
+    return thread.sleeps_s or 0.0
 
 
 class HeldAndWaiting:
@@ -386,7 +384,7 @@ class LockConvoy(Struct, frozen=True):
         for thread, lock, waiters in _held_locks(state):
             if thread.state is not ThreadState.RUNNING:
                 continue
-            blind = burns(thread, state.snapshot, state.settings.thread_stall_ns)
+            blind = burns(thread, state)
             yield Finding(
                 rule=self.name,
                 severity=Severity.INFO,

@@ -19,8 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.liveness import progressing
 from livedbg.analysis.place_names import function_name, line_of, plain_name
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame

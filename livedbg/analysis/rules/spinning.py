@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from livedbg.analysis.burning import burns_for_ns
+from livedbg.analysis.behaviour import burns_for_ns
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput

@@ -1,0 +1,487 @@
+"""What each thread does, and what that makes of its process: one value of a closed set, by one ordered table.
+
+CPU time is no progress: a loop that waits for a flag uses as much as one that computes. A thread that waits without a
+time limit is judged by who stands at the end of what it waits for, a process by its main thread, a job by its
+processes.
+
+Invariants:
+    behaviour.L1. A thread that ticks (little CPU time, nobody waits for it, not a main thread) is no progress:
+        watchdogs, event loops of libraries and timers of runtimes do that beside a job that hangs.
+    behaviour.L2. What one helper thread waits for says nothing of its process: a process is idle by its main thread, or
+        by the thread at the end of what that waits for.
+    behaviour.L3. In a runtime that livedbg does not look into, a little CPU time of any thread is no progress, and in
+        one that polls none is.
+    behaviour.L4. CPU time of a thread that shows nothing else is no progress that was seen, unless a count of completed
+        work has risen.
+    behaviour.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
+        another process or device may owe it.
+    behaviour.L6. A thread that wakes again and again from waits with a time limit, uses little CPU time and moves no
+        bytes polls, however long each look takes it: a loop that polls for something that never comes looks the same.
+    behaviour.L7. One that polls descriptors is one of these if it was seen to move nothing, or does next to nothing
+        between while another thread of its process has been in one wait for the threshold that nothing explains. Nor
+        is an event loop that uses little CPU time progress while a thread of the job is held up (L8).
+    behaviour.L8. A program is not called idle while one of its threads has waited for the threshold for what nobody
+        waits for on purpose: a lock (but that of who accepts connections), a barrier, or a semaphore of Python.
+    behaviour.L9. A thread of which it isn't known what calls it makes does not "compute". One that got on while it was
+        watched computes only once ten times its usual step has passed without another one, and the threshold.
+    behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
+        that wait is seen to get on. One who began after the wait did is not who is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from livedbg.analysis.enders import reachable
+from livedbg.analysis.job_waits import waits_for_job, waits_for_semaphore
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import host_of, waited_ns
+from livedbg.model import IDLE, POLLS, UNSEEN_RUNTIME, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.model.snapshot import Snapshot
+
+__all__ = [
+    "JOB",
+    "LONG_BLOCKED",
+    "TABLE",
+    "TICK_SHARE",
+    "Behaviour",
+    "Doing",
+    "Row",
+    "Standing",
+    "awaits_children",
+    "burns",
+    "burns_for_ns",
+    "cpu_share",
+    "doing",
+    "held_up",
+    "last_waited_for",
+    "long_waits",
+    "main_threads",
+    "progressing",
+    "standings",
+    "ticking",
+    "unseen_runtimes",
+]
+
+TICK_SHARE: Final = 0.05
+"""Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
+
+JOB: Final = "a job"
+"""What an idle worker of a pool waits for."""
+
+_NAP_S: Final = 1.0
+"""Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
+_MOMENT_NS: Final = 200_000
+_BYTES: Final = 64
+"""A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
+_STEPS: Final = 10
+_HELD: Final = ("mutex:", "rwlock:", "pylock:", "barrier:")
+
+
+class Behaviour(StrEnum):
+    """What a thread does."""
+
+    ENDED = "ended"
+    STOPPED = "stopped"
+    UNSEEN = "unseen"
+    SERVING = "serving"
+    BLOCKED = "blocked"
+    SLEEPING = "sleeping"
+    POLLING = "polling"
+    COMPUTING = "computing"
+    PROGRESSING = "progressing"
+
+
+class Doing(NamedTuple):
+    """What a thread does, and why that is believed."""
+
+    kind: Behaviour
+    reason: str = ""
+
+
+LONG_BLOCKED: Final = Doing(Behaviour.BLOCKED, "for the threshold")
+
+
+class Row(NamedTuple):
+    """A row of the table: the first one that holds says what a thread does.
+
+    Attributes:
+        doc: for docs/verdicts.md.
+        holds: gives the reason; None where the row does not hold.
+    """
+
+    kind: Behaviour
+    doc: str
+    holds: Callable[[Thread, RuleInput], str | None]
+
+
+class Standing(NamedTuple):
+    """How a process stands.
+
+    Attributes:
+        main: its main thread.
+        end: the thread that decides: the main thread, or one at the end of what that waits for.
+        doing: what that one does.
+    """
+
+    main: Thread
+    end: Thread
+    doing: Doing
+
+
+def doing(thread: Thread, state: RuleInput) -> Doing:
+    """What a thread does."""
+    known: dict[str, Doing] = state.done.setdefault(doing, {})  # type: ignore[arg-type]
+    if thread.id not in known:
+        reasons = ((row.kind, row.holds(thread, state)) for row in TABLE)
+        known[thread.id] = next(Doing(kind, reason) for kind, reason in reasons if reason is not None)
+    return known[thread.id]
+
+
+# the rows
+
+
+def _ended(thread: Thread, _state: RuleInput) -> str | None:
+    return "" if thread.exited or thread.state in (ThreadState.ZOMBIE, ThreadState.DEAD) else None
+
+
+def _stopped(thread: Thread, _state: RuleInput) -> str | None:
+    if thread.state in (ThreadState.STOPPED, ThreadState.TRACED) or thread.wait is WaitKind.STOP:
+        return thread.waits_in or "a signal, or a debugger"
+    return None
+
+
+def _unseen(thread: Thread, state: RuleInput) -> str | None:
+    code = unseen_runtimes(state.snapshot).get(thread.process)
+    if code is None or (code == UNSEEN_RUNTIME and cpu_share(thread, state.snapshot) >= TICK_SHARE):
+        return None
+    return "its runtime is not looked into"
+
+
+def _serving(thread: Thread, state: RuleInput) -> str | None:
+    if thread.state is not ThreadState.WAITING:
+        return None
+    if thread.wait is WaitKind.SIGNAL:
+        return "a signal"
+    if _takes_jobs(thread, state):
+        return JOB
+    return _serves(thread, state) or None
+
+
+def _blocked_for_long(thread: Thread, state: RuleInput) -> str | None:
+    waited = waited_ns(thread, state.snapshot)
+    if thread.state not in (ThreadState.WAITING, ThreadState.DISK) or thread.timed or waited is None:
+        return None
+    return LONG_BLOCKED.reason if waited >= state.settings.thread_stall_ns else None
+
+
+def _sleeping(thread: Thread, state: RuleInput) -> str | None:
+    if thread.wait is not WaitKind.SLEEP or cpu_share(thread, state.snapshot) >= TICK_SHARE:
+        return None
+    long = (thread.sleeps_s or 0) >= _NAP_S
+    return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
+
+
+def _polling(thread: Thread, state: RuleInput) -> str | None:
+    snapshot = state.snapshot
+    if thread.timed is not True or thread.state is not ThreadState.WAITING or not _has_run(thread, snapshot):
+        return None
+    if cpu_share(thread, snapshot) >= TICK_SHARE:
+        return None
+    activity = snapshot.activity[thread.id]
+    if not activity.runs:
+        return None
+    if thread.wait is not WaitKind.POLL:
+        return "it wakes and waits again" if thread.wait in _INSIDE else None
+    if activity.moved is not None:
+        return "it polls, and moves nothing" if activity.moved < _BYTES * activity.runs else None
+    brief = activity.cpu_total_ns <= activity.runs * _MOMENT_NS
+    beside = (other for other in snapshot.threads_of(thread.process) if other.id != thread.id)
+    return "it polls beside a wait" if brief and any(_waits_on(other, state) for other in beside) else None
+
+
+def _computing(thread: Thread, state: RuleInput) -> str | None:
+    return "CPU time alone was seen" if burns(thread, state) and not _completes(state) else None
+
+
+def _progressing(thread: Thread, state: RuleInput) -> str | None:
+    return "it got on" if _has_run(thread, state.snapshot) or thread.state is ThreadState.RUNNING else None
+
+
+_INSIDE: Final = frozenset(
+    {
+        WaitKind.SLEEP,
+        WaitKind.SEMAPHORE,
+        WaitKind.MUTEX,
+        WaitKind.RWLOCK,
+        WaitKind.CONDITION,
+        WaitKind.BARRIER,
+        WaitKind.JOIN,
+        WaitKind.FUTEX,
+    }
+)
+"""Waits that nothing from outside ends: what a poll or a read gets may be handled in a moment."""
+
+TABLE: Final = (
+    Row(Behaviour.ENDED, "It has ended.", _ended),
+    Row(Behaviour.STOPPED, "A signal, a debugger or a freezer has stopped it.", _stopped),
+    Row(Behaviour.UNSEEN, "It is in a runtime that livedbg does not look into.", _unseen),
+    Row(
+        Behaviour.SERVING,
+        "It waits for what may come at any time: a connection, a key, a signal, a job, a change of a file.",
+        _serving,
+    ),
+    Row(
+        Behaviour.BLOCKED,
+        "It has been in one wait without a time limit for the threshold (10 s).",
+        _blocked_for_long,
+    ),
+    Row(Behaviour.SLEEPING, "It sleeps for a second or longer, or has not run since it began to sleep.", _sleeping),
+    Row(
+        Behaviour.POLLING,
+        "It wakes again and again from waits with a time limit, and did nothing between that anyone can see.",
+        _polling,
+    ),
+    Row(Behaviour.COMPUTING, "It uses CPU time, and nothing else was seen of it.", _computing),
+    Row(Behaviour.PROGRESSING, "It has run, and came to another call, wait or place.", _progressing),
+    Row(Behaviour.BLOCKED, "It is in a wait, for less than the threshold or with a time limit.", lambda *_: ""),
+)
+
+
+_OPEN: Final = frozenset({Behaviour.BLOCKED, Behaviour.POLLING, Behaviour.UNSEEN})
+"""Who does one of these is judged by others."""
+
+# processes and jobs
+
+
+def standings(threads: Sequence[Thread], state: RuleInput) -> list[Standing]:
+    """How the process of each main thread among some threads stands."""
+    return [_standing(main, state) for main in main_threads(threads, state.snapshot)]
+
+
+def _standing(main: Thread, state: RuleInput) -> Standing:
+    does = doing(main, state)
+    if does.kind not in _OPEN or main.wait is WaitKind.CHILD:  # children are judged themselves
+        return Standing(main, main, does)
+    last = last_waited_for(main, state)
+    at_end = doing(last, state)
+    if last is not main and at_end.kind not in _OPEN:
+        return Standing(main, last, at_end)
+    long = waited_ns(main, state.snapshot) or 0
+    others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]
+    for kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
+        for other in others:
+            if doing(other, state).kind is kind and not _ticks(other, unseen_runtimes(state.snapshot), state):
+                return Standing(main, other, doing(other, state))
+    return Standing(main, last, at_end)
+
+
+def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
+    """Who may end a wait. A thread that polls looks for something that any thread of its family may do."""
+    if doing(thread, state).kind is not Behaviour.BLOCKED:
+        return _family(thread, state)
+    return reachable(thread, (), state).threads
+
+
+def _family(thread: Thread, state: RuleInput) -> list[Thread]:
+    """The other threads of its process, and those of its descendants."""
+    snapshot = state.snapshot
+    known = snapshot.processes.get(thread.process)
+    alive = [process for process in snapshot.processes.values() if not process.exited]
+    family, pids = {thread.process}, {known.pid} if known is not None else set()
+    while children := [one for one in alive if one.ppid in pids and one.id not in family]:
+        family |= {child.id for child in children}
+        pids |= {child.pid for child in children}
+    return [one for one in snapshot.threads.values() if one.process in family and not one.exited and one is not thread]
+
+
+def _began_before(other: Thread, waiter: Thread, waited: int, state: RuleInput) -> bool:
+    """Whether a thread of another process was there when a wait began (L10): children that die and are started again
+    are not who is waited for."""
+    process = state.snapshot.processes.get(other.process)
+    if other.process == waiter.process or process is None or process.start_wall_ns is None:
+        return True
+    age_ns = state.snapshot.now(process.host).wall_ns - process.start_wall_ns
+    return waited < state.settings.thread_stall_ns or age_ns >= state.settings.thread_stall_ns
+
+
+# what is seen of threads
+
+
+def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
+    """The CPU time that a thread used since it is watched, by that time: 1 for a whole core.
+
+    Time in which it waited for a CPU is left out: on a busy machine, a thread that works gets as little as one that
+    ticks.
+    """
+    activity = snapshot.activity.get(thread.id)
+    if activity is None or not activity.cpu_total_ns:
+        return 0.0
+    span = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns - activity.queued_total_ns
+    return activity.cpu_total_ns / max(span, activity.cpu_total_ns)
+
+
+def burns(thread: Thread, state: RuleInput) -> bool:
+    """Whether a thread only uses CPU time, as far as was seen (L9)."""
+    return burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns) is not None
+
+
+def burns_for_ns(thread: Thread, snapshot: Snapshot, threshold_ns: int) -> int | None:
+    """For how long a thread has only used CPU time, as far as was seen; None if it isn't one of these (L9).
+
+    A loop over a matrix in registers and a loop that waits for a flag look the same from outside: no system call, no
+    wait, no page fault. So this CPU time is no progress that was seen, and no stall either.
+
+    Args:
+        thread: it.
+        snapshot: the state.
+        threshold_ns: for how long a thread that got on before has to show nothing.
+    """
+    activity = snapshot.activity.get(thread.id)
+    if activity is None or thread.state is not ThreadState.RUNNING or thread.marks is None:
+        return None
+    quiet_ns = snapshot.now(ids.parse(thread.id).parts[0]).mono_ns - activity.step_mono_ns
+    if not activity.steps:
+        return quiet_ns
+    usual_ns = (activity.step_mono_ns - activity.first_mono_ns) / activity.steps
+    return quiet_ns if quiet_ns >= max(threshold_ns, _STEPS * usual_ns) else None
+
+
+def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
+    """The threads that are seen to get on, but for those that tick (L1), and event loops beside a job that is held
+    up (L7)."""
+    unseen = unseen_runtimes(state.snapshot)
+    active = [thread for thread in threads if doing(thread, state).kind is Behaviour.PROGRESSING]
+    active = [thread for thread in active if not _ticks(thread, unseen, state)]
+    if loops := {thread.id for thread in active if _loops(thread, state.snapshot)}:
+        alive = [thread for thread in state.snapshot.threads.values() if not thread.exited]
+        active = [t for t in active if t.id not in loops] if held_up(alive, state) is not None else active
+    return active
+
+
+def ticking(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
+    """The threads that use some CPU time, and none of which is progress (L1)."""
+    unseen = unseen_runtimes(state.snapshot)
+    return [t for t in threads if _has_run(t, state.snapshot) and _ticks(t, unseen, state)]
+
+
+def unseen_runtimes(snapshot: Snapshot) -> Mapping[str, str]:
+    """The processes that run in such a runtime, each with POLLS or UNSEEN_RUNTIME."""
+    found = snapshot.statuses.values()
+    return {status.target: status.code for status in found if status.code in (POLLS, UNSEEN_RUNTIME)}
+
+
+def main_threads(threads: Iterable[Thread], snapshot: Snapshot) -> list[Thread]:
+    """The main threads of the processes, as far as they have not ended."""
+    return [thread for thread in threads if _is_main(thread, snapshot)]
+
+
+def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] | None:
+    """A thread, and for how long it has waited for a lock, a barrier or a semaphore of Python (L8)."""
+    for thread in threads:
+        waited = waited_ns(thread, state.snapshot)
+        if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
+            continue
+        stack = state.snapshot.stacks.get(thread.id)
+        in_lock = any(entity.startswith(_HELD) for entity in state.graph.blockers_of(thread.id))
+        in_lock = in_lock or (stack is not None and waits_for_semaphore(stack.frames))
+        if in_lock and not _takes_jobs(thread, state) and not _serves(last_waited_for(thread, state), state):
+            return thread, waited
+    return None
+
+
+def awaits_children(thread: Thread, state: RuleInput) -> bool:
+    """Whether a thread, as that of a shell, waits for child processes that are watched too."""
+    if thread.wait is not WaitKind.CHILD:
+        return False
+    children = state.graph.blockers_of(thread.id)
+    return bool(children) and all(_judged_itself(child, state.snapshot) for child in children)
+
+
+def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
+    """Whether it is a process of the job whose main thread is there."""
+    process = snapshot.processes.get(entity)
+    if process is None or process.exited or not process.target:
+        return False
+    main = snapshot.threads.get(f"thread:{entity.partition(':')[2]}/{process.pid}")
+    return main is not None and not main.exited
+
+
+def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
+    """The last thread of the wait chain of a thread, or the thread itself."""
+    for name in reversed(state.graph.chain(thread.id)):
+        found = state.snapshot.threads.get(name)
+        if found is not None:
+            return found
+    return thread
+
+
+def _has_run(thread: Thread, snapshot: Snapshot) -> bool:
+    activity = snapshot.activity.get(thread.id)
+    return activity is not None and bool(activity.cpu_total_ns)
+
+
+def _completes(state: RuleInput) -> bool:
+    """Whether a count of completed work has risen within the threshold (L4)."""
+    now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
+    return any(c.changes and now_ns - c.changed_mono_ns < limit_ns for c in state.snapshot.counters.values())
+
+
+def _loops(thread: Thread, snapshot: Snapshot) -> bool:
+    """Whether it polls descriptors with a time limit, and uses little CPU time, as an idle event loop does."""
+    return thread.wait is WaitKind.POLL and thread.timed is True and cpu_share(thread, snapshot) < TICK_SHARE
+
+
+def _waits_on(thread: Thread, state: RuleInput) -> bool:
+    """Whether it has been in one wait without a time limit for the threshold, and not for what may come."""
+    waited = waited_ns(thread, state.snapshot)
+    if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
+        return False
+    return _serving(thread, state) is None
+
+
+def _ticks(thread: Thread, unseen: Mapping[str, str], state: RuleInput) -> bool:
+    runtime = unseen.get(thread.process, "")
+    if runtime == POLLS:
+        return True
+    if cpu_share(thread, state.snapshot) >= TICK_SHARE or (not runtime and _is_main(thread, state.snapshot)):
+        return False
+    waiters = state.graph.waiters_of(thread.id)
+    return bool(runtime) or all(waiter.startswith("process:") for waiter in waiters)  # its own, for any thread
+
+
+def _is_main(thread: Thread, snapshot: Snapshot) -> bool:
+    process = snapshot.processes.get(thread.process)
+    return process is None or process.pid == thread.tid
+
+
+def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
+    stack = state.snapshot.stacks.get(thread.id)
+    return stack is not None and thread.state is ThreadState.WAITING and waits_for_job(stack.frames)
+
+
+def _serves(thread: Thread, state: RuleInput) -> str:
+    """What it waits for that may come at any time; "" where that isn't all that it waits for (L5)."""
+    blockers = state.graph.blockers_of(thread.id)
+    resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
+    if any(resource.attributes.get("listening") == "yes" for resource in resources):
+        return "connections"
+    if len(resources) < len(blockers) or not all(_owed_by_nobody(resource) for resource in resources):
+        return ""
+    return next((resource.attributes[IDLE] for resource in resources if IDLE in resource.attributes), "")
+
+
+def _owed_by_nobody(resource: Resource) -> bool:
+    """Whether it is what an idle program waits for, or a way to wake itself."""
+    facts = resource.attributes
+    return IDLE in facts or "wake-up" in facts or facts.get("what") in ("signalfd", "timerfd")
+
+
+def long_waits(threads: Iterable[Thread], state: RuleInput) -> Iterator[tuple[Thread, int]]:
+    """The main threads that have been blocked for the threshold and stand at the end of nothing that gets on."""
+    for standing in standings(list(threads), state):
+        stuck = standing.doing.kind is Behaviour.BLOCKED and doing(standing.main, state) == LONG_BLOCKED
+        if stuck and not awaits_children(standing.main, state):
+            yield standing.main, waited_ns(standing.main, state.snapshot) or 0
