@@ -20,7 +20,9 @@ def test_what_was_seen_first_is_given() -> None:
 
 
 def test_who_only_computes_and_does_not_get_there_has_failed_by_its_cpu_time() -> None:
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+    with subprocess.Popen(
+        [sys.executable, "-c", "while True: pass"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as busy:
         try:
             with pytest.raises(AssertionError, match=r"not after \d+ s of CPU time: nothing"):
                 until(lambda: False, of=(busy.pid,), cpu_s=0.1, told=lambda: "nothing")
@@ -30,7 +32,9 @@ def test_who_only_computes_and_does_not_get_there_has_failed_by_its_cpu_time() -
 
 def test_the_cpu_time_of_children_counts() -> None:
     program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'], timeout=100)"
-    with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as parent:
         try:
             with pytest.raises(AssertionError, match="of CPU time"):
                 until(lambda: False, of=(parent.pid,), cpu_s=2.0)
@@ -40,7 +44,7 @@ def test_the_cpu_time_of_children_counts() -> None:
 
 def test_who_has_ended_is_looked_at_once_more_and_no_longer() -> None:
     looks = []
-    with subprocess.Popen(["true"]) as ended:
+    with subprocess.Popen(["true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as ended:
         ended.wait()
         with pytest.raises(AssertionError, match="have ended"):
             until(lambda: looks.append(1), of=(ended.pid,))  # type: ignore[func-returns-value]

@@ -86,11 +86,11 @@ def _in_parent(reader: ThreadReader, parent: int, wait: LockWait) -> Inherited |
         holders = held_locks(reader.objects, threads).get(wait.lock.address, [])
     except OSError:
         return None
-    if not holders:  # a thread of the child may have taken it by hand
+    if not holders and not same.locked:  # a thread of the child has taken it by hand
         return None
+    there = f"thread {holders[0].tid} has the same lock in {holders[0].where}" if holders else "it is locked too"
     return Inherited(
         "owner not found in this process (most likely forked while held)",
-        f"no thread here has it in a `with` block; in the parent {parent}, thread {holders[0].tid} has the same lock "
-        f"in {holders[0].where}",
+        f"no thread here has it in a `with` block; in the parent {parent}, {there}",
         FORKED_LIKELY,
     )

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from livedbg.analysis import Diagnosis, Diagnostician, Finding, VerdictState
-from livedbg.analysis.rules import Judged
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.rules import Judged, RuleInput
+from livedbg.analysis.rules.said import SaidRule
 from livedbg.analysis.verdict import exit_code
 from livedbg.model import (
     CauseClass,
@@ -274,3 +276,19 @@ def test_they_change_no_worse_verdict() -> None:
     assert after.verdict == before
     assert before.state is VerdictState.STALLED
     assert len(found(world)) == 2
+
+
+@pytest.mark.invariant("reported.A1")
+@pytest.mark.parametrize(("severity", "decides"), [(Severity.CRITICAL, True), (Severity.ERROR, False)])
+def test_A1_a_critical_message_that_a_system_judges_itself_is_no_all_clear_while_the_job_lives(
+    severity: Severity, decides: bool
+) -> None:
+    world = World()
+    world.process(1)
+    world.thread(1, "main", waits_in="sleep 100 s", timed=True)
+    said = Diagnostic(id="diagnostic:toy/1", system="toy", code="lost", severity=severity, sentence="The card is lost")
+    world.store.apply(ev.DiagnosticSeen(diagnostic=said, **world.stamp()))
+    rule = SaidRule(name="toy-said", doc="", system="toy", codes={"lost": VerdictState.CRASHED})
+    snapshot = world.later().snapshot()
+    (found,) = rule.apply(RuleInput(snapshot, GraphKeeper().graph_of(snapshot)))
+    assert found.state is (VerdictState.UNKNOWN if decides else None) and found.decides is decides

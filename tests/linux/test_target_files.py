@@ -68,7 +68,12 @@ def as_user() -> Iterator[Callable[..., int]]:
 
     def run(uid: int = NOBODY, groups: tuple[int, ...] = (), **options: object) -> int:
         argv = ["/bin/sleep", "1000"]
-        started.append(subprocess.Popen(argv, user=uid, group=uid, extra_groups=groups, **options))  # type: ignore[call-overload]
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | options
+        stdout, stderr = streams.pop("stdout"), streams.pop("stderr")
+        process = subprocess.Popen(  # type: ignore[call-overload]
+            argv, user=uid, group=uid, extra_groups=groups, stdout=stdout, stderr=stderr, **streams
+        )
+        started.append(process)
         return started[-1].pid
 
     yield run
@@ -265,7 +270,9 @@ def test_no_path_leads_out_of_the_root_folder(place: Path) -> None:
     (root / "folder").symlink_to("/srv")
     code = "import os, sys, time\nos.chroot(sys.argv[1]); os.chdir('/srv'); os.setgroups([])\n"
     code += "os.setgid(65534); os.setuid(65534); print('READY', flush=True); time.sleep(1000)\n"
-    with subprocess.Popen([sys.executable, "-c", code, root], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, root], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "READY\n"
@@ -408,7 +415,9 @@ def test_without_the_right_to_act_as_another_nothing_is_done(monkeypatch: pytest
 def test_the_words_of_a_set_user_id_program_are_those_of_who_started_it() -> None:
     """fs_identity: its environment comes from there."""
     code = "import os, time\nos.setresuid(65534, 0, 0); print('READY', flush=True); time.sleep(1000)\n"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "READY\n"

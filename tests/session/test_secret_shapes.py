@@ -214,6 +214,7 @@ def _target(argv: list[str], environment: dict[str, str]) -> Iterator[int]:
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert target.stdout is not None and target.stdin is not None
     try:

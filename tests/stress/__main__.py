@@ -109,7 +109,7 @@ def command(kind: str, word: str, folder: Path) -> list[str]:
 @contextmanager
 def running(argv: list[str]) -> Iterator[int]:
     """A program from when it is ready until its end, with all children."""
-    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     try:
         assert child.stdout is not None
         child.stdout.readline()

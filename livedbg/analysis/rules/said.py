@@ -13,7 +13,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.survived import goes_on_after, unless_survived
-from livedbg.model import Diagnostic
+from livedbg.model import Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -58,8 +58,14 @@ def finding_of(
     amounts_to: VerdictState | None,
     own_lines: re.Pattern[str] | None = None,
 ) -> Finding:
-    """The finding about one message; it decides nothing if a target lives, or if the log goes on after it."""
+    """The finding about one message; it decides nothing if the log goes on after it.
+
+    While a target lives, no message is an end of it; a critical one is no sign that all is well either (reported.A1).
+    """
     alive = somebody_lives(state.snapshot)
+    if alive:
+        stands = amounts_to is not None and said.severity is Severity.CRITICAL
+        amounts_to = VerdictState.UNKNOWN if stands else None
     finding = Finding(
         rule=rule,
         severity=said.severity,
@@ -68,8 +74,8 @@ def finding_of(
         evidence=said.evidence,
         next=steps_of(said),
         since_wall_ns=said.at_wall_ns,
-        state=None if alive else amounts_to,
-        decides=amounts_to is VerdictState.UNKNOWN and not alive,
+        state=amounts_to,
+        decides=amounts_to is VerdictState.UNKNOWN,
     )
     if finding.state is VerdictState.UNKNOWN and goes_on_after(said.evidence, state.snapshot, own_lines):
         return replace(finding, state=None, decides=False)
