@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
-from livedbg.model import CauseClass, Edge, Evidence, Severity
+from livedbg.model import CauseClass, Edge, Evidence, Severity, Thread
 from livedbg.model.claims import Claim
 
 __all__ = ["NO_DIAGNOSIS", "Diagnosis", "Finding", "Verdict", "VerdictState", "WaitGraph"]
@@ -140,6 +140,10 @@ class _NoGraph:
         return ()
 
 
+def _not_known(_thread: Thread) -> tuple[str, str]:
+    return "", ""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Everything that the analyses conclude from one snapshot.
@@ -150,6 +154,7 @@ class Diagnosis:
         code: tells the user's own code in the stacks of the snapshot.
         claims: all claims of living processes that the rules made, reported or not, by key.
         unread: keys of those that have to be read again.
+        doing: what a thread does and why that is believed (livedbg.analysis.behaviour), when it is asked for.
         is_looking: not everything has been looked at once (livedbg.analysis.first_look).
     """
 
@@ -161,6 +166,7 @@ class Diagnosis:
     claims: Mapping[str, Claim] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     unread: frozenset[str] = field(default=frozenset(), compare=False)
     is_looking: bool = False
+    doing: Callable[[Thread], tuple[str, str]] = field(default=_not_known, compare=False, repr=False)
 
 
 NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."), is_looking=True)

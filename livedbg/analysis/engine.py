@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import MappingProxyType
 
+from livedbg.analysis.behaviour import doing
 from livedbg.analysis.causes import by_cause
 from livedbg.analysis.claims import read_again
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, WaitGraph
@@ -56,4 +58,13 @@ class Diagnostician:
         findings = ranked(by_cause(read.findings, state), state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         verdict = verdict_of(findings, state)
-        return Diagnosis(verdict, named, graph, snapshot.revision, self._code, read.claims, read.unread)
+        return Diagnosis(
+            verdict,
+            named,
+            graph,
+            snapshot.revision,
+            self._code,
+            read.claims,
+            read.unread,
+            doing=partial(doing, state=state),
+        )

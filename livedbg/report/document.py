@@ -119,6 +119,8 @@ class EntityOut(Struct, frozen=True, kw_only=True):
     rank: int | UnsetType = UNSET
     attributes: dict[str, str] | UnsetType = UNSET
     cpu_ms: float | UnsetType = UNSET
+    behaviour: str | UnsetType = UNSET
+    behaviour_reason: str | UnsetType = UNSET
 
 
 class EdgeOut(Struct, frozen=True, kw_only=True):

@@ -105,6 +105,7 @@ def _thread(thread: Thread, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityO
     if activity is not None and activity.waiting_since_mono_ns is not None:
         clock = snapshot.now(ids.parse(thread.id).parts[0])
         since = clock.wall_ns - (clock.mono_ns - activity.waiting_since_mono_ns)
+    does, reason = diagnosis.doing(thread)
     return EntityOut(
         kind="thread",
         name=thread.title,
@@ -120,6 +121,8 @@ def _thread(thread: Thread, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityO
         called=diagnosis.code.call(stack) or UNSET,
         since=timestamp(since) if since is not None else UNSET,
         cpu_ms=thread.cpu_ns / 1e6 if thread.cpu_ns is not None else UNSET,
+        behaviour=does or UNSET,
+        behaviour_reason=reason or UNSET,
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
-from livedbg.analysis.rules import GENERAL, PROVED
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
+from livedbg.analysis.rules.chapters import GENERAL, PROVED
 from livedbg.analysis.user_code import UserCode
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot

@@ -6,6 +6,7 @@ import inspect
 
 import click
 
+from livedbg.analysis.behaviour import TABLE
 from livedbg.app.helptext import key_reference
 from livedbg.cli.group import livedbg
 from livedbg.cli.table import EXIT_CODES, commands
@@ -25,9 +26,24 @@ def pages() -> dict[str, str]:
     made = {f"commands/{name}.md": _command_page(entry) for name, entry in commands().items()}
     made["commands/README.md"] = _index()
     made["rules.md"] = rules_page()
+    made["behaviour.md"] = _behaviour_page()
     made["architecture.md"] = architecture()
     made["keys.md"] = f"{MADE}\n# Keys\n\nIn the app, `?` shows the keys of the current screen.\n\n{key_reference()}"
     return {path: text.rstrip() + "\n" for path, text in made.items()}
+
+
+def _behaviour_page() -> str:
+    rows = "\n".join(f"| {number} | {row.kind} | {row.doc} |" for number, row in enumerate(TABLE, 1))
+    return (
+        f"{MADE}\n# What a thread does\n\n"
+        "Each thread gets the first of these values that holds (`behaviour` in `report --json`).\n\n"
+        f"| | value | it holds if |\n| --- | --- | --- |\n{rows}\n\n"
+        "CPU time alone is no progress: a loop that waits for a flag uses as much as one that computes. A process is "
+        "what its main thread is. For one that is blocked or polls, who stands at the end of what it waits for "
+        "decides: a joined thread, the holder of a lock, whoever has the other end of a pipe, and so on. One that "
+        "began after the wait did is not who is waited for. A job is called running only if something was seen to get "
+        "on, and no main thread is blocked for the threshold without such a one at its end.\n"
+    )
 
 
 def _index() -> str:
