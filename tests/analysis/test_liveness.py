@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.behaviour import TICK_SHARE, awaits_children
@@ -476,3 +477,30 @@ def test_a_shell_that_waits_for_nobody_awaits_no_children() -> None:
     shell = world.thread(1, "sh", waits_in="waitpid of any child", timed=False)
     snapshot = world.snapshot()
     assert not awaits_children(snapshot.threads[shell], RuleInput(snapshot, GraphKeeper().graph_of(snapshot)))
+
+
+@pytest.mark.invariant("behaviour.L10")
+@pytest.mark.parametrize(
+    ("age_s", "state"),
+    [(30, VerdictState.RUNNING), (1, VerdictState.UNKNOWN)],  # it dies at once, and is started again and again
+)
+def test_L10_a_child_that_began_after_the_wait_is_not_who_is_waited_for(age_s: int, state: VerdictState) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="sem_wait", timed=False)
+    world.waits(main, world.resource("sem:box/1/0x90"))
+    helper = world.thread(3, "results", waits_in="poll of 1 descriptor", timed=False)
+    pipe = world.resource("pipe:box/9")
+    world.waits(helper, pipe)
+    world.holds(pipe, world.process(2, ppid=1))
+    world.later(20 * SECOND)
+    began = world.stamp()["wall_ns"] - age_s * SECOND
+    child = structs.replace(world.snapshot().processes["process:box/2"], start_wall_ns=began)
+    world.store.apply(ev.ProcessSeen(process=child, **world.stamp()))
+    for cpu_ns in (0, SECOND):
+        world.thread(2, "worker", pid=2, state=ThreadState.RUNNING, cpu_ns=cpu_ns)
+        world.later(SECOND // 2)
+    found = verdict(world)
+    assert found.state is state
+    assert "main thread 1 (main) has been in sem_wait for" in found.sentence.lower()
+    assert "No hang found" not in found.sentence
