@@ -51,7 +51,7 @@ def _findings(context: DrawContext) -> Iterator[SheetLine]:
         yield SheetLine(f"{finding.rule} ({finding.severity.value}), {how}{since}", Role.DIM, "rule")
         for proof in finding.evidence:
             at = f"  {clock_ms(proof.at_wall_ns)}" if proof.at_wall_ns else ""
-            yield SheetLine(f"{proof.source}{at}", Role.NATIVE, proof.kind)
+            yield SheetLine(f"{proof.place}{at}", Role.NATIVE, proof.kind)
             yield SheetLine(proof.text, indent=2)
         for place, entity in enumerate(finding.entities[:_MOST]):
             yield link(context, entity, "involved" if place == 0 else "")

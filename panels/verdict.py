@@ -119,7 +119,7 @@ class VerdictPanel(LinePanel):
             parts.append(_Part(finding.sentence, Role.TEXT, rank=2))
         dot = f" {context.glyphs.separator} "
         if finding.evidence:
-            shown = dot.join(f"{proof.source}: {proof.text}" for proof in finding.evidence[:2])
+            shown = dot.join(f"{proof.place}: {proof.text}" for proof in finding.evidence[:2])
             more = f"{dot}{len(finding.evidence) - 2} more" if len(finding.evidence) > 2 else ""
             inferred = "Inferred" if finding.inferred else "Evidence"
             lead = f"{inferred} (e) "

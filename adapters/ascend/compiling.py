@@ -71,8 +71,8 @@ class CompileDecoder(LogDecoder):
             reader = self._readers.setdefault(record.source, CompileReader())
             name = self._paths.setdefault(record.source, PurePath(record.source)).name
             for number, line in enumerate(record.text.split("\n")):
-                where = record.place(name, number)
-                self.news = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or self.news
+                where = (clean_line(name), record.line_at(number))
+                self.news = reader.take(line.rstrip("\r"), where, record.wall_ns) or self.news
             return (), ()
 
     def knows(self, record: LogRecord) -> bool:
@@ -81,8 +81,8 @@ class CompileDecoder(LogDecoder):
             reader = self._readers.get(record.source)
             if reader is None or record.line is None:
                 return False
-            places = (error.source.rpartition(":")[2] for error in reader.errors.values())
-            return any(abs(int(place) - record.line) <= _NEAR for place in places if place.isdecimal())
+            lines = (error.where[1] for error in reader.errors.values())
+            return any(abs(line - record.line) <= _NEAR for line in lines if line is not None)
 
     def over(self) -> None:
         """The last record has been taken."""
@@ -169,7 +169,8 @@ class CompileDecoder(LogDecoder):
             **self._passes(error, path),
         }
         text = clean_line(error.text, _TEXT_LIMIT)
-        evidence = [Evidence(kind="log", source=error.source, text=text, at_wall_ns=error.wall_ns, log=source)]
+        file, line = error.where
+        evidence = [Evidence(kind="log", text=text, file=file, line=line, at_wall_ns=error.wall_ns, log=source)]
         if error.change is not None:
             evidence.append(_shown(error.change))
         return Diagnostic(
@@ -228,4 +229,4 @@ def _command(error: CompileError, dump: PassDump | None) -> str:
 def _shown(change: PassChange) -> Evidence:
     more = f"\n… and {many(change.more, 'more line')} that differ" if change.more else ""
     text = "\n".join(["the last change before the error:", *change.lines]) + more
-    return Evidence(kind="file", source=f"{change.before} → {change.after}", text=text)
+    return Evidence(kind="file", file=f"{change.before} → {change.after}", text=text)

@@ -66,5 +66,4 @@ def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:
     proof = error.evidence[0] if error.evidence else None
     if proof is None or proof.log != hit.source or hit.line is None or error.attributes.get("resolved") == "yes":
         return False
-    line = proof.source.rpartition(":")[2]
-    return line.isdecimal() and (hit.first_line or hit.line) <= int(line) <= hit.line + _BELOW
+    return proof.line is not None and (hit.first_line or hit.line) <= proof.line <= hit.line + _BELOW

@@ -72,11 +72,12 @@ class GoldenDecoder(LogDecoder):
     def _line(log: _Log, record: LogRecord, number: int, line: str) -> bool:
         """Whether a line says something of a comparison."""
         where = Mark(
-            record.place(log.name, number),
+            log.name,
             line.strip()[:_TEXT],
             record.wall_ns,
             record.wall_ns is not None,
             log=record.source,
+            line=record.line_at(number),
         )
         outputs, output = _OUTPUTS.search(line), _OUTPUT.search(line)
         if outputs is not None or output is not None:

@@ -123,7 +123,7 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
     said = {}
     for diagnostic in snapshot.diagnostics.values():
         for shown in diagnostic.evidence[:1]:
-            said[shown.log, shown.source] = diagnostic
+            said[shown.log, shown.place] = diagnostic
     spans = {
         (hit.source, hit.raised_line): (hit.first_line or hit.raised_line or 0, hit.line or 0)
         for hit in snapshot.exceptions.values()
@@ -134,13 +134,13 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
         proof = finding.evidence[0] if finding.evidence else None
         if finding.state not in _ENDS or proof is None or proof.kind != "log" or not proof.log:
             continue
-        about = said.get((proof.log, proof.source))
+        about = said.get((proof.log, proof.place))
         cause = finding.cause or (about.cause if about is not None else None)
         if cause is None and finding.state is VerdictState.CRASHED:
             cause = CauseClass.PROCESS
         writer = finding.writer or (about.writer if about is not None else "")
         late = about is not None and about.attributes.get("late") == "yes"
-        line = _line(proof.source)
+        line = proof.line or 0
         first, last = spans.get((proof.log, line), (line, line))
         when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
         late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
@@ -239,8 +239,3 @@ def _note(finding: Finding, word: str, first: Error) -> Finding:
         roots=(),
         sentence=f"{finding.sentence.rstrip('.')}. It {word}: {who}{brief(first.finding)}.",
     )
-
-
-def _line(source: str) -> int:
-    number = source.rpartition(":")[2]
-    return int(number) if number.isdecimal() and len(number) < 19 else 0

@@ -197,11 +197,10 @@ class SaidDecoder(LogDecoder):
         known = log.told.get(name)
         if known is None and len(log.told) >= _MOST:
             return None, False
-        where = record.place(log.source.name, number)
-        proof = Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
+        proof = Evidence.of_record(record, log.source.name, text, number)
         if known is not None:
             first = known.diagnostic.evidence[0]
-            if where == first.source and len(text) > len(first.text):  # more of its lines have come
+            if proof.place == first.place and len(text) > len(first.text):  # more of its lines have come
                 attributes = {**known.diagnostic.attributes, **said.attributes}
                 known.diagnostic = replace(
                     known.diagnostic,
@@ -210,7 +209,7 @@ class SaidDecoder(LogDecoder):
                     attributes={**attributes, "next": "\n".join(said.steps)},
                     evidence=(proof, *known.diagnostic.evidence[1:]),
                 )
-            elif where != first.source:
+            elif proof.place != first.place:
                 known.count += 1
                 attributes = {**known.diagnostic.attributes, "count": str(known.count)}
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)

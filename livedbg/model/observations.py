@@ -151,17 +151,35 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: `memory`, `proc`, `log`, `file`, `stack`, `counter`, `inference`.
-        source: where it was read: `futex 0x7f12…`, `err.txt:214`, `/proc/4711/task/4712/syscall`.
         text: what was read.
+        source: where it was read, if that is no file: `futex 0x7f12…`, `/proc/4711/task/4712/syscall`.
+        file: name of the log, or path of the file.
+        line: number of the line in it, from 1; None where it is not known, or all of it is meant.
         at_wall_ns: when.
         log: id of the LogSource, where it is a line of a log.
     """
 
     kind: str
-    source: str
     text: str
+    source: str = ""
+    file: str = ""
+    line: int | None = None
     at_wall_ns: int | None = None
     log: str = ""
+
+    @classmethod
+    def of_record(cls, record: LogRecord, file: str, text: str, number: int = 0) -> Evidence:
+        """A line of a record of a log, by its number in the record's text, from 0."""
+        return cls(
+            kind="log", text=text, file=file, line=record.line_at(number), at_wall_ns=record.wall_ns, log=record.source
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it was read, for the user: `err.txt:214`, `futex 0x7f12…`."""
+        if not self.file:
+            return self.source
+        return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):

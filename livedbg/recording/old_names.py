@@ -1,4 +1,4 @@
-"""Translates names in events of old recordings to today's: sources of stacks, counters, engines of catchpoints.
+"""Translates events of old recordings to today's: names of sources, counters and engines; where evidence was read.
 
 Invariants:
     old_names.O1. A recording made before a rename replays as one made after it.
@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.model.events import CatchpointSeen, CounterSeen, Event, StacksSeen
+from livedbg.model import Evidence
+from livedbg.model.events import CatchpointSeen, CounterSeen, DiagnosticSeen, Event, StacksSeen
 from livedbg.model.launches import TRACED, TRACED_TO
 
 __all__ = ["renamed"]
@@ -18,6 +19,7 @@ __all__ = ["renamed"]
 _SOURCES: Final = {"zero": "no stop", "zero+py-spy": "no stop+py-spy"}
 _COUNTERS: Final = {"launches heard": TRACED, "launches heard to": TRACED_TO}
 _ENGINES: Final = {"listen": "probes"}
+_DIGITS: Final = 19  # a number of more is no line, and no recording can hold it
 
 
 def renamed(event: Event) -> Event:
@@ -31,5 +33,16 @@ def renamed(event: Event) -> Event:
         case CatchpointSeen() if event.catchpoint.engine in _ENGINES:
             point = structs.replace(event.catchpoint, engine=_ENGINES[event.catchpoint.engine])
             return structs.replace(event, catchpoint=point)
+        case DiagnosticSeen() if any(proof.source for proof in event.diagnostic.evidence):
+            evidence = tuple(map(_with_line, event.diagnostic.evidence))
+            return structs.replace(event, diagnostic=structs.replace(event.diagnostic, evidence=evidence))
         case _:
             return event
+
+
+def _with_line(proof: Evidence) -> Evidence:
+    """Evidence whose place was one text, `err.txt:214`, with file and line."""
+    name, colon, number = proof.source.rpartition(":")
+    if proof.kind in ("log", "file") and name and colon and number.isdecimal() and len(number) < _DIGITS:
+        return structs.replace(proof, source="", file=name, line=int(number))
+    return proof

@@ -121,7 +121,14 @@ def finding_out(name: str, finding: Finding) -> FindingOut:
         sentence=finding.sentence,
         entities=finding.entities,
         evidence=tuple(
-            EvidenceOut(kind=proof.kind, source=proof.source, text=proof.text, at=_time(proof.at_wall_ns))
+            EvidenceOut(
+                kind=proof.kind,
+                source=proof.place,
+                text=proof.text,
+                at=_time(proof.at_wall_ns),
+                file=proof.file or None,
+                line=proof.line,
+            )
             for proof in finding.evidence
         ),
         next=finding.next,

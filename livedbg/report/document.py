@@ -53,12 +53,14 @@ class VerdictOut(Struct, frozen=True, kw_only=True):
 
 
 class EvidenceOut(Struct, frozen=True, kw_only=True):
-    """What a claim rests on."""
+    """What a claim rests on; `file` and `line` where it was read in a file."""
 
     kind: str
     source: str
     text: str
     at: str | None
+    file: str | None = None
+    line: int | None = None
 
 
 class FindingOut(Struct, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def test_the_first_rank_and_why_then_who_followed(tmp_path: Path) -> None:
     assert of(found, "ChildFailedError").sentence.endswith("It follows from: rank 3: KeyError: 'input_ids'.")
     assert [finding.state for finding in found.findings.values()].count(VerdictState.CRASHED) == 1
     [chief] = [finding for finding in found.findings.values() if finding.state is VerdictState.CRASHED]
-    assert [(proof.source, proof.log[-7:]) for proof in chief.evidence[:1]] == [("run.log:12", "run.log")]
+    assert [(proof.place, proof.log[-7:]) for proof in chief.evidence[:1]] == [("run.log:12", "run.log")]
     assert chief.evidence[1].text == "collate (train.py:31)"
 
 

@@ -231,7 +231,7 @@ def own_channel(**attributes: str) -> World:
 def test_a_wait_for_its_own_pipe_rests_on_the_link_and_on_what_could_end_it() -> None:
     found = own_channel(**{OUTSIDE: "process 1 handles SIGTERM"}).found("own-channel")
     assert (found.roots, found.entities) == (("thread:box/1/2",), ("thread:box/1/2", "pipe:box/9"))
-    assert [proof.source for proof in found.evidence] == [
+    assert [proof.place for proof in found.evidence] == [
         "thread 2 (second) waits for pipe 9",
         "/proc: who else could end the wait",
     ]
@@ -390,7 +390,7 @@ def test_a_thread_in_a_page_fault_of_which_no_last_run_is_known_is_no_stall() ->
 
 def test_of_errors_that_are_counted_together_each_gives_one_line_of_evidence() -> None:
     world = World()
-    proofs = tuple(Evidence(kind="log", source=f"toy.log:{line}", text="E") for line in (1, 2))
+    proofs = tuple(Evidence(kind="log", file="toy.log", line=line, text="E") for line in (1, 2))
     for number in range(12):
         error = Diagnostic(
             id=f"d{number}", system="toy", code="bad", severity=Severity.ERROR, sentence="Bad", evidence=proofs
@@ -399,7 +399,7 @@ def test_of_errors_that_are_counted_together_each_gives_one_line_of_evidence() -
     found = all_of(world, "error-reported")
     assert len(found) == 11
     assert found[-1].sentence == "toy reported 2 more errors."
-    assert [proof.source for proof in found[-1].evidence] == ["toy.log:1", "toy.log:1"]
+    assert [proof.place for proof in found[-1].evidence] == ["toy.log:1", "toy.log:1"]
 
 
 def test_those_who_wait_are_threads_only_if_all_are() -> None:
@@ -445,4 +445,4 @@ def test_error_lines_are_of_their_log_and_the_place_of_the_first_is_given(
     )
     world.store.apply(ev.LogSourceSeen(source=source, **world.stamp()))
     found = world.found("error-lines")
-    assert (found.evidence[0].source, found.entities) == (where, about)
+    assert (found.evidence[0].place, found.entities) == (where, about)

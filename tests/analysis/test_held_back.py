@@ -43,7 +43,7 @@ def test_a_throttled_process_is_no_stall() -> None:
     found = world.later().diagnosis().verdict
     assert found.state is VerdictState.RUNNING
     assert "may use 0.5 cores, and was out of CPU time in about 90% of the periods" in found.sentence
-    assert world.found("throttled").evidence[0].source == "/g/cpu.stat"
+    assert world.found("throttled").evidence[0].place == "/g/cpu.stat"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, cod
         sentence=f"The magic of block {name} is wrong",
         entities=about,
         attributes=attributes,
-        evidence=(Evidence(kind="log", source="toy.log:3", text=f"E bad magic {name}"),),
+        evidence=(Evidence(kind="log", file="toy.log", line=3, text=f"E bad magic {name}"),),
         at_wall_ns=10**18,
     )
     world.store.apply(ev.DiagnosticSeen(diagnostic=diagnostic, **world.stamp()))
@@ -68,7 +68,7 @@ def test_an_error_diagnostic_is_a_finding_and_inconclusive(severity: Severity) -
     assert (finding.rule, finding.severity, finding.state) == ("error-reported", severity, VerdictState.UNKNOWN)
     assert finding.sentence == "toy reported an error (bad-magic): The magic of block 1 is wrong."
     assert finding.entities == (process,)
-    assert finding.evidence[0].source == "toy.log:3"
+    assert finding.evidence[0].place == "toy.log:3"
     assert finding.since_wall_ns == 10**18
     assert diagnosis(world).verdict.state is VerdictState.UNKNOWN
     assert exit_code(diagnosis(world).verdict, [finding]) == 5
@@ -228,7 +228,7 @@ def test_an_error_whose_log_goes_on_is_a_note_unless_it_is_critical() -> None:
     world.store.apply(ev.LogSourceSeen(source=LogSource(id=log, name="toy.log", lines=900), **world.stamp()))
     lines = tuple(LogRecord(source=log, text=f"step {n}", line=n, wall_ns=10**18 + n * SECOND) for n in range(4, 200))
     world.store.apply(ev.LogsSeen(records=lines, **world.stamp()))
-    proof = Evidence(kind="log", source="toy.log:3", text="E", log=log, at_wall_ns=10**18)
+    proof = Evidence(kind="log", file="toy.log", line=3, text="E", log=log, at_wall_ns=10**18)
     error = Diagnostic(id="diagnostic:toy/1", system="toy", code="c", severity=Severity.ERROR, sentence="Bad",
                        evidence=(proof,))  # fmt: skip
     world.store.apply(ev.DiagnosticSeen(diagnostic=error, **world.stamp()))

@@ -32,7 +32,7 @@ def test_lock_cycle_names_its_threads_and_locks_only() -> None:
     assert finding.sentence == (
         "Deadlock of 2 threads: alpha → beta → alpha; 1 more waits behind them. Each has waited for 0.3 s or more."
     )
-    assert {proof.source for proof in finding.evidence} >= {
+    assert {proof.place for proof in finding.evidence} >= {
         "thread 11 (alpha) waits for mutex 0x20",
         "thread 12 (beta) holds mutex 0x20",
     }

@@ -195,10 +195,10 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
     for one in said:
         if isinstance(one, Diagnostic):
             for item in one.evidence:
-                found.setdefault((item.source, item.text), item)
+                found.setdefault((item.place, item.text), item)
         elif one is not None:
             for item in _lines_of(one):
-                found.setdefault((item.source, item.text), item)
+                found.setdefault((item.place, item.text), item)
     return tuple(found.values())[:_EVIDENCE_SHOWN]
 
 

@@ -154,6 +154,6 @@ class _Speaker:
             severity=Severity.INFO,
             sentence=sentence,
             attributes={name: text for name, text in attributes.items() if text},
-            evidence=(Evidence(kind="log", source=name, text=proof, at_wall_ns=at_wall_ns),),
+            evidence=(Evidence(kind="log", file=name, text=proof, at_wall_ns=at_wall_ns),),
             at_wall_ns=at_wall_ns,
         )

@@ -35,7 +35,7 @@ def _who(members: Sequence[Process], state: RuleInput) -> str:
 
 
 def _evidence(source: str, text: str, state: RuleInput) -> Evidence:
-    return Evidence(kind="file", source=source, text=text, at_wall_ns=state.snapshot.now().wall_ns or None)
+    return Evidence(kind="file", file=source, text=text, at_wall_ns=state.snapshot.now().wall_ns or None)
 
 
 def _limiting(file: str, resource: Resource) -> str:

@@ -180,9 +180,8 @@ def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
     for said in snapshot.diagnostics.values():
         for proof in said.evidence:
-            number = proof.source.rpartition(":")[2]
-            if proof.log == source.id and number.isdecimal():
-                found.add(int(number))
+            if proof.log == source.id and proof.line is not None:
+                found.add(proof.line)
     return found
 
 

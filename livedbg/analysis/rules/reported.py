@@ -180,11 +180,10 @@ def _error_lines(source: LogSource, whose: str) -> str:
 
 def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
     """The first of these lines, and the last."""
-    line = source.first_error_line
-    first = f"{source.name}:{line}" if line is not None else source.name
-    proofs = [Evidence(kind="log", source=first, text=source.first_error or source.last_error, log=source.id)]
+    text, line = source.first_error or source.last_error, source.first_error_line
+    proofs = [Evidence(kind="log", text=text, file=source.name, line=line, log=source.id)]
     if source.errors > 1 and source.last_error:
-        proofs.append(Evidence(kind="log", source=source.name, text=source.last_error, log=source.id))
+        proofs.append(Evidence(kind="log", text=source.last_error, file=source.name, log=source.id))
     return tuple(proofs)
 
 

@@ -148,9 +148,8 @@ _ENDS: Final = _Ends()
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
     for proof in evidence:
-        number = proof.source.rpartition(":")[2]
-        if proof.kind == "log" and proof.log and number.isdecimal() and len(number) < 19:
-            yield _Spot(proof.log, int(number), proof.at_wall_ns)
+        if proof.kind == "log" and proof.log and proof.line is not None:
+            yield _Spot(proof.log, proof.line, proof.at_wall_ns)
 
 
 def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -> str:
