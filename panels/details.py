@@ -41,10 +41,10 @@ def evidence(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
 def _findings(context: DrawContext) -> Iterator[SheetLine]:
     verdict = context.diagnosis.verdict
     yield SheetLine(verdict.sentence, lead="verdict", bold=True)
-    for number, (name, finding) in enumerate(context.diagnosis.findings.items()):
+    for name, finding in context.diagnosis.findings.items():
         yield BLANK
         role = Role.BAD if finding.severity.rank >= 3 else Role.WARN if finding.severity.rank == 2 else Role.TEXT
-        if number or finding.sentence != verdict.sentence:
+        if name != verdict.chief or finding.sentence != verdict.sentence:
             yield SheetLine(finding.sentence, role, name, bold=True)
         how = "inferred" if finding.inferred else "read directly"
         since = f", since {clock_ms(finding.since_wall_ns)}" if finding.since_wall_ns else ""

@@ -43,13 +43,18 @@ class TargetOut(Struct, frozen=True, kw_only=True):
 
 
 class VerdictOut(Struct, frozen=True, kw_only=True):
-    """The one answer."""
+    """The one answer. What its sentence says as values, each null where it is not known."""
 
     state: str
     sentence: str
     roots: tuple[str, ...]
     findings: tuple[str, ...]
     since: str | None
+    finding: str | None = None
+    who: str | None = None
+    where: FrameOut | None = None
+    holder: str | None = None
+    certainty: str | None = None
 
 
 class EvidenceOut(Struct, frozen=True, kw_only=True):

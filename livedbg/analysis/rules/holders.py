@@ -114,6 +114,8 @@ class DeadOwner:
                 since_wall_ns=min(since, default=None),
                 state=VerdictState.STALLED,
                 roots=(lock,),
+                who=waiters[0],
+                holder="".join(_thread_of(lock, owner)),
             )
 
     def _owner(self, lock: str, resource: Resource, state: RuleInput) -> str | None:
