@@ -36,7 +36,6 @@ def house(root: Path, files: dict[str, str]) -> House:
         ("class Own(LogDecoder): ...", "classes that are a LogDecoder of their own"),
     ],
 )
-@pytest.mark.invariant("house.H1")
 def test_a_count_that_rose_is_told_with_its_place(tmp_path: Path, line: str, what: str) -> None:
     """The file that changed is named, with the line; another one that has the same is not."""
     place = "adapters/cuda/rules/errors.py"
@@ -45,7 +44,6 @@ def test_a_count_that_rose_is_told_with_its_place(tmp_path: Path, line: str, wha
     assert told == [f"{what}: 2, at most 1 may be. Look at:\n  {place}:3"]
 
 
-@pytest.mark.invariant("house.H1")
 def test_a_count_that_fell_has_to_be_written_down(tmp_path: Path) -> None:
     """Else it could rise again unseen."""
     code = house(tmp_path, CALM)
@@ -54,7 +52,6 @@ def test_a_count_that_fell_has_to_be_written_down(tmp_path: Path) -> None:
     assert "--write" in told
 
 
-@pytest.mark.invariant("house.H1")
 def test_a_module_for_one_neighbour_is_counted(tmp_path: Path) -> None:
     """One that a module of another folder imports is not."""
     what = "modules whose only importer lies in their own folder"
@@ -65,7 +62,6 @@ def test_a_module_for_one_neighbour_is_counted(tmp_path: Path) -> None:
     assert not list(trouble(house(tmp_path, CALM), NOTHING, [], None))
 
 
-@pytest.mark.invariant("house.H2")
 def test_a_rule_that_imports_re_is_refused_unless_it_is_listed(tmp_path: Path) -> None:
     """One that is listed and needs it no more has to leave the list."""
     code = house(tmp_path, {**CALM, "adapters/cuda/rules/errors.py": "import re\n", "panels/text.py": "import re\n"})

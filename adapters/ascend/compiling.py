@@ -125,8 +125,8 @@ class CompileDecoder(LogDecoder):
                     events.append(DiagnosticSeen(diagnostic=diagnostic, **stamp))
             now = {diagnostic.id for diagnostic in current}
             for gone in [said for said in self._said.values() if said.id not in now]:
-                if gone.attributes.get("resolved") != "yes":
-                    over = structs.replace(gone, attributes={**gone.attributes, "resolved": "yes"})
+                if not gone.resolved:
+                    over = structs.replace(gone, resolved=True)
                     self._said[gone.id] = over
                     events.append(DiagnosticSeen(diagnostic=over, **stamp))
             return events
@@ -145,14 +145,14 @@ class CompileDecoder(LogDecoder):
         return [self._diagnostic(number, error, source, path) for number, (_, error, source, path) in numbered]
 
     def _diagnostic(self, number: int, error: CompileError, source: str, path: PurePath) -> Diagnostic:
-        reader = self._readers[source]
+        reader, said = self._readers[source], error.message or error.rule
         place = error.place
         attributes = {
             "scope": "pypto",
             "stage": str(error.stage),
             "function": error.function,
-            "op": error.op,
-            "shape": error.shapes,
+            "op": error.op if error.op not in said else "",
+            "shape": error.shapes if any(shape not in said for shape in error.shapes.split("], ")) else "",
             "place": str(place) if place is not None else "",
             "generated": "yes" if place is not None and place.generated else "",
             "code": error.code,
@@ -164,7 +164,6 @@ class CompileDecoder(LogDecoder):
             "more": str(error.more or ""),
             "report": error.report,
             "beyond": str(reader.beyond or ""),
-            "resolved": "yes" if reader.overtaken else "",
             "compare": _command(error, self._dump_of(error, path)),
             **self._passes(error, path),
         }
@@ -178,10 +177,11 @@ class CompileDecoder(LogDecoder):
             system="ascend",
             code="compile-error",
             severity=Severity.ERROR,
-            sentence=error.message or error.rule,
+            sentence=said,
             attributes={name: value for name, value in attributes.items() if value},
             evidence=tuple(evidence),
             at_wall_ns=error.wall_ns,
+            resolved=reader.overtaken,
         )
 
     def _passes(self, error: CompileError, path: PurePath) -> dict[str, str]:

@@ -107,7 +107,8 @@ def _diagnostic(source: str, log: _Log) -> Diagnostic:
         code=CODE,
         severity=Severity.ERROR,
         sentence=f"Results differ from the golden ones: {which}{first}{f' {log.numbers}' if log.numbers else ''}.",
-        attributes={"source": source, "resolved": "yes" if log.passed else "no"},
+        attributes={"source": source},
+        resolved=log.passed,
         evidence=tuple(mark.evidence() for mark in log.evidence),
         at_wall_ns=log.mark.wall_ns if log.mark is not None else None,
     )

@@ -79,11 +79,11 @@ class HostsDecoder(LogDecoder):
             text = lines.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
             marks = (
-                ("late", ending.late),
                 ("shell", ending.shell),
                 ("limit", ending.limit),
                 ("outside", ending.outside),
                 ("fault", ending.fault),
+                ("interpreter", ending.interpreter),
             )
             attributes |= {name: "yes" for name, said in marks if said}
             yield Diagnostic(
@@ -97,6 +97,7 @@ class HostsDecoder(LogDecoder):
                 at_wall_ns=record.wall_ns,
                 cause=ending.kind.cause,
                 writer=ending.writer,
+                late=ending.late,
             )
 
 

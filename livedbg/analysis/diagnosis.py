@@ -48,6 +48,8 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         writer: see `Diagnostic.writer`; "": as that diagnostic says.
         gone: threads and processes, beside those of `entities`, whose end it rests on.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
+        claim: what happened, without who and where and without a full stop: `KeyError: 'input_ids'`; "" where the
+            sentence is as short.
         who: the entity that is stuck, ended or wrong, where it is one; "": the first of `roots`.
         holder: the entity that has what it waits for, where that is known.
     """
@@ -67,6 +69,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: CauseClass | None = None
     writer: str = ""
     gone: tuple[str, ...] = ()
+    claim: str = ""
     who: str = ""
     holder: str = ""
 

@@ -39,7 +39,8 @@ class Said(Struct, frozen=True, kw_only=True):
     Attributes:
         code: as in `Diagnostic.code`.
         key: tells it from others of its code.
-        sentence: without its full stop.
+        sentence: without its full stop, and without who it is about where `who` says that.
+        who: who it is about: `Rank 3`; "" where the sentence is whole.
         severity: how bad it is.
         writer: `rank 3` where the text itself says it, else "".
         cause: as in `Diagnostic.cause`.
@@ -50,11 +51,17 @@ class Said(Struct, frozen=True, kw_only=True):
     code: str
     sentence: str
     key: str = ""
+    who: str = ""
     severity: Severity = Severity.ERROR
     writer: str = ""
     cause: CauseClass | None = None
     steps: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> str:
+        """The sentence with who it is about."""
+        return f"{self.who} {self.sentence}" if self.who else self.sentence
 
 
 class Form(Struct, frozen=True):
@@ -204,7 +211,7 @@ class SaidDecoder(LogDecoder):
                 attributes = {**known.diagnostic.attributes, **said.attributes}
                 known.diagnostic = replace(
                     known.diagnostic,
-                    sentence=said.sentence,
+                    sentence=said.whole,
                     severity=said.severity,
                     attributes={**attributes, "next": "\n".join(said.steps)},
                     evidence=(proof, *known.diagnostic.evidence[1:]),
@@ -235,7 +242,8 @@ class SaidDecoder(LogDecoder):
             system=self.name,
             code=said.code,
             severity=said.severity,
-            sentence=said.sentence,
+            sentence=said.whole,
+            does=said.sentence if said.who else "",
             entities=(process,) if process else (),
             attributes={**attributes, **said.attributes},
             evidence=(proof,),

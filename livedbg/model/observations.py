@@ -192,12 +192,15 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         severity: how bad the runtime's statement is.
         sentence: what it means, one sentence for the user.
         entities: what it is about.
-        attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
-            holds.
-        cause: how near to the cause of an end it is; None where it is about no end. While an error without `resolved`
-            stands, the verdict is never better than `unknown` (rule `error-reported`); with a cause, it is `crashed`
+        attributes: the fields it carried, as text (`sub_class`, `error_code`, …).
+        resolved: it no longer holds.
+        late: it was written when all was over.
+        cause: how near to the cause of an end it is; None where it is about no end. While an error stands that is not
+            `resolved`, the verdict is never better than `unknown` (rule `error-reported`); with a cause it is `crashed`
             where nobody lives.
         writer: `rank 3`, `worker TP1`: which of those that share a log wrote it, or "".
+        does: the sentence without who it is about, where it begins with that: `timed out in all_reduce` of `Rank 3
+            timed out in all_reduce`.
     """
 
     id: str
@@ -211,6 +214,9 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_wall_ns: int | None = None
     cause: CauseClass | None = None
     writer: str = ""
+    does: str = ""
+    resolved: bool = False
+    late: bool = False
 
 
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.model import Evidence
+from livedbg.model import Diagnostic, Evidence
 from livedbg.model.events import CatchpointSeen, CounterSeen, DiagnosticSeen, Event, StacksSeen
 from livedbg.model.launches import TRACED, TRACED_TO
 
@@ -33,11 +33,20 @@ def renamed(event: Event) -> Event:
         case CatchpointSeen() if event.catchpoint.engine in _ENGINES:
             point = structs.replace(event.catchpoint, engine=_ENGINES[event.catchpoint.engine])
             return structs.replace(event, catchpoint=point)
-        case DiagnosticSeen() if any(proof.source for proof in event.diagnostic.evidence):
-            evidence = tuple(map(_with_line, event.diagnostic.evidence))
-            return structs.replace(event, diagnostic=structs.replace(event.diagnostic, evidence=evidence))
+        case DiagnosticSeen():
+            return structs.replace(event, diagnostic=_as_fields(event.diagnostic))
         case _:
             return event
+
+
+def _as_fields(said: Diagnostic) -> Diagnostic:
+    """A diagnostic whose flags were words among its attributes, and whose evidence had its line in a text."""
+    evidence = tuple(map(_with_line, said.evidence))
+    resolved, late = (said.attributes.get(name) == "yes" for name in ("resolved", "late"))
+    attributes = {name: text for name, text in said.attributes.items() if name not in ("resolved", "late")}
+    return structs.replace(
+        said, evidence=evidence, attributes=attributes, resolved=said.resolved or resolved, late=said.late or late
+    )
 
 
 def _with_line(proof: Evidence) -> Evidence:
