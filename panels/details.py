@@ -79,7 +79,7 @@ def _about(context: DrawContext, entity: str) -> Iterator[SheetLine]:
         yield from _process(process)
     elif (resource := shot.resources.get(entity)) is not None:
         yield SheetLine(resource.kind, lead="kind")
-        yield from (SheetLine(value, lead=name) for name, value in resource.attributes.items())
+        yield from (SheetLine(value, lead=name) for name, value in resource.shown().items())
     elif (source := shot.log_sources.get(entity)) is not None:
         yield SheetLine(source.path or "", lead="path")
         yield SheetLine(source.format or "", lead="format")

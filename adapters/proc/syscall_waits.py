@@ -21,7 +21,7 @@ from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.procfs import BlockedSyscall, child_pids, read_stat
-from livedbg.model import OUTSIDE, ids
+from livedbg.model import ids
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_bytes, clean_line
 
@@ -218,9 +218,9 @@ def _mode(flags: int) -> str:
 def _unproved(waited: Waited) -> Waited:
     """The same, where a time limit may end the wait: then nothing of it is proved."""
     known = waited.resource
-    if known is None or OUTSIDE in known.attributes:
+    if known is None or known.outside:
         return waited
-    return replace(waited, resource=structs.replace(known, attributes={**known.attributes, OUTSIDE: _RECEIVES}))
+    return replace(waited, resource=structs.replace(known, outside=_RECEIVES))
 
 
 def _program(pid: int) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
-from livedbg.model import Diagnostic, Evidence
-from livedbg.model.events import CatchpointSeen, CounterSeen, DiagnosticSeen, Event, StacksSeen
+from livedbg.model import Diagnostic, Evidence, Resource
+from livedbg.model.events import CatchpointSeen, CounterSeen, DiagnosticSeen, Event, ResourcesSeen, StacksSeen
+from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts
 from livedbg.model.launches import TRACED, TRACED_TO
 
 __all__ = ["renamed"]
@@ -19,6 +21,11 @@ __all__ = ["renamed"]
 _SOURCES: Final = {"zero": "no stop", "zero+py-spy": "no stop+py-spy"}
 _COUNTERS: Final = {"launches heard": TRACED, "launches heard to": TRACED_TO}
 _ENGINES: Final = {"listen": "probes"}
+_FACTS: Final[dict[str, type[Facts]]] = {
+    "cgroup": GroupFacts,
+    "descriptors": DescriptorFacts,
+    **dict.fromkeys(("mutex", "rwlock", "pylock"), LockFacts),
+}
 _DIGITS: Final = 19  # a number of more is no line, and no recording can hold it
 
 
@@ -33,10 +40,42 @@ def renamed(event: Event) -> Event:
         case CatchpointSeen() if event.catchpoint.engine in _ENGINES:
             point = structs.replace(event.catchpoint, engine=_ENGINES[event.catchpoint.engine])
             return structs.replace(event, catchpoint=point)
+        case ResourcesSeen() if any(one.attributes for one in event.resources):
+            return structs.replace(event, resources=tuple(map(_resource, event.resources)))
         case DiagnosticSeen():
             return structs.replace(event, diagnostic=_as_fields(event.diagnostic))
         case _:
             return event
+
+
+def _resource(resource: Resource) -> Resource:
+    """A resource of which all that is known was text: with the fields and facts that this was."""
+    text = dict(resource.attributes)
+    facts = resource.facts
+    if facts is None and (kind := _FACTS.get(resource.kind)) is not None:
+        owner, _, ended = text.pop("owner", "").partition(" ")
+        said = {
+            **{name: value for name, value in text.items() if name not in ("memory_limit", "memory_used")},
+            **({"ended_owner": owner} if ended == "(exited)" else {}),
+            **({"under_oom": True} if "under_oom" in text else {}),
+            **({"inherited": text["evidence"]} if "evidence" in text else {}),
+            "of": kind.__struct_config__.tag,
+        }
+        try:
+            known = msgspec.convert(said, kind, strict=False)
+            facts = known if known != kind() else None
+        except msgspec.ValidationError:
+            pass  # damaged: nothing is known
+    return structs.replace(
+        resource,
+        outside=resource.outside or text.pop("outside", ""),
+        idle=resource.idle or text.pop("idle", ""),
+        lost=resource.lost or text.pop("lost", ""),
+        listening=resource.listening or text.pop("listening", "") == "yes",
+        wakes_itself=resource.wakes_itself or bool(text.pop("wake-up", "")),
+        facts=facts,
+        attributes={} if isinstance(facts, GroupFacts) else text,
+    )
 
 
 def _as_fields(said: Diagnostic) -> Diagnostic:

@@ -168,5 +168,5 @@ def _resource(resource: Resource, diagnosis: Diagnosis) -> EntityOut:
         state=resource.state,
         waits_for=None,
         waiters=diagnosis.graph.behind(resource.id),
-        attributes=dict(resource.attributes) or UNSET,
+        attributes=resource.shown() or UNSET,
     )

@@ -13,7 +13,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in, call_at, places_in, thing_name, user_frame
 from livedbg.analysis.rules.words import edge_evidence, pids_of, since_wall_ns, thread_evidence, waited_ns
 from livedbg.model import (
-    OUTSIDE,
     SOURCE_FAILED,
     Diagnostic,
     Edge,
@@ -229,7 +228,7 @@ def own_channel(**attributes: str) -> World:
 
 
 def test_a_wait_for_its_own_pipe_rests_on_the_link_and_on_what_could_end_it() -> None:
-    found = own_channel(**{OUTSIDE: "process 1 handles SIGTERM"}).found("own-channel")
+    found = own_channel(outside="process 1 handles SIGTERM").found("own-channel")
     assert (found.roots, found.entities) == (("thread:box/1/2",), ("thread:box/1/2", "pipe:box/9"))
     assert [proof.place for proof in found.evidence] == [
         "thread 2 (second) waits for pipe 9",
@@ -241,16 +240,16 @@ def test_a_wait_for_its_own_pipe_rests_on_the_link_and_on_what_could_end_it() ->
 
 
 def test_a_pipe_that_another_process_has_too_or_nobody_is_not_its_own() -> None:
-    world = own_channel(**{OUTSIDE: "process 1 handles SIGTERM"})
+    world = own_channel(outside="process 1 handles SIGTERM")
     world.holds("pipe:box/9", world.process(2))
     assert world.finding("own-channel") is None
     world = World()
     world.process(1)
-    world.waits(world.thread(1), world.resource("pipe:box/9", **{OUTSIDE: "a FIFO"}))
+    world.waits(world.thread(1), world.resource("pipe:box/9", outside="a FIFO"))
     assert world.later().finding("own-channel") is None
     world = World()
     world.process(1)
-    pipe = world.resource("pipe:box/9", **{OUTSIDE: "a FIFO"})
+    pipe = world.resource("pipe:box/9", outside="a FIFO")
     world.holds(pipe, ONE)
     world.waits("task:toy/1", pipe)
     assert world.later().finding("own-channel") is None

@@ -21,6 +21,7 @@ from livedbg.model import (
     ThreadState,
 )
 from livedbg.model import events as ev
+from livedbg.model.facts import LockFacts
 from livedbg.session.rulebook import all_rules
 from tests.analysis.world import SECOND, World
 
@@ -36,7 +37,7 @@ def found(world: World, judged: Judged | None = None) -> list[Finding]:
 
 
 def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, code: str = "bad-magic",
-         about: tuple[str, ...] = (), **attributes: str) -> None:  # fmt: skip
+         about: tuple[str, ...] = (), resolved: bool = False, **attributes: str) -> None:  # fmt: skip
     diagnostic = Diagnostic(
         id=f"diagnostic:toy/{name}",
         system="toy",
@@ -45,6 +46,7 @@ def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, cod
         sentence=f"The magic of block {name} is wrong",
         entities=about,
         attributes=attributes,
+        resolved=resolved,
         evidence=(Evidence(kind="log", file="toy.log", line=3, text=f"E bad magic {name}"),),
         at_wall_ns=10**18,
     )
@@ -85,7 +87,7 @@ def test_a_resolved_diagnostic_is_no_finding() -> None:
     world = World()
     said(world)
     assert len(found(world)) == 1
-    said(world, resolved="yes")
+    said(world, resolved=True)
     assert found(world) == []
 
 
@@ -133,7 +135,7 @@ def test_a_failed_task_that_a_diagnostic_explains_is_one_finding() -> None:
     said(world, about=(failed(world),))
     [finding] = found(world)
     assert finding.rule == "error-reported"
-    said(world, about=("task:toy/t1",), resolved="yes")  # the error is over, yet the task has failed
+    said(world, about=("task:toy/t1",), resolved=True)  # the error is over, yet the task has failed
     [finding] = found(world)
     assert finding.rule == "task-failed"
 
@@ -206,7 +208,7 @@ def test_beyond_the_first_ten_one_that_decides_does_so_too() -> None:
 def test_a_warning_and_an_error_that_is_over_leave_the_verdict() -> None:
     world = busy()
     said(world, "1", severity=Severity.WARNING)
-    said(world, "2", severity=Severity.CRITICAL, resolved="yes")
+    said(world, "2", severity=Severity.CRITICAL, resolved=True)
     assert code(world) == 0
 
 
@@ -265,7 +267,7 @@ def test_an_error_about_an_end_is_a_crash_where_nobody_lives(alive: bool) -> Non
 def test_they_change_no_worse_verdict() -> None:
     world = World()
     world.process(1)
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.waits(world.thread(11), lock)
     before = diagnosis(world.later(SECOND)).verdict
     failed(world)

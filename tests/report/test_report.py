@@ -11,6 +11,7 @@ from livedbg.analysis import NO_DIAGNOSIS
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, TaskState
 from livedbg.model import events as ev
+from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import EMPTY
 from livedbg.report import ReportDocument, build, from_json, report_of, to_json, to_markdown, to_text
 from livedbg.session.view import NOTHING_YET, Update
@@ -79,7 +80,7 @@ def test_the_verdict_as_values() -> None:
     """Who waits where, and who had what it waits for: nobody has to read the sentence."""
     world = World()
     waiter = world.thread(11, "worker")
-    world.waits(waiter, lock := world.lock(0x10, owner="77 (exited)"))
+    world.waits(waiter, lock := world.lock(0x10, facts=LockFacts(ended_owner=77)))
     frames = (Frame("pthread_mutex_lock"), Frame("work(int)", file="a.cpp", line=3, module="prog"))
     stack = Stack(thread=waiter, frames=frames, taken_mono_ns=1, source="no stop")
     world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
