@@ -28,6 +28,7 @@ lint:
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
+	$(VENV)/bin/python -m tests.house
 
 types:
 	$(VENV)/bin/mypy

@@ -41,17 +41,17 @@ def evidence(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
 def _findings(context: DrawContext) -> Iterator[SheetLine]:
     verdict = context.diagnosis.verdict
     yield SheetLine(verdict.sentence, lead="verdict", bold=True)
-    for number, (name, finding) in enumerate(context.diagnosis.findings.items()):
+    for name, finding in context.diagnosis.findings.items():
         yield BLANK
         role = Role.BAD if finding.severity.rank >= 3 else Role.WARN if finding.severity.rank == 2 else Role.TEXT
-        if number or finding.sentence != verdict.sentence:
+        if name != verdict.chief or finding.sentence != verdict.sentence:
             yield SheetLine(finding.sentence, role, name, bold=True)
         how = "inferred" if finding.inferred else "read directly"
         since = f", since {clock_ms(finding.since_wall_ns)}" if finding.since_wall_ns else ""
         yield SheetLine(f"{finding.rule} ({finding.severity.value}), {how}{since}", Role.DIM, "rule")
         for proof in finding.evidence:
             at = f"  {clock_ms(proof.at_wall_ns)}" if proof.at_wall_ns else ""
-            yield SheetLine(f"{proof.source}{at}", Role.NATIVE, proof.kind)
+            yield SheetLine(f"{proof.place}{at}", Role.NATIVE, proof.kind)
             yield SheetLine(proof.text, indent=2)
         for place, entity in enumerate(finding.entities[:_MOST]):
             yield link(context, entity, "involved" if place == 0 else "")
@@ -79,7 +79,7 @@ def _about(context: DrawContext, entity: str) -> Iterator[SheetLine]:
         yield from _process(process)
     elif (resource := shot.resources.get(entity)) is not None:
         yield SheetLine(resource.kind, lead="kind")
-        yield from (SheetLine(value, lead=name) for name, value in resource.attributes.items())
+        yield from (SheetLine(value, lead=name) for name, value in resource.shown().items())
     elif (source := shot.log_sources.get(entity)) is not None:
         yield SheetLine(source.path or "", lead="path")
         yield SheetLine(source.format or "", lead="format")

@@ -115,11 +115,11 @@ class VerdictPanel(LinePanel):
         finding = finding_of(context)
         if finding is None:
             return parts
-        if finding.sentence != verdict.sentence and not verdict.sentence.startswith(finding.sentence):
+        if not verdict.chief:
             parts.append(_Part(finding.sentence, Role.TEXT, rank=2))
         dot = f" {context.glyphs.separator} "
         if finding.evidence:
-            shown = dot.join(f"{proof.source}: {proof.text}" for proof in finding.evidence[:2])
+            shown = dot.join(f"{proof.place}: {proof.text}" for proof in finding.evidence[:2])
             more = f"{dot}{len(finding.evidence) - 2} more" if len(finding.evidence) > 2 else ""
             inferred = "Inferred" if finding.inferred else "Evidence"
             lead = f"{inferred} (e) "
@@ -146,5 +146,5 @@ def _squeezed(parts: list[tuple[int, list[_Part]]], room: int) -> list[_Part]:
 
 
 def finding_of(context: DrawContext) -> Finding | None:
-    """The finding that the verdict rests on: the first one."""
-    return next(iter(context.diagnosis.findings.values()), None)
+    """The finding that the verdict rests on, or the first one where it rests on none."""
+    return context.diagnosis.chief or next(iter(context.diagnosis.findings.values()), None)

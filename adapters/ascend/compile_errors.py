@@ -68,6 +68,7 @@ class CompileError(Struct):
 
     Attributes:
         message: what the compiler says, one line.
+        where: name of the log, and number of the line.
         function: the function (kernel) or group that it compiled.
         place: the source line.
         code: the text of that line, where it is quoted.
@@ -85,7 +86,7 @@ class CompileError(Struct):
 
     stage: Stage
     message: str
-    source: str
+    where: tuple[str, int | None]
     text: str
     wall_ns: int | None = None
     function: str = ""

@@ -89,21 +89,21 @@ class CompileReader:
         self._table = False
         self._row: tuple[str, list[str]] | None = None
         self._after = self._before = ""
-        self._where = ("", "")
+        self._where: tuple[tuple[str, int | None], str] = (("", None), "")
         self._wall_ns: int | None = None
 
-    def take(self, line: str, source: str, wall_ns: int | None) -> bool:
+    def take(self, line: str, where: tuple[str, int | None], wall_ns: int | None) -> bool:
         """Take one line.
 
         Args:
             line: sanitised, without its newline.
-            source: `err.txt:12`.
+            where: name of the log, and number of the line.
             wall_ns: its time.
 
         Returns:
             whether something was learnt.
         """
-        self._where, self._wall_ns = (source, line), wall_ns
+        self._where, self._wall_ns = (where, line), wall_ns
         learnt = self._of_table(line) if self._table else None
         if learnt is None:
             learnt = self._begin(line) or self._go_on(line)

@@ -71,8 +71,8 @@ class CompileDecoder(LogDecoder):
             reader = self._readers.setdefault(record.source, CompileReader())
             name = self._paths.setdefault(record.source, PurePath(record.source)).name
             for number, line in enumerate(record.text.split("\n")):
-                where = record.place(name, number)
-                self.news = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or self.news
+                where = (clean_line(name), record.line_at(number))
+                self.news = reader.take(line.rstrip("\r"), where, record.wall_ns) or self.news
             return (), ()
 
     def knows(self, record: LogRecord) -> bool:
@@ -81,8 +81,8 @@ class CompileDecoder(LogDecoder):
             reader = self._readers.get(record.source)
             if reader is None or record.line is None:
                 return False
-            places = (error.source.rpartition(":")[2] for error in reader.errors.values())
-            return any(abs(int(place) - record.line) <= _NEAR for place in places if place.isdecimal())
+            lines = (error.where[1] for error in reader.errors.values())
+            return any(abs(line - record.line) <= _NEAR for line in lines if line is not None)
 
     def over(self) -> None:
         """The last record has been taken."""
@@ -125,8 +125,8 @@ class CompileDecoder(LogDecoder):
                     events.append(DiagnosticSeen(diagnostic=diagnostic, **stamp))
             now = {diagnostic.id for diagnostic in current}
             for gone in [said for said in self._said.values() if said.id not in now]:
-                if gone.attributes.get("resolved") != "yes":
-                    over = structs.replace(gone, attributes={**gone.attributes, "resolved": "yes"})
+                if not gone.resolved:
+                    over = structs.replace(gone, resolved=True)
                     self._said[gone.id] = over
                     events.append(DiagnosticSeen(diagnostic=over, **stamp))
             return events
@@ -145,14 +145,14 @@ class CompileDecoder(LogDecoder):
         return [self._diagnostic(number, error, source, path) for number, (_, error, source, path) in numbered]
 
     def _diagnostic(self, number: int, error: CompileError, source: str, path: PurePath) -> Diagnostic:
-        reader = self._readers[source]
+        reader, said = self._readers[source], error.message or error.rule
         place = error.place
         attributes = {
             "scope": "pypto",
             "stage": str(error.stage),
             "function": error.function,
-            "op": error.op,
-            "shape": error.shapes,
+            "op": error.op if error.op not in said else "",
+            "shape": error.shapes if any(shape not in said for shape in error.shapes.split("], ")) else "",
             "place": str(place) if place is not None else "",
             "generated": "yes" if place is not None and place.generated else "",
             "code": error.code,
@@ -164,12 +164,12 @@ class CompileDecoder(LogDecoder):
             "more": str(error.more or ""),
             "report": error.report,
             "beyond": str(reader.beyond or ""),
-            "resolved": "yes" if reader.overtaken else "",
             "compare": _command(error, self._dump_of(error, path)),
             **self._passes(error, path),
         }
         text = clean_line(error.text, _TEXT_LIMIT)
-        evidence = [Evidence(kind="log", source=error.source, text=text, at_wall_ns=error.wall_ns, log=source)]
+        file, line = error.where
+        evidence = [Evidence(kind="log", text=text, file=file, line=line, at_wall_ns=error.wall_ns, log=source)]
         if error.change is not None:
             evidence.append(_shown(error.change))
         return Diagnostic(
@@ -177,10 +177,11 @@ class CompileDecoder(LogDecoder):
             system="ascend",
             code="compile-error",
             severity=Severity.ERROR,
-            sentence=error.message or error.rule,
+            sentence=said,
             attributes={name: value for name, value in attributes.items() if value},
             evidence=tuple(evidence),
             at_wall_ns=error.wall_ns,
+            resolved=reader.overtaken,
         )
 
     def _passes(self, error: CompileError, path: PurePath) -> dict[str, str]:
@@ -228,4 +229,4 @@ def _command(error: CompileError, dump: PassDump | None) -> str:
 def _shown(change: PassChange) -> Evidence:
     more = f"\n… and {many(change.more, 'more line')} that differ" if change.more else ""
     text = "\n".join(["the last change before the error:", *change.lines]) + more
-    return Evidence(kind="file", source=f"{change.before} → {change.after}", text=text)
+    return Evidence(kind="file", file=f"{change.before} → {change.after}", text=text)

@@ -126,10 +126,12 @@ class AscendDecoder(LogDecoder):
             wall_ns = stamp["wall_ns"]
         else:
             wall_ns = source.last_wall_ns
-        where = record.place(source.name, line.number)
         counted = exact and line.mono_ns is not None
         text = line.text[:_TEXT_LIMIT]
-        return Mark(where, text, wall_ns, exact, seen=source.live, log=record.source, counted=counted)
+        number_ = record.line_at(line.number)
+        return Mark(
+            source.name, text, wall_ns, exact, seen=source.live, log=record.source, counted=counted, line=number_
+        )
 
     def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
         """A line that says nothing but that its log goes on, or a job script's exit status."""
@@ -137,7 +139,7 @@ class AscendDecoder(LogDecoder):
         if status is not None:
             folder = self._model.folder_of(record.source)
             if folder is not None:
-                self._model.take(JobFile(folder / mark.source.partition(":")[0], mark, status=int(status[1])))
+                self._model.take(JobFile(folder / mark.name, mark, status=int(status[1])))
         elif line.tagged or line.mono_ns is not None:
             job = self._model.known(record.source)
             if job is not None:

@@ -242,9 +242,8 @@ class Emitter:
                 events.append(DiagnosticSeen(diagnostic=diagnostic, **stamp))
         now = {diagnostic.id for diagnostic in current}
         for gone in [d for d in self._said.values() if d.id not in now]:
-            if gone.attributes.get("resolved") != "yes":
-                attributes = {**gone.attributes, "resolved": "yes"}
-                over = structs.replace(gone, severity=Severity.DEBUG, attributes=attributes)
+            if not gone.resolved:
+                over = structs.replace(gone, severity=Severity.DEBUG, resolved=True)
                 self._said[gone.id] = over
                 events.append(DiagnosticSeen(diagnostic=over, **stamp))
         return events

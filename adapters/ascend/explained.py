@@ -44,9 +44,7 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):
         return True
     return _RUN_FAILED.search(hit.message) is not None and any(
-        diagnostic.system == "ascend"
-        and diagnostic.code in _RUN_ENDS
-        and diagnostic.attributes.get("resolved") != "yes"
+        diagnostic.system == "ascend" and diagnostic.code in _RUN_ENDS and not diagnostic.resolved
         for diagnostic in snapshot.diagnostics.values()
     )
 
@@ -64,7 +62,6 @@ def _passed_on(hit: ExceptionHit, report: Diagnostic) -> bool:
 def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:
     """Whether an exception is what a compiler raised: the error's own text stands in it, or close below it."""
     proof = error.evidence[0] if error.evidence else None
-    if proof is None or proof.log != hit.source or hit.line is None or error.attributes.get("resolved") == "yes":
+    if proof is None or proof.log != hit.source or hit.line is None or error.resolved:
         return False
-    line = proof.source.rpartition(":")[2]
-    return line.isdecimal() and (hit.first_line or hit.line) <= int(line) <= hit.line + _BELOW
+    return proof.line is not None and (hit.first_line or hit.line) <= proof.line <= hit.line + _BELOW

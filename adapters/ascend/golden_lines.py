@@ -72,11 +72,12 @@ class GoldenDecoder(LogDecoder):
     def _line(log: _Log, record: LogRecord, number: int, line: str) -> bool:
         """Whether a line says something of a comparison."""
         where = Mark(
-            record.place(log.name, number),
+            log.name,
             line.strip()[:_TEXT],
             record.wall_ns,
             record.wall_ns is not None,
             log=record.source,
+            line=record.line_at(number),
         )
         outputs, output = _OUTPUTS.search(line), _OUTPUT.search(line)
         if outputs is not None or output is not None:
@@ -106,7 +107,8 @@ def _diagnostic(source: str, log: _Log) -> Diagnostic:
         code=CODE,
         severity=Severity.ERROR,
         sentence=f"Results differ from the golden ones: {which}{first}{f' {log.numbers}' if log.numbers else ''}.",
-        attributes={"source": source, "resolved": "yes" if log.passed else "no"},
+        attributes={"source": source},
+        resolved=log.passed,
         evidence=tuple(mark.evidence() for mark in log.evidence),
         at_wall_ns=log.mark.wall_ns if log.mark is not None else None,
     )

@@ -123,7 +123,7 @@ class Run(Struct):
         """Conclude that a task has completed (R1); `timely`: not long before the line that shows it."""
         if record.state is TaskState.COMPLETED or record.raw in self.confirmed:
             return
-        at = mark if mark.exact and timely else Mark(mark.source, mark.text)
+        at = mark if mark.exact and timely else Mark(mark.name, mark.text, log=mark.log, line=mark.line)
         for core in record.cores:
             self._free(core, record.raw)
         record.cores.clear()

@@ -48,19 +48,22 @@ class Place:
     """Where something was read.
 
     Attributes:
-        name: `err.txt:214`.
+        file: name of the log.
         text: the line.
+        line: its number.
         log: id of the log.
     """
 
-    name: str
+    file: str
     text: str
+    line: int | None = None
     wall_ns: int | None = None
     log: str = ""
 
     def evidence(self) -> Evidence:
         """The same as evidence."""
-        return Evidence(kind="log", source=self.name, text=self.text[:_TEXT], at_wall_ns=self.wall_ns, log=self.log)
+        text = self.text[:_TEXT]
+        return Evidence(kind="log", text=text, file=self.file, line=self.line, at_wall_ns=self.wall_ns, log=self.log)
 
 
 @dataclass(slots=True)

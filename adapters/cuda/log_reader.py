@@ -121,7 +121,7 @@ class CudaReader:
 
     def _place(self, record: LogRecord, number: int, line: str) -> Place:
         name = self._names.get(record.source) or record.source.rpartition("/")[2]
-        return Place(record.place(name, number), line[:2_000], record.wall_ns, record.source)
+        return Place(name, line[:2_000], record.line_at(number), record.wall_ns, record.source)
 
     def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
         """What one line says by itself; None where it is nobody's."""

@@ -7,6 +7,7 @@ from typing import Final
 from livedbg.linux.access import access_problem
 from livedbg.model import Stack, ids
 from livedbg.model.errors import TargetDenied
+from livedbg.text.wording import sentences
 from livedbg.touch.glance import Glanced
 from livedbg.unwind.refusal import Refusal
 from livedbg.unwind.unwound import Unwound
@@ -56,5 +57,5 @@ def skip_reasons(found: Glanced) -> dict[str, tuple[str, str]]:
         _, refusal = threads[0]
         number = len(threads)
         who = f"thread {threads[0][0]}" if number == 1 else f"{number} threads"
-        shown[code] = (f"No glance at {who} of {found.pid}: {refusal.sentence.rstrip('.')}.", refusal.remedy)
+        shown[code] = (sentences(f"No glance at {who} of {found.pid}: {refusal.sentence}"), refusal.remedy)
     return shown

@@ -76,15 +76,14 @@ class HostsDecoder(LogDecoder):
             if name in log.told or len(log.told) >= _MOST:
                 continue
             log.told.add(name)
-            where = record.place(log.source.name)
             text = lines.strip()[:_TEXT]
             attributes = {"order": str(record.line or 0), "source": record.source, "pid": str(ending.pid or "")}
             marks = (
-                ("late", ending.late),
                 ("shell", ending.shell),
                 ("limit", ending.limit),
                 ("outside", ending.outside),
                 ("fault", ending.fault),
+                ("interpreter", ending.interpreter),
             )
             attributes |= {name: "yes" for name, said in marks if said}
             yield Diagnostic(
@@ -94,10 +93,11 @@ class HostsDecoder(LogDecoder):
                 severity=Severity.ERROR,
                 sentence=ending.sentence,
                 attributes={**attributes, "next": "\n".join(ending.steps)},
-                evidence=(Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source),),
+                evidence=(Evidence.of_record(record, log.source.name, text),),
                 at_wall_ns=record.wall_ns,
                 cause=ending.kind.cause,
                 writer=ending.writer,
+                late=ending.late,
             )
 
 

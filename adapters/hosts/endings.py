@@ -39,6 +39,7 @@ _LESS: Final = "give the job more memory, or let it use less (smaller batches, f
 _WHO_ELSE: Final = "dmesg -T | grep -iE 'out of memory|killed process|oom-kill'   (on that host: who used the memory)"
 _BY_KERNEL: Final = "dmesg -T | grep -i 'killed process'   (on that host: whether the kernel killed it for memory)"
 _ASKED: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_INTERPRETERS: Final = ("python", "pt_main_thread", "torchrun", "ray::", "julia", "mpi")
 _BY_WHOM: Final = "; by whom isn't said, often it is the kernel for memory"
 _FIRST: Final = "read the last lines that this process wrote before it ended"
 _STEPS: Final = "sacct -j {} --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,ReqMem"
@@ -106,7 +107,8 @@ def _oom(match: re.Match[str]) -> Ending:
     why = "it reached the memory limit of its cgroup" if match["group"] != "O" else "the host had no memory left"
     who = f"process {match['pid']} ({match['name']}){had}"
     said = f"The kernel killed {who}: {why}"
-    return Ending(Kind.CAUSE, match["pid"], said, int(match["pid"]), (_LESS, _WHO_ELSE), late=False)
+    pid, interpreter = match["pid"], match["name"].startswith(_INTERPRETERS)
+    return Ending(Kind.CAUSE, pid, said, int(pid), (_LESS, _WHO_ELSE), late=False, interpreter=interpreter)
 
 
 _WHY: Final = {

@@ -62,6 +62,7 @@ class Ending(Struct, frozen=True):
         limit: a limit of time ended it.
         fault: a signal of a fault ended it: what is killed after it is killed for it.
         outside: what started it says so, which may have started others.
+        interpreter: its name is one of those that the processes of a job of GPUs have.
     """
 
     kind: Kind
@@ -75,6 +76,7 @@ class Ending(Struct, frozen=True):
     limit: bool = False
     fault: bool = False
     outside: bool = False
+    interpreter: bool = False
 
 
 def signal_name(number: int) -> str:

@@ -33,8 +33,6 @@ _LAST_WORDS: Final = re.compile(
 )
 """Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
-_INTERPRETERS: Final = re.compile(r"\((?:python|pt_main_thread|torchrun|ray::|julia|mpi)[^)]{0,200}\)")
-"""Names of processes that jobs of a GPU are, as the kernel writes them."""
 
 
 class HostEnded:
@@ -72,6 +70,7 @@ class HostEnded:
             rule=self.name,
             severity=Severity.CRITICAL if kind in (Kind.CAUSE, Kind.KILLED) else Severity.ERROR,
             sentence=f"{first.sentence}.{more}",
+            claim=first.sentence,
             evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
             next=tuple(step for step in first.attributes.get("next", "").split("\n") if step),
             since_wall_ns=first.at_wall_ns,
@@ -146,7 +145,7 @@ def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapsho
         if pid and pid == first.attributes.get("pid"):
             return True
         goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
-        if not pid and not goes_on and _INTERPRETERS.search(first.sentence) is not None:
+        if not pid and not goes_on and first.attributes.get("interpreter"):
             return True
     return False
 

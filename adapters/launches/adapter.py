@@ -27,7 +27,6 @@ from livedbg.touch.config import refuse_touch
 __all__ = ["LaunchesAdapter"]
 
 _CHECK_S: Final = 0.5
-_CODE: Final = "launches"
 
 
 class LaunchesAdapter(Adapter):
@@ -126,7 +125,7 @@ class _Watched:
 
     def report_end(self) -> None:
         """Report that launches are traced no more."""
-        self._report(SourceHealth.ENDED, "Launches are no longer traced.", "")
+        self._report("launches-ended", SourceHealth.ENDED, "Launches are no longer traced.", "")
 
     def _take(self, traced: Traced) -> None:
         """In the tracer's thread."""
@@ -162,23 +161,29 @@ class _Watched:
         )
         if self._tracer.counts.failure:
             self._report(
-                SourceHealth.FAILED, f"Tracing launches has failed ({self._tracer.counts.failure}).", "try again"
+                "launches-failed",
+                SourceHealth.FAILED,
+                f"Tracing launches has failed ({self._tracer.counts.failure}).",
+                "try again",
             )
         elif not files:
-            self._report(SourceHealth.DEGRADED, "No library with launch functions is loaded yet.", "")
+            self._report("launches-none", SourceHealth.DEGRADED, "No library with launch functions is loaded yet.", "")
         elif traced.detail is Detail.EACH:
             names = ", ".join(file.rpartition("/")[2] for file in files)
             lost = f"; {traced.lost} calls were lost (ring buffer full)" if traced.lost else ""
-            self._report(SourceHealth.OK, f"Traces launches in {names}{lost}.", "", files, traced.lost)
+            self._report(
+                "launches-traced", SourceHealth.OK, f"Traces launches in {names}{lost}.", "", files, traced.lost
+            )
         else:
-            self._report(SourceHealth.DEGRADED, *_too_fast(self.pid, traced), traced.detail)
+            code = "launches-counted" if traced.detail is Detail.COUNT else "launches-untraced"
+            self._report(code, SourceHealth.DEGRADED, *_too_fast(self.pid, traced))
 
-    def _report(self, health: SourceHealth, sentence: str, remedy: str, *about: object) -> None:
+    def _report(self, code: str, health: SourceHealth, sentence: str, remedy: str, *about: object) -> None:
         """Report how well it is seen, where that has changed: the sentence has numbers that change ever."""
-        if self._reported != (health, *about):
-            self._reported = (health, *about)
+        if self._reported != (code, health, *about):
+            self._reported = (code, health, *about)
             status = SourceStatus(
-                source="launches", target=self.process, health=health, code=_CODE, sentence=clean_line(sentence),
+                source="launches", target=self.process, health=health, code=code, sentence=clean_line(sentence),
                 remedy=remedy,
             )  # fmt: skip
             self._context.emit(StatusSeen(status=status, **self._context.stamp()))

@@ -30,20 +30,27 @@ class Mark(Struct, frozen=True):
     """A line that a claim rests on.
 
     Attributes:
-        source: `train.log:312`.
+        file: name of the log; "" for no line.
+        line: its number.
         path: the log's path, for commands.
         wall_ns: when it was seen, where it was seen as it came.
         log: id of the log.
     """
 
-    source: str
+    file: str
+    line: int | None = None
     path: str = ""
     wall_ns: int | None = None
     log: str = ""
 
+    @property
+    def source(self) -> str:
+        """`train.log:312`."""
+        return self.evidence("").place
+
     def evidence(self, text: str) -> Evidence:
         """The same as evidence."""
-        return Evidence(kind="log", source=self.source, text=text, at_wall_ns=self.wall_ns, log=self.log)
+        return Evidence(kind="log", text=text, file=self.file, line=self.line, at_wall_ns=self.wall_ns, log=self.log)
 
 
 NOWHERE: Final = Mark("")
@@ -64,7 +71,7 @@ class Place(Struct, frozen=True):
 
     def at(self, line: int | None) -> Mark:
         """A line of it."""
-        return Mark(f"{self.name}:{line}" if line is not None else self.name, self.path, self.wall_ns, self.log)
+        return Mark(self.name, line, self.path, self.wall_ns, self.log)
 
 
 class GroupRecord(Struct):

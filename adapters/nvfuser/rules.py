@@ -11,6 +11,7 @@ from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
 from livedbg.text.shell import shell_word
+from livedbg.text.wording import sentences
 
 __all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
 
@@ -71,15 +72,16 @@ class Failed:
     def _finding(self, said: Diagnostic, alive: bool) -> Finding:
         about = said.attributes
         behind = int(about.get("behind", "0"))
-        sentence = said.sentence if said.sentence.endswith(".") else f"{said.sentence}."
-        if behind:
-            sentence += f" {many(behind, 'group')} behind it never ran."
-        if alive:
-            sentence += " The process continues."
+        sentence = sentences(
+            said.sentence,
+            f"{many(behind, 'group')} behind it never ran" if behind else "",
+            "The process continues" if alive else "",
+        )
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if alive else Severity.CRITICAL,
             sentence=sentence,
+            claim=said.sentence,
             entities=said.entities,
             evidence=said.evidence,
             next=tuple(_steps(said)),

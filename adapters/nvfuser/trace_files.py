@@ -165,7 +165,7 @@ class TraceWatch:
                 "missing": str(thread.unmatched),
                 "trace": clean_line(str(trace.path)),
             },
-            evidence=(Evidence(kind="file", source=clean_line(trace.path.name), text=text),) if text else (),
+            evidence=(Evidence(kind="file", file=clean_line(trace.path.name), text=text),) if text else (),
             at_wall_ns=self._wall_ns(trace, inner.begun_us) if inner is not None else None,
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from livedbg.adapters.proc.idle import idle_attributes
+from livedbg.adapters.proc.idle import awaited_idly
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Waited, Wakers
 from livedbg.adapters.proc.wakers import outside, unseen_end
@@ -12,7 +13,7 @@ from livedbg.linux.descriptors import Descriptor, describe, fdinfo
 from livedbg.linux.kcmp import same_file
 from livedbg.linux.socket_limits import time_limit_s
 from livedbg.linux.sockets import Socket, same_network, unix_peer
-from livedbg.model import OUTSIDE, Resource, ids
+from livedbg.model import Resource, ids
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["FdWaits"]
@@ -127,54 +128,65 @@ class FdWaits:
         except OSError:
             return []
 
-    def _holdings(self, pids: set[int], evidence: str, polled: bool) -> tuple[tuple[Holding, ...], dict[str, str]]:
-        """Holders by process; an end of one's own that is only polled is a wake-up channel."""
+    def _holdings(self, pids: set[int], evidence: str, polled: bool) -> tuple[Holding, ...] | None:
+        """Holders by process; None for an end of one's own that is only polled: a way to wake itself."""
         if polled and pids == {self._pid}:
-            return (), {"wake-up": "other end in the same process"}
+            return None
         host = self._view.scene.host
-        return tuple(Holding(ids.process(host, pid), f"{evidence} (pid {pid})") for pid in sorted(pids)), {}
+        return tuple(Holding(ids.process(host, pid), f"{evidence} (pid {pid})") for pid in sorted(pids))
 
-    def _resource(self, kind: str, number: int | str, name: str, state: str, attributes: dict[str, str]) -> Resource:
+    def _resource(self, kind: str, number: int | str, name: str, state: str, **more: Any) -> Resource:
         target = ids.fd_object(kind, self._view.scene.host, number)
-        return Resource(id=target, kind=kind, name=name, state=state or None, attributes=attributes)
+        return Resource(id=target, kind=kind, name=name, state=state or None, **more)
 
     def _pipe(self, found: Descriptor, direction: str, polled: bool) -> Waited:
         wanted, state = ("w", "empty") if direction == "r" else ("r", "full")
         everybody = self._view.scene.index().holders(found)
         pids = {holder.pid for holder in everybody if wanted in holder.access}
         end = "write" if wanted == "w" else "read"
-        holders, attributes = self._holdings(pids, f"has the {end} end of {found.key} open", polled)
+        holders = self._holdings(pids, f"has the {end} end of {found.key} open", polled)
         readers = sorted({h.pid for h in everybody if "r" in h.access})
         writers = sorted({h.pid for h in everybody if "w" in h.access})
-        attributes |= {"readers": " ".join(map(str, readers)), "writers": " ".join(map(str, writers))}
-        attributes |= _ended_by(outside(found, everybody, pids) if holders else "")
+        attributes = {"readers": " ".join(map(str, readers)), "writers": " ".join(map(str, writers))}
+        ends = outside(found, everybody, pids) if holders else ""
         name = f"pipe {found.fd} of {self._pid}" if found.link.startswith("pipe:") else _shown(found.link)
-        resource = self._resource("pipe", found.number, name, state, attributes)
+        resource = self._resource(
+            "pipe", found.number, name, state, outside=ends, wakes_itself=holders is None, attributes=attributes
+        )
         evidence = f"fd {found.fd} -> {_shown(found.link)}, waits until it is not {state}"
         wakers = Wakers(frozenset(pids), outside=unseen_end(found, everybody, pids))
-        return Waited(resource.id, evidence, resource, holders, wakers=wakers)
+        return Waited(resource.id, evidence, resource, holders or (), wakers=wakers)
 
     def _socket(self, found: Descriptor, direction: str, polled: bool) -> Waited:
         socket = self._view.scene.sockets(self._pid).get(found.number)
         if socket is None:
-            resource = self._resource("socket", found.number, f"socket {found.fd} of {self._pid}", "", {})
+            resource = self._resource("socket", found.number, f"socket {found.fd} of {self._pid}", "")
             from_outside = Wakers(outside=f"socket {found.fd} has an end outside (netlink, or another network)")
             return Waited(resource.id, f"fd {found.fd} -> {found.link}", resource, wakers=from_outside)
         peer = self._peer(socket)
         index = self._view.scene.index()
         pids = set(index.sockets(peer)) if peer is not None else set()
-        holders, attributes = self._holdings(pids, f"has the other end open, socket:[{peer}]", polled)
-        attributes |= _socket_attributes(socket)
-        attributes |= _ended_by(outside(found, (), pids) if holders else "")
+        holders = self._holdings(pids, f"has the other end open, socket:[{peer}]", polled)
+        attributes = _socket_attributes(socket)
+        ends = outside(found, (), pids) if holders else ""
         if pids:
             attributes["peer"] = " ".join(f"process {pid}" for pid in sorted(pids))
         name = f"{socket.protocol} socket {found.fd} of {self._pid}"
-        resource = self._resource("socket", found.number, name, socket.state, attributes)
+        resource = self._resource(
+            "socket",
+            found.number,
+            name,
+            socket.state,
+            outside=ends,
+            listening=socket.listening,
+            wakes_itself=holders is None,
+            attributes=attributes,
+        )
         wants = "a connection" if socket.listening else "data" if direction == "r" else "room"
         words = (f"fd {found.fd} -> {found.link}", _ends(socket), socket.state)
         evidence = f"{' '.join(word for word in words if word)}, waits for {wants}"
         wakers = self._socket_wakers(found, socket, pids)
-        return Waited(resource.id, clean_line(evidence), resource, holders, wakers=wakers)
+        return Waited(resource.id, clean_line(evidence), resource, holders or (), wakers=wakers)
 
     def _socket_wakers(self, found: Descriptor, socket: Socket, pids: set[int]) -> Wakers:
         """The processes with its other end, and those with the same end: they could shut it down."""
@@ -195,13 +207,14 @@ class FdWaits:
 
     def _eventfd(self, found: Descriptor, polled: bool) -> Waited:
         pids = {holder.pid for holder in self._view.scene.index().holders(found)} | {self._pid}
-        holders, attributes = self._holdings(pids, f"has {found.key} open", polled)
-        attributes |= _ended_by(outside(found, (), pids) if holders else "")
+        holders = self._holdings(pids, f"has {found.key} open", polled)
+        ends = outside(found, (), pids) if holders else ""
         number = found.number or f"{self._pid}.{found.fd}"
         unknown = "" if found.number else f"this kernel does not say who has eventfd {found.fd} open"
-        resource = self._resource("eventfd", number, f"eventfd {found.fd} of {self._pid}", "0", attributes)
+        name = f"eventfd {found.fd} of {self._pid}"
+        resource = self._resource("eventfd", number, name, "0", outside=ends, wakes_itself=holders is None)
         wakers = Wakers(frozenset(pids), outside=unknown)
-        return Waited(resource.id, f"fd {found.fd} -> {found.link} id {number}", resource, holders, wakers=wakers)
+        return Waited(resource.id, f"fd {found.fd} -> {found.link} id {number}", resource, holders or (), wakers=wakers)
 
     def _pidfd(self, fd: int) -> list[Waited]:
         for name, value in self._fdinfo(fd):
@@ -217,8 +230,8 @@ class FdWaits:
     def _file(self, found: Descriptor, direction: str) -> Waited:
         """Something whose other end is no process of this machine: a terminal, a device, signals."""
         link = _shown(found.link)
-        attributes = {"what": found.kind, "path": link} | idle_attributes(self._pid, found, direction)
-        resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", attributes)
+        attributes, idle = {"what": found.kind, "path": link}, awaited_idly(self._pid, found, direction)
+        resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", idle=idle, attributes=attributes)
         return Waited(resource.id, f"fd {found.fd} -> {link}", resource, wakers=Wakers(outside=_source(found, link)))
 
 
@@ -235,18 +248,12 @@ def _source(found: Descriptor, link: str) -> str:
     return f"{found.kind} {found.fd}" if link.startswith("anon_inode:") else link
 
 
-def _ended_by(reason: str) -> dict[str, str]:
-    return {OUTSIDE: reason} if reason else {}
-
-
 def _socket_attributes(socket: Socket) -> dict[str, str]:
     attributes = {"protocol": socket.protocol}
     if socket.local:
         attributes["local"] = _shown(socket.local)
     if socket.remote:
         attributes["peer"] = socket.remote
-    if socket.listening:
-        attributes["listening"] = "yes"
     return attributes
 
 

@@ -80,6 +80,7 @@ class FutexWait(Struct, frozen=True):
         owner: the thread that holds it, as the process numbers threads; None when not known.
         state: what its words say, for users.
         evidence: the words that were read.
+        ended_owner: the thread that its owner word names, where it is no living one.
         inferred: concluded from the shape of the memory only.
     """
 
@@ -90,6 +91,7 @@ class FutexWait(Struct, frozen=True):
     owner: int | None = None
     state: str | None = None
     attributes: dict[str, str] = field(default_factory=dict)
+    ended_owner: int | None = None
     inferred: bool = False
 
 
@@ -161,8 +163,6 @@ def _owned(call: FutexCall, words: _Words, owner: int, sort: str, is_thread: IsT
     kind = words[_MUTEX.kind]
     known = is_thread(owner)
     attributes = {"kind": f"{sort}, {_kind_name(kind)}" if kind < 1024 else sort}
-    if owner and not known:
-        attributes["owner"] = f"{owner} (exited)"
     if words[0] & _OWNER_DIED:
         attributes["owner died"] = "yes"
     return FutexWait(
@@ -171,6 +171,7 @@ def _owned(call: FutexCall, words: _Words, owner: int, sort: str, is_thread: IsT
         _lock_call(call),
         f"{sort} futex {call.address:#x} = {words[0]:#x}, owner {owner}",
         owner=owner if known else None,
+        ended_owner=owner if owner and not known else None,
         state="locked",
         attributes=attributes,
     )
@@ -208,14 +209,13 @@ def _mutex(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | N
     attributes = {"kind": _kind_name(kind)}
     if kind & 3 == 1:
         attributes["lock count"] = str(words[_MUTEX.count])
-    if not known:
-        attributes["owner"] = f"{owner} (exited)"
     return FutexWait(
         "mutex",
         call.address,
         _lock_call(call),
         f"mutex {call.address:#x} owner word = {owner}, lock word = {words[0]}",
         owner=owner if known else None,
+        ended_owner=owner if not known else None,
         state="locked" if words[0] else "unlocked",
         attributes=attributes,
     )

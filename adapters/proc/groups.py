@@ -13,11 +13,11 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.linux.cgroups import CpuLimit, Group, read_cpu, read_frozen, read_memory, view_of
 from livedbg.model import Resource, ids
-from livedbg.text.quantities import byte_size
+from livedbg.model.facts import GroupFacts
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["KIND", "Groups"]
@@ -93,54 +93,57 @@ class Groups:
         return state
 
     def _read(self, view: Group, state: _State, now_s: float) -> None:
-        attributes: dict[str, str] = {}
-        words = []
+        facts, words = GroupFacts(), []
         file = read_frozen(view)
         state.frozen = bool(file)
         if file:
-            attributes["frozen_by"] = clean_line(file, 300)
+            facts = structs.replace(facts, frozen_by=clean_line(file, 300))
             words.append("frozen")
         for limit in read_cpu(view):
             share = _throttled(state, limit, now_s)
-            if share is not None and share >= _THROTTLED and "throttled" not in attributes:
-                attributes |= {"throttled": f"{share:.1f}", "cores": f"{limit.cores:.3g}"}
-                attributes["throttled_by"] = clean_line(limit.control, 300)
-                attributes["cpu_stat"] = clean_line(limit.file, 300)
+            if share is not None and share >= _THROTTLED and facts.throttled is None:
+                facts = structs.replace(
+                    facts,
+                    throttled=round(share, 1),
+                    cores=limit.cores,
+                    throttled_by=clean_line(limit.control, 300),
+                    cpu_stat=clean_line(limit.file, 300),
+                )
                 words.append("throttled")
-        words += self._memory(view, state, attributes)
+        facts, more = self._memory(view, state, facts)
+        words += more
         name = clean_line(view.path, 200)
         entity = ids.fd_object(KIND, self._host, name.strip("/").replace("/", ":") or "root")
         known = state.resource
         if not words:
             state.resource = None
-        elif known is None or known.attributes != attributes:
+        elif known is None or known.facts != facts:
             state.resource = Resource(
-                id=entity, kind=KIND, name=f"control group {name}", state=", ".join(words), attributes=attributes
+                id=entity, kind=KIND, name=f"control group {name}", state=", ".join(words), facts=facts
             )
 
-    def _memory(self, view: Group, state: _State, attributes: dict[str, str]) -> list[str]:
+    def _memory(self, view: Group, state: _State, facts: GroupFacts) -> tuple[GroupFacts, list[str]]:
         memory = read_memory(view)
         if memory is None:
-            return []
+            return facts, []
         words = []
         if state.kills is None:
             state.kills = memory.kills
         killed = memory.kills - state.kills if memory.kills is not None and state.kills is not None else 0
         if memory.under_oom:
             words.append("out of memory")
-            attributes["under_oom"] = "yes"
+            facts = structs.replace(facts, under_oom=True)
         if memory.stalled is not None and memory.stalled >= _STALLED:
             words.append("short of memory")
-            attributes["memory_stalled"] = f"{memory.stalled:.1f}"
+            facts = structs.replace(facts, memory_stalled=round(memory.stalled, 1))
         if killed > 0:
             words.append("tasks killed for memory")
-            attributes["killed"] = str(killed)
+            facts = structs.replace(facts, killed=killed)
         if words:
-            attributes["memory_file"] = clean_line(memory.file, 300)
-            if memory.limit:
-                attributes["memory_limit"] = byte_size(memory.limit)
-                attributes["memory_used"] = f"{(memory.used or 0) / memory.limit:.0%}"
-        return words
+            share = round((memory.used or 0) / memory.limit, 2) if memory.limit else None
+            file = clean_line(memory.file, 300)
+            facts = structs.replace(facts, memory_file=file, memory_limit=memory.limit or None, memory_used=share)
+        return facts, words
 
 
 def _throttled(state: _State, limit: CpuLimit, now_s: float) -> float | None:

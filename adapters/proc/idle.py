@@ -10,14 +10,13 @@ import stat
 
 from livedbg.linux.descriptors import Descriptor, fd_links, fdinfo
 from livedbg.linux.procfs import read_stat
-from livedbg.model import IDLE
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["idle_attributes"]
+__all__ = ["awaited_idly"]
 
 
-def idle_attributes(pid: int, found: Descriptor, direction: str) -> dict[str, str]:
-    """Attributes of a file that a process waits for, if an idle program waits for such files.
+def awaited_idly(pid: int, found: Descriptor, direction: str) -> str:
+    """What an idle program waits for by such a file (`a key`), which a process waits for; "" where none does.
 
     Args:
         pid: the process.
@@ -25,13 +24,13 @@ def idle_attributes(pid: int, found: Descriptor, direction: str) -> dict[str, st
         direction: `r` (until there is something to read) or `w`.
     """
     if direction != "r":
-        return {}
+        return ""
     if found.kind == "tty" and (found.link.startswith("/dev/pts/") or _controls(pid, found)):
-        return {IDLE: "a key"}
+        return "a key"
     if found.kind == "inotify":
         watched = _watched(pid, found.fd)
-        return {IDLE: f"changes of {watched}" if watched else "changes of files"}
-    return {}
+        return f"changes of {watched}" if watched else "changes of files"
+    return ""
 
 
 def _controls(pid: int, found: Descriptor) -> bool:

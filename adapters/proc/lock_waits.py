@@ -15,6 +15,7 @@ from livedbg.linux.abi import MutexLayout
 from livedbg.linux.maps import Mapping, find_mapping
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import Resource, WaitKind, ids
+from livedbg.model.facts import LockFacts
 
 __all__ = ["LockWaits"]
 
@@ -112,7 +113,12 @@ class LockWaits:
         if not self._view.libc.layouts_known:
             attributes["libc"] = f"{self._view.libc.label}: layouts not known"
         resource = Resource(
-            id=target, kind=found.kind, name=f"{found.kind} {address:#x}", state=found.state, attributes=attributes
+            id=target,
+            kind=found.kind,
+            name=f"{found.kind} {address:#x}",
+            state=found.state,
+            facts=LockFacts(ended_owner=found.ended_owner) if found.ended_owner is not None else None,
+            attributes=attributes,
         )
         holder = self._thread(found.owner, shared)
         holders = (Holding(holder, found.evidence, inferred),) if holder else ()

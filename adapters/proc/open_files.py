@@ -7,6 +7,7 @@ from typing import Final
 
 from livedbg.linux.descriptor_limit import used_up
 from livedbg.model import Resource, ids
+from livedbg.model.facts import DescriptorFacts
 
 __all__ = ["KIND", "OpenFiles"]
 
@@ -46,4 +47,4 @@ class OpenFiles:
         if limit is None:
             return None
         name = f"descriptors of {self._pid}"
-        return Resource(id=self._id, kind=KIND, name=name, state="used up", attributes={"limit": str(limit)})
+        return Resource(id=self._id, kind=KIND, name=name, state="used up", facts=DescriptorFacts(limit=limit))

@@ -20,8 +20,9 @@ from livedbg.adapters.proc.message_waits import MessageWaits
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
+from livedbg.linux.descriptors import describe
 from livedbg.linux.procfs import BlockedSyscall, child_pids, read_stat
-from livedbg.model import OUTSIDE, WaitKind, ids
+from livedbg.model import WaitKind, ids
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_bytes, clean_line
 
@@ -118,7 +119,7 @@ class SyscallWaits:
         resources = [one.resource for one in waited if one.resource is not None]
         if any(resource.kind == "socket" for resource in resources):
             return replace(self._socket_call(fd, direction, name, waited), kind=kind)
-        if any(resource.attributes.get("what") == "signalfd" for resource in resources):
+        if (found := describe(self._pid, fd)) is not None and found.kind == "signalfd":
             kind = WaitKind.SIGNAL
         timed = True if self._fds.armed_timer else False if resources else None
         return Wait(name, timed, waited, self._fds.gap, kind=kind)
@@ -233,9 +234,9 @@ def _mode(flags: int) -> str:
 def _unproved(waited: Waited) -> Waited:
     """The same, where a time limit may end the wait: then nothing of it is proved."""
     known = waited.resource
-    if known is None or OUTSIDE in known.attributes:
+    if known is None or known.outside:
         return waited
-    return replace(waited, resource=structs.replace(known, attributes={**known.attributes, OUTSIDE: _RECEIVES}))
+    return replace(waited, resource=structs.replace(known, outside=_RECEIVES))
 
 
 def _program(pid: int) -> str:

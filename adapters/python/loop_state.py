@@ -18,7 +18,7 @@ from typing import Final
 from livedbg.adapters.python.awaits import Await, user_frame
 from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.cpython.event_loops import LoopTask
-from livedbg.model import LOST, Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
+from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
 
 __all__ = ["LoopState", "TaskNames"]
 
@@ -160,11 +160,8 @@ class LoopState:
                 kind=what.kind,
                 name=f"{what.name} {what.address:#x}",
                 state=self._state_of(what, sample),
-                attributes={
-                    "type": what.name,
-                    "called in": frame.where if frame is not None else "",
-                    **({LOST: _LOST} if what.address in sample.lost else {}),
-                },
+                lost=_LOST if what.address in sample.lost else "",
+                attributes={"type": what.name, "called in": frame.where if frame is not None else ""},
             )
         self._edge(EdgeKind.WAITS_FOR, own, target, f"awaits {what.label} {what.address:#x}{where}", timed=timed)
 

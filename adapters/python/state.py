@@ -18,7 +18,7 @@ from typing import Final
 from livedbg.adapters.python.forks import Inherited
 from livedbg.adapters.python.samples import LockWait, NotifyWait, Sample
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, ids
-from livedbg.model.entities import FORKED
+from livedbg.model.facts import LockFacts
 
 __all__ = ["PythonState"]
 
@@ -79,7 +79,7 @@ class PythonState:
     def _lock(self, wait: LockWait, inherited: Inherited | None, semaphores: bool) -> None:
         lock = wait.lock
         target = self._id("pylock", lock.address)
-        attributes = {"type": lock.type_name}
+        attributes, facts = {"type": lock.type_name}, None
         owner = "owner word" if lock.recursive else "a `with` block"
         if wait.owner is not None:
             state = f"held by thread {wait.owner.tid}"
@@ -91,12 +91,16 @@ class PythonState:
             self._edge(EdgeKind.HOLDS, self._thread(wait.owner.tid), target, evidence, inferred=wait.owner.inferred)
         elif inherited is not None:
             state = inherited.state
-            attributes["evidence"] = inherited.evidence
-            attributes |= {FORKED: inherited.forked} if inherited.forked else {}
+            facts = LockFacts(forked=inherited.forked, inherited=inherited.evidence)
         else:
             state = "locked; Python keeps no owner of a Lock, and no `with` block has it"
         self.resources[target] = Resource(
-            id=target, kind="pylock", name=f"{lock.type_name} {lock.address:#x}", state=state, attributes=attributes
+            id=target,
+            kind="pylock",
+            name=f"{lock.type_name} {lock.address:#x}",
+            state=state,
+            facts=facts,
+            attributes=attributes,
         )
         evidence = f"waits for {lock.type_name} {lock.address:#x} in {wait.where}"
         if inherited is not None:

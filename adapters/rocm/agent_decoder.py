@@ -114,8 +114,7 @@ class AgentDecoder(LogDecoder):
 
 
 def _proof(dump: _Dump, record: LogRecord, text: str) -> Evidence:
-    at = f"{dump.source.name}:{record.line}" if record.line is not None else dump.source.name
-    return Evidence(kind="log", source=at, text=text[:600], log=record.source)
+    return Evidence(kind="log", text=text[:600], file=dump.source.name, line=record.line, log=record.source)
 
 
 def _told(dump: _Dump, first: Evidence) -> Diagnostic:

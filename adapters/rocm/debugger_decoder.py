@@ -194,8 +194,7 @@ def _fault(session: _Session, stop: _Stop, lane: lines.Lane, where: str) -> Diag
 
 
 def _proof(session: _Session, line: int, text: str) -> Evidence:
-    where = f"{session.source.name}:{line}" if line else session.source.name
-    return Evidence(kind="log", source=where, text=text, log=session.source.id)
+    return Evidence(kind="log", text=text, file=session.source.name, line=line or None, log=session.source.id)
 
 
 def _queue_of(dispatch_id: str) -> str:

@@ -38,7 +38,7 @@ from livedbg.analysis.enders import reachable
 from livedbg.analysis.job_waits import waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
-from livedbg.model import IDLE, POLLS, UNSEEN_RUNTIME, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Resource, Thread, ThreadState, WaitKind, ids
 from livedbg.model.snapshot import Snapshot
 
 __all__ = [
@@ -466,17 +466,16 @@ def _serves(thread: Thread, state: RuleInput) -> str:
     """What it waits for that may come at any time; "" where that isn't all that it waits for (L5)."""
     blockers = state.graph.blockers_of(thread.id)
     resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
-    if any(resource.attributes.get("listening") == "yes" for resource in resources):
+    if any(resource.listening for resource in resources):
         return "connections"
     if len(resources) < len(blockers) or not all(_owed_by_nobody(resource) for resource in resources):
         return ""
-    return next((resource.attributes[IDLE] for resource in resources if IDLE in resource.attributes), "")
+    return next((resource.idle for resource in resources if resource.idle), "")
 
 
 def _owed_by_nobody(resource: Resource) -> bool:
     """Whether it is what an idle program waits for, or a way to wake itself."""
-    facts = resource.attributes
-    return IDLE in facts or "wake-up" in facts or facts.get("what") in ("signalfd", "timerfd")
+    return bool(resource.idle) or resource.wakes_itself or resource.attributes.get("what") == "signalfd"
 
 
 def long_waits(threads: Iterable[Thread], state: RuleInput) -> Iterator[tuple[Thread, int]]:

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.model import OUTSIDE, Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
+from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Blocking", "blocking_of", "standing_of"]
@@ -114,7 +114,7 @@ def _hold(edge: Edge, found: Blocking, resources: Mapping[str, Resource]) -> Non
     kind = resource.kind if resource is not None else edge.target.partition(":")[0]
     if edge.any_of or kind in _SERVED:
         found.any_of.add(pair)
-    if resource is not None and OUTSIDE in resource.attributes:
+    if resource is not None and resource.outside:
         found.timed.add(resource.id)
 
 

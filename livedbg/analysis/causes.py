@@ -20,12 +20,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from livedbg.analysis.cause_words import brief, followers_said, time_said
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.runs import older_logs
+from livedbg.analysis.wording import brief, followers_said, time_said, with_more
 from livedbg.model import CauseClass, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentences
 
 __all__ = ["Error", "by_cause", "errors_of"]
 
@@ -114,7 +115,7 @@ def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
     log = finding.evidence[0].log if finding.evidence else ""
     if finding.state not in _ENDS or log not in older:
         return finding
-    sentence = f"An older run ended with {brief(finding)} ({older[log]})."
+    sentence = sentences(f"An older run ended with {brief(finding)} ({older[log]})")
     return replace(finding, state=None, severity=Severity.WARNING, roots=(), sentence=sentence)
 
 
@@ -123,7 +124,7 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
     said = {}
     for diagnostic in snapshot.diagnostics.values():
         for shown in diagnostic.evidence[:1]:
-            said[shown.log, shown.source] = diagnostic
+            said[shown.log, shown.place] = diagnostic
     spans = {
         (hit.source, hit.raised_line): (hit.first_line or hit.raised_line or 0, hit.line or 0)
         for hit in snapshot.exceptions.values()
@@ -134,13 +135,13 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
         proof = finding.evidence[0] if finding.evidence else None
         if finding.state not in _ENDS or proof is None or proof.kind != "log" or not proof.log:
             continue
-        about = said.get((proof.log, proof.source))
+        about = said.get((proof.log, proof.place))
         cause = finding.cause or (about.cause if about is not None else None)
         if cause is None and finding.state is VerdictState.CRASHED:
             cause = CauseClass.PROCESS
         writer = finding.writer or (about.writer if about is not None else "")
-        late = about is not None and about.attributes.get("late") == "yes"
-        line = _line(proof.source)
+        late = about is not None and about.late
+        line = proof.line or 0
         first, last = spans.get((proof.log, line), (line, line))
         when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
         late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
@@ -232,15 +233,5 @@ def _same(one: Error, other: Error) -> bool:
 
 def _note(finding: Finding, word: str, first: Error) -> Finding:
     who = f"{first.writer}: " if first.writer and first.writer != finding.writer else ""
-    return replace(
-        finding,
-        state=None,
-        severity=Severity.WARNING,
-        roots=(),
-        sentence=f"{finding.sentence.rstrip('.')}. It {word}: {who}{brief(first.finding)}.",
-    )
-
-
-def _line(source: str) -> int:
-    number = source.rpartition(":")[2]
-    return int(number) if number.isdecimal() and len(number) < 19 else 0
+    more = f"It {word}: {who}{brief(first.finding)}"
+    return with_more(finding, more, state=None, severity=Severity.WARNING, roots=())

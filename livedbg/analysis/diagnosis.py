@@ -48,6 +48,10 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         writer: see `Diagnostic.writer`; "": as that diagnostic says.
         gone: threads and processes, beside those of `entities`, whose end it rests on.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
+        claim: what happened, without who and where and without a full stop: `KeyError: 'input_ids'`; "" where the
+            sentence is as short.
+        who: the entity that is stuck, ended or wrong, where it is one; "": the first of `roots`.
+        holder: the entity that has what it waits for, where that is known.
     """
 
     rule: str
@@ -65,6 +69,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: CauseClass | None = None
     writer: str = ""
     gone: tuple[str, ...] = ()
+    claim: str = ""
+    who: str = ""
+    holder: str = ""
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,12 +81,14 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
         roots: entities that others wait for and that wait for nothing (or the members of the
             cycle), worst first.
         since_wall_ns: since when it has been so, where known.
+        chief: id of the finding that it rests on and whose sentence it says (`F1`); "" where it rests on none.
     """
 
     state: VerdictState
     sentence: str
     roots: tuple[str, ...] = ()
     since_wall_ns: int | None = None
+    chief: str = ""
 
 
 class WaitGraph(Protocol):
@@ -167,6 +176,17 @@ class Diagnosis:
     unread: frozenset[str] = field(default=frozenset(), compare=False)
     is_looking: bool = False
     doing: Callable[[Thread], tuple[str, str]] = field(default=_not_known, compare=False, repr=False)
+
+    @property
+    def chief(self) -> Finding | None:
+        """The finding that the verdict rests on; None where it rests on none."""
+        return self.findings.get(self.verdict.chief)
+
+    @property
+    def who(self) -> str:
+        """The entity that the verdict is about: who is stuck, ended or wrong; "" where it names none."""
+        who = self.chief.who if self.chief is not None else ""
+        return who or next(iter(self.verdict.roots), "")
 
 
 NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."), is_looking=True)

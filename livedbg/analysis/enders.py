@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from livedbg.analysis.job_waits import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, waited_ns
-from livedbg.model import IDLE, OUTSIDE, Thread, ThreadState, WaitKind, ids
+from livedbg.model import Thread, ThreadState, WaitKind, ids
 
 __all__ = ["Reach", "behind", "may_be_ended_by", "reachable"]
 
@@ -113,10 +113,8 @@ def _from_outside(thread: Thread, state: RuleInput) -> str:
         resource = state.snapshot.resources.get(entity)
         if resource is None:
             continue
-        if IDLE in resource.attributes:
-            return resource.attributes[IDLE]
-        if OUTSIDE in resource.attributes:
-            return resource.attributes[OUTSIDE]
+        if resource.idle or resource.outside:
+            return resource.idle or resource.outside
         if resource.kind == "socket" and not state.graph.blockers_of(entity):
             return "the other end of the socket"
     return "" if blockers or thread.wakers else "somebody who is not known"

@@ -84,7 +84,7 @@ def _has_idle_loop(main: Thread, found: ClosedSet, state: RuleInput) -> bool:
 
 def _only_wakes_itself(thread: Thread, state: RuleInput) -> bool:
     resources = [state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id)]
-    return bool(resources) and all(one is not None and "wake-up" in one.attributes for one in resources)
+    return bool(resources) and all(one is not None and one.wakes_itself for one in resources)
 
 
 def _in_event_wait(frames: list[Frame]) -> bool:

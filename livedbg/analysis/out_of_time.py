@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
 from livedbg.analysis.inconclusive import watched
-from livedbg.analysis.log_words import not_read
+from livedbg.analysis.log_words import logs_said, not_read
 from livedbg.model import OUT_OF_TIME, Process, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing, many
@@ -36,7 +36,7 @@ def so_far(verdict: Verdict, snapshot: Snapshot) -> Verdict:
     others = [source for source in sources if not unread or (source != "logs" and snapshot.processes)]
     more = [many(len(others) - _SOURCES, "more source")] if len(others) > _SOURCES else []
     missing = [f"{listing([*others[:_SOURCES], *more])} had not finished"] if others else []
-    missing += [unread] if unread and unread not in verdict.sentence else []
+    missing += [unread] if unread and verdict.sentence != logs_said(snapshot) else []
     said = f"Out of time: {'; '.join(missing)}." if missing else "The time was over before that."
     target = next((one for one in snapshot.processes.values() if one.target and not one.exited), None)
     seen = [verdict.sentence]

@@ -3,12 +3,16 @@
 Invariants:
     verdict.V1. `unknown` is never exit code 0: it is 3 where a source that would tell has failed or may not be read,
         else 5.
+    verdict.V2. A verdict that says the sentence of a finding names that finding (`Verdict.chief`): screen, report and
+        JSON have the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from msgspec import structs
 
 from livedbg.analysis.behaviour import (
     JOB,
@@ -93,21 +97,29 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
             sentence=said + _interrupted(findings, amounts_to),
             roots=tuple(dict.fromkeys(named)),
             since_wall_ns=chief.since_wall_ns,
+            chief=_id(odd or chief, findings),
         )
     blind = next((finding for finding in findings if is_blind(finding)), None)
     quiet = _without_findings(state, amounts_to)
     if blind is not None:
-        return _blinded(blind, quiet)
+        return structs.replace(_blinded(blind, quiet), chief=_id(blind, findings))
     if chief is None:
         return quiet
     if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN and not chief.decides:
-        return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {chief.sentence}", roots=chief.roots)
+        sentence = f"{quiet.sentence} {chief.sentence}"
+        return Verdict(state=quiet.state, sentence=sentence, roots=chief.roots, chief=_id(chief, findings))
     return Verdict(
         state=amounts_to or quiet.state,
         sentence=chief.sentence,
         roots=chief.roots or quiet.roots,
         since_wall_ns=chief.since_wall_ns,
+        chief=_id(chief, findings),
     )
+
+
+def _id(finding: Finding, findings: Sequence[Finding]) -> str:
+    """`F1`: the name that the engine gives a finding, by its place."""
+    return f"F{next(number for number, one in enumerate(findings, 1) if one is finding)}"
 
 
 def _odd_among(chief: Finding, findings: Sequence[Finding]) -> Finding | None:

@@ -134,7 +134,7 @@ def _target(word: str, gdb: str | None, *, redact: bool) -> None:
     stacks = len(snapshot.stacks)
     click.echo(f"    {many(len(snapshot.threads), 'thread')}, {len(waiting)} blocked, {many(stacks, 'stack')} taken")
     for one in snapshot.diagnostics.values():
-        if any(evidence.kind == "environment" for evidence in one.evidence) and "resolved" not in one.attributes:
+        if any(evidence.kind == "environment" for evidence in one.evidence) and not one.resolved:
             click.echo(f"--  {one.sentence}")
     for status in snapshot.statuses.values():
         if status.sentence:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +18,6 @@ __all__ = ["TracingStatus", "trace_launches"]
 
 _CHECK_S: Final = 0.1
 _SET_S: Final = 600.0  # for the probes to be set: every library that is loaded is searched, at a low priority
-_NUMBERS: Final = re.compile(r"[\d.,]+")
 
 
 def trace_launches(
@@ -63,9 +61,9 @@ class TracingStatus:
         self._reported: dict[str, tuple[SourceHealth, str]] = {}
 
     def report(self, update: Update) -> None:
-        """Report what is new; a sentence of which only the numbers changed is not."""
+        """Report what is new; a sentence of which only the numbers changed, by its code, is not."""
         for key, status in update.snapshot.statuses.items():
-            now = (status.health, _NUMBERS.sub("", status.sentence))
+            now = (status.health, status.code)
             if (
                 key.source == "launches"
                 and status.health is not SourceHealth.ENDED

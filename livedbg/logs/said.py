@@ -39,7 +39,8 @@ class Said(Struct, frozen=True, kw_only=True):
     Attributes:
         code: as in `Diagnostic.code`.
         key: tells it from others of its code.
-        sentence: without its full stop.
+        sentence: without its full stop, and without who it is about where `who` says that.
+        who: who it is about: `Rank 3`; "" where the sentence is whole.
         severity: how bad it is.
         writer: `rank 3` where the text itself says it, else "".
         cause: as in `Diagnostic.cause`.
@@ -50,11 +51,17 @@ class Said(Struct, frozen=True, kw_only=True):
     code: str
     sentence: str
     key: str = ""
+    who: str = ""
     severity: Severity = Severity.ERROR
     writer: str = ""
     cause: CauseClass | None = None
     steps: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> str:
+        """The sentence with who it is about."""
+        return f"{self.who} {self.sentence}" if self.who else self.sentence
 
 
 class Form(Struct, frozen=True):
@@ -197,20 +204,19 @@ class SaidDecoder(LogDecoder):
         known = log.told.get(name)
         if known is None and len(log.told) >= _MOST:
             return None, False
-        where = record.place(log.source.name, number)
-        proof = Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
+        proof = Evidence.of_record(record, log.source.name, text, number)
         if known is not None:
             first = known.diagnostic.evidence[0]
-            if where == first.source and len(text) > len(first.text):  # more of its lines have come
+            if proof.place == first.place and len(text) > len(first.text):  # more of its lines have come
                 attributes = {**known.diagnostic.attributes, **said.attributes}
                 known.diagnostic = replace(
                     known.diagnostic,
-                    sentence=said.sentence,
+                    sentence=said.whole,
                     severity=said.severity,
                     attributes={**attributes, "next": "\n".join(said.steps)},
                     evidence=(proof, *known.diagnostic.evidence[1:]),
                 )
-            elif where != first.source:
+            elif proof.place != first.place:
                 known.count += 1
                 attributes = {**known.diagnostic.attributes, "count": str(known.count)}
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
@@ -236,7 +242,8 @@ class SaidDecoder(LogDecoder):
             system=self.name,
             code=said.code,
             severity=said.severity,
-            sentence=said.sentence,
+            sentence=said.whole,
+            does=said.sentence if said.who else "",
             entities=(process,) if process else (),
             attributes={**attributes, **said.attributes},
             evidence=(proof,),

@@ -6,9 +6,6 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
-    IDLE,
-    LOST,
-    OUTSIDE,
     SAMPLED,
     Edge,
     EdgeKey,
@@ -48,11 +45,8 @@ from livedbg.model.states import (
 
 __all__ = [
     "HANG_SEEN",
-    "IDLE",
-    "LOST",
     "NO_ACCESS",
     "NO_LOG",
-    "OUTSIDE",
     "OUT_OF_TIME",
     "POLLS",
     "SAMPLED",

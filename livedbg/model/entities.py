@@ -13,19 +13,16 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
+from livedbg.model.facts import facts_shown
 from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState, WaitKind
 
 __all__ = [
-    "FORKED",
     "FORKED_LIKELY",
     "FORKED_OWNER",
-    "IDLE",
-    "LOST",
-    "OUTSIDE",
     "SAMPLED",
     "Edge",
     "EdgeKey",
@@ -37,25 +34,12 @@ __all__ = [
     "Thread",
 ]
 
-OUTSIDE: Final = "outside"
-"""Key in `Resource.attributes`: why a wait for it may be ended by something that is not in the wait-for graph (a signal
-handler, a timer, a process that may open it)."""
-
 SAMPLED: Final = "sampled"
 """`Stack.source` of a running thread that was sampled by the kernel's clock."""
 
-IDLE: Final = "idle"
-"""Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
-
-FORKED: Final = "forked"
-"""Key in `Resource.attributes`: why a lock is believed to have been held when its process was forked: FORKED_OWNER, its
-owner is a thread of the parent; FORKED_LIKELY, a thread of the parent has the same lock now, and none of the child."""
-
 FORKED_OWNER: Final = "owner"
 FORKED_LIKELY: Final = "likely"
-
-LOST: Final = "lost"
-"""Key in `Resource.attributes`: why nobody can end a wait for it, as far as is seen (`nothing else refers to it`)."""
+"""Values of `LockFacts.forked`."""
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -264,14 +248,38 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
             `socket`, `eventfd`, `flock`, `file`, `core`, `stream`, `ring`, `group`, `future`.
         name: what a user would call it, e.g. `pipe 3 of worker`, `core 8 (AIV0)`.
         state: free text of its state (`locked`, `3 waiters`, `busy`).
-        attributes: whatever else is known, as text; OUTSIDE: what else than its holders could end a wait for it.
+        outside: why a wait for it may be ended by something that is not in the wait-for graph (a signal handler, a
+            timer, a process that may open it); "" for nothing.
+        idle: what an idle program waits for by it, in a user's words (`a key`); "" where none does.
+        lost: why nobody can end a wait for it, as far as is seen (`nothing else refers to it`).
+        listening: a socket that waits for connections.
+        wakes_itself: only its own process has the other end, and polls it: a way to wake itself.
+        facts: what its source knows beyond that (livedbg.model.facts).
+        attributes: whatever else is known, as text, for who shows it.
     """
 
     id: str
     kind: str
     name: str = ""
     state: str | None = None
+    outside: str = ""
+    idle: str = ""
+    lost: str = ""
+    listening: bool = False
+    wakes_itself: bool = False
+    facts: Any = None
     attributes: dict[str, str] = field(default_factory=dict)
+
+    def shown(self) -> dict[str, str]:
+        """All that is known beyond its name and state, as text by name."""
+        own = {
+            "outside": self.outside,
+            "idle": self.idle,
+            "lost": self.lost,
+            "listening": "yes" if self.listening else "",
+            "wake-up": "other end in the same process" if self.wakes_itself else "",
+        }
+        return {**self.attributes, **facts_shown(self.facts), **{name: text for name, text in own.items() if text}}
 
 
 class EdgeKey(NamedTuple):

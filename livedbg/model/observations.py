@@ -151,17 +151,35 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: `memory`, `proc`, `log`, `file`, `stack`, `counter`, `inference`.
-        source: where it was read: `futex 0x7f12…`, `err.txt:214`, `/proc/4711/task/4712/syscall`.
         text: what was read.
+        source: where it was read, if that is no file: `futex 0x7f12…`, `/proc/4711/task/4712/syscall`.
+        file: name of the log, or path of the file.
+        line: number of the line in it, from 1; None where it is not known, or all of it is meant.
         at_wall_ns: when.
         log: id of the LogSource, where it is a line of a log.
     """
 
     kind: str
-    source: str
     text: str
+    source: str = ""
+    file: str = ""
+    line: int | None = None
     at_wall_ns: int | None = None
     log: str = ""
+
+    @classmethod
+    def of_record(cls, record: LogRecord, file: str, text: str, number: int = 0) -> Evidence:
+        """A line of a record of a log, by its number in the record's text, from 0."""
+        return cls(
+            kind="log", text=text, file=file, line=record.line_at(number), at_wall_ns=record.wall_ns, log=record.source
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it was read, for the user: `err.txt:214`, `futex 0x7f12…`."""
+        if not self.file:
+            return self.source
+        return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,12 +192,15 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         severity: how bad the runtime's statement is.
         sentence: what it means, one sentence for the user.
         entities: what it is about.
-        attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
-            holds.
-        cause: how near to the cause of an end it is; None where it is about no end. While an error without `resolved`
-            stands, the verdict is never better than `unknown` (rule `error-reported`); with a cause, it is `crashed`
+        attributes: the fields it carried, as text (`sub_class`, `error_code`, …).
+        resolved: it no longer holds.
+        late: it was written when all was over.
+        cause: how near to the cause of an end it is; None where it is about no end. While an error stands that is not
+            `resolved`, the verdict is never better than `unknown` (rule `error-reported`); with a cause it is `crashed`
             where nobody lives.
         writer: `rank 3`, `worker TP1`: which of those that share a log wrote it, or "".
+        does: the sentence without who it is about, where it begins with that: `timed out in all_reduce` of `Rank 3
+            timed out in all_reduce`.
     """
 
     id: str
@@ -193,6 +214,9 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_wall_ns: int | None = None
     cause: CauseClass | None = None
     writer: str = ""
+    does: str = ""
+    resolved: bool = False
+    late: bool = False
 
 
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,5 +1,5 @@
-"""Translates names in events of old recordings to today's: sources of stacks, counters, engines of catchpoints, kinds
-of waits.
+"""Translates events of old recordings to today's: names of sources, counters and engines; where evidence was read;
+kinds of waits; facts of resources.
 
 Invariants:
     old_names.O1. A recording made before a rename replays as one made after it.
@@ -10,10 +10,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
-from livedbg.model import Thread, WaitKind
-from livedbg.model.events import CatchpointSeen, CounterSeen, Event, StacksSeen, ThreadsSeen
+from livedbg.model import Diagnostic, Evidence, Resource, Thread, WaitKind
+from livedbg.model.events import (
+    CatchpointSeen,
+    CounterSeen,
+    DiagnosticSeen,
+    Event,
+    ResourcesSeen,
+    StacksSeen,
+    ThreadsSeen,
+)
+from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts
 from livedbg.model.launches import TRACED, TRACED_TO
 
 __all__ = ["renamed", "sleeps_s", "wait_kind"]
@@ -47,6 +57,13 @@ _WAITS: Final = (
 """How `Thread.waits_in` begins -> what kind of wait that is: recordings of before 0.2 have the words alone."""
 _SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
 
+_FACTS: Final[dict[str, type[Facts]]] = {
+    "cgroup": GroupFacts,
+    "descriptors": DescriptorFacts,
+    **dict.fromkeys(("mutex", "rwlock", "pylock"), LockFacts),
+}
+_DIGITS: Final = 19  # a number of more is no line, and no recording can hold it
+
 
 def wait_kind(words: str | None) -> WaitKind | None:
     """The kind of wait that words of `Thread.waits_in` name."""
@@ -78,5 +95,57 @@ def renamed(event: Event) -> Event:
         case CatchpointSeen() if event.catchpoint.engine in _ENGINES:
             point = structs.replace(event.catchpoint, engine=_ENGINES[event.catchpoint.engine])
             return structs.replace(event, catchpoint=point)
+        case ResourcesSeen() if any(one.attributes for one in event.resources):
+            return structs.replace(event, resources=tuple(map(_resource, event.resources)))
+        case DiagnosticSeen():
+            return structs.replace(event, diagnostic=_as_fields(event.diagnostic))
         case _:
             return event
+
+
+def _resource(resource: Resource) -> Resource:
+    """A resource of which all that is known was text: with the fields and facts that this was."""
+    text = dict(resource.attributes)
+    facts = resource.facts
+    if facts is None and (kind := _FACTS.get(resource.kind)) is not None:
+        owner, _, ended = text.pop("owner", "").partition(" ")
+        said = {
+            **{name: value for name, value in text.items() if name not in ("memory_limit", "memory_used")},
+            **({"ended_owner": owner} if ended == "(exited)" else {}),
+            **({"under_oom": True} if "under_oom" in text else {}),
+            **({"inherited": text["evidence"]} if "evidence" in text else {}),
+            "of": kind.__struct_config__.tag,
+        }
+        try:
+            known = msgspec.convert(said, kind, strict=False)
+            facts = known if known != kind() else None
+        except msgspec.ValidationError:
+            pass  # damaged: nothing is known
+    return structs.replace(
+        resource,
+        outside=resource.outside or text.pop("outside", ""),
+        idle=resource.idle or text.pop("idle", ""),
+        lost=resource.lost or text.pop("lost", ""),
+        listening=resource.listening or text.pop("listening", "") == "yes",
+        wakes_itself=resource.wakes_itself or bool(text.pop("wake-up", "")),
+        facts=facts,
+        attributes={} if isinstance(facts, GroupFacts) else text,
+    )
+
+
+def _as_fields(said: Diagnostic) -> Diagnostic:
+    """A diagnostic whose flags were words among its attributes, and whose evidence had its line in a text."""
+    evidence = tuple(map(_with_line, said.evidence))
+    resolved, late = (said.attributes.get(name) == "yes" for name in ("resolved", "late"))
+    attributes = {name: text for name, text in said.attributes.items() if name not in ("resolved", "late")}
+    return structs.replace(
+        said, evidence=evidence, attributes=attributes, resolved=said.resolved or resolved, late=said.late or late
+    )
+
+
+def _with_line(proof: Evidence) -> Evidence:
+    """Evidence whose place was one text, `err.txt:214`, with file and line."""
+    name, colon, number = proof.source.rpartition(":")
+    if proof.kind in ("log", "file") and name and colon and number.isdecimal() and len(number) < _DIGITS:
+        return structs.replace(proof, source="", file=name, line=int(number))
+    return proof

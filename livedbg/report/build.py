@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
-from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, SourceHealth
+from livedbg.analysis.rules.carried import exception_of
+from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, Frame, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (
     SCHEMA,
@@ -25,7 +26,7 @@ from livedbg.report.document import (
     TouchOut,
     VerdictOut,
 )
-from livedbg.report.entities import chosen_entities, entity_out, frames_out
+from livedbg.report.entities import chosen_entities, entity_out, frames_out, place_out
 from livedbg.report.stacks import stack_groups, stacks_of_others
 from livedbg.session.view import Update
 from livedbg.text.quantities import timestamp
@@ -60,13 +61,7 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
         schema=SCHEMA,
         taken_at=timestamp(now_ns) if (now_ns := snapshot.now().wall_ns) else "",
         targets=_targets(snapshot),
-        verdict=VerdictOut(
-            state=diagnosis.verdict.state.value,
-            sentence=diagnosis.verdict.sentence,
-            roots=diagnosis.verdict.roots,
-            findings=_bearing(diagnosis),
-            since=_time(diagnosis.verdict.since_wall_ns),
-        ),
+        verdict=_verdict(snapshot, diagnosis),
         findings=tuple(finding_out(name, finding) for name, finding in diagnosis.findings.items()),
         entities={
             entity: entity_out(entity, snapshot, diagnosis, stack_of=others.get(entity, "")) for entity in chosen
@@ -104,12 +99,38 @@ def _targets(snapshot: Snapshot) -> tuple[TargetOut, ...]:
     )
 
 
+def _verdict(snapshot: Snapshot, diagnosis: Diagnosis) -> VerdictOut:
+    verdict, chief = diagnosis.verdict, diagnosis.chief
+    place = _place(snapshot, diagnosis)
+    return VerdictOut(
+        state=verdict.state.value,
+        sentence=verdict.sentence,
+        roots=verdict.roots,
+        findings=_bearing(diagnosis),
+        since=_time(verdict.since_wall_ns),
+        finding=verdict.chief or None,
+        who=diagnosis.who or None,
+        where=place_out(place) if place is not None else None,
+        holder=(chief.holder or None) if chief is not None else None,
+        certainty=("inferred" if chief.inferred else "read") if chief is not None else None,
+    )
+
+
+def _place(snapshot: Snapshot, diagnosis: Diagnosis) -> Frame | None:
+    """The user's own code in which the one is that the verdict is about, or was when it raised what ended it."""
+    hit = exception_of(diagnosis.chief, snapshot) if diagnosis.chief is not None else None
+    if hit is not None and hit.stack:
+        return diagnosis.code.frame_of(hit.stack)
+    process = snapshot.processes.get(diagnosis.who)
+    thread = diagnosis.who if process is None else f"thread:{process.host}/{process.pid}/{process.pid}"
+    return diagnosis.code.frame(snapshot.stacks.get(thread))
+
+
 def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
     """The findings that the verdict rests on: those that amount to the same state."""
     verdict = diagnosis.verdict
-    chief = next((name for name, f in diagnosis.findings.items() if f.sentence in verdict.sentence), None)
     same = [name for name, f in diagnosis.findings.items() if f.state is verdict.state]
-    return tuple(dict.fromkeys([*([chief] if chief else []), *same]))
+    return tuple(dict.fromkeys([*([verdict.chief] if verdict.chief else []), *same]))
 
 
 def finding_out(name: str, finding: Finding) -> FindingOut:
@@ -121,7 +142,14 @@ def finding_out(name: str, finding: Finding) -> FindingOut:
         sentence=finding.sentence,
         entities=finding.entities,
         evidence=tuple(
-            EvidenceOut(kind=proof.kind, source=proof.source, text=proof.text, at=_time(proof.at_wall_ns))
+            EvidenceOut(
+                kind=proof.kind,
+                source=proof.place,
+                text=proof.text,
+                at=_time(proof.at_wall_ns),
+                file=proof.file or None,
+                line=proof.line,
+            )
             for proof in finding.evidence
         ),
         next=finding.next,

@@ -43,22 +43,29 @@ class TargetOut(Struct, frozen=True, kw_only=True):
 
 
 class VerdictOut(Struct, frozen=True, kw_only=True):
-    """The one answer."""
+    """The one answer. What its sentence says as values, each null where it is not known."""
 
     state: str
     sentence: str
     roots: tuple[str, ...]
     findings: tuple[str, ...]
     since: str | None
+    finding: str | None = None
+    who: str | None = None
+    where: FrameOut | None = None
+    holder: str | None = None
+    certainty: str | None = None
 
 
 class EvidenceOut(Struct, frozen=True, kw_only=True):
-    """What a claim rests on."""
+    """What a claim rests on; `file` and `line` where it was read in a file."""
 
     kind: str
     source: str
     text: str
     at: str | None
+    file: str | None = None
+    line: int | None = None
 
 
 class FindingOut(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import EntityOut, FrameOut
 from livedbg.text.quantities import timestamp
 
-__all__ = ["chosen_entities", "entity_out", "frames_out"]
+__all__ = ["chosen_entities", "entity_out", "frames_out", "place_out"]
 
 _MOST: Final = 5_000
 """How many entities a report names at most, apart from those of its findings."""
@@ -53,7 +53,7 @@ def frames_out(frames: Iterable[Frame], *, source: bool = True) -> tuple[FrameOu
     )
 
 
-def _place_out(frame: Frame) -> FrameOut:
+def place_out(frame: Frame) -> FrameOut:
     """A frame without what was read of its variables and source."""
     return FrameOut(
         function=frame.function, file=frame.file, line=frame.line, module=frame.module, language=frame.language
@@ -114,7 +114,7 @@ def _thread(thread: Thread, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityO
         waiters=diagnosis.graph.behind(thread.id),
         stack=frames_out(stack.frames, source=False) if stack is not None else (),
         stack_note=note or UNSET,
-        at=_place_out(place) if place is not None else UNSET,
+        at=place_out(place) if place is not None else UNSET,
         process=thread.process,
         tid=thread.tid,
         waits_in=thread.waits_in or thread.syscall or UNSET,
@@ -171,5 +171,5 @@ def _resource(resource: Resource, diagnosis: Diagnosis) -> EntityOut:
         state=resource.state,
         waits_for=None,
         waiters=diagnosis.graph.behind(resource.id),
-        attributes=dict(resource.attributes) or UNSET,
+        attributes=resource.shown() or UNSET,
     )

@@ -58,7 +58,8 @@ class LastHang:
             severity=Severity.WARNING,
             sentence=hang.sentence,
             entities=hang.roots,
-            attributes={"state": hang.state.value, **({"resolved": "yes"} if over else {})},
+            attributes={"state": hang.state.value},
+            resolved=over,
             at_wall_ns=hang.since_wall_ns,
         )
         return [DiagnosticSeen(diagnostic=seen, **self._stamp())]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from livedbg.model import Diagnostic, Edge, Evidence, Frame, LogRecord, Resource, Task, Thread
@@ -165,9 +166,26 @@ def _resources(event: ResourcesSeen) -> ResourcesSeen:
 def _resource(resource: Resource) -> Resource:
     name, state = mask_text(resource.name), resource.state and mask_text(resource.state)
     attributes = resource.attributes and mask_environment(resource.attributes)
-    if (name, state, attributes) == (resource.name, resource.state, resource.attributes):
-        return resource
-    return replace(resource, name=name, state=state, attributes=attributes)
+    masked: Resource = replace(
+        resource,
+        name=name,
+        state=state,
+        outside=mask_text(resource.outside),
+        idle=mask_text(resource.idle),
+        facts=_facts(resource.facts),
+        attributes=attributes,
+    )
+    return resource if masked == resource else masked
+
+
+def _facts(facts: Any) -> Any:
+    """Facts of a system with the texts in them masked; of an unknown tag too."""
+    if isinstance(facts, Struct):
+        texts = {name: mask_text(text) for name, text in structs.asdict(facts).items() if isinstance(text, str)}
+        return replace(facts, **texts)
+    if isinstance(facts, dict):
+        return {name: mask_text(text) if isinstance(text, str) else text for name, text in facts.items()}
+    return facts
 
 
 def _edges(event: EdgesReplaced | EdgesAdded) -> EdgesReplaced | EdgesAdded:

@@ -1,10 +1,10 @@
-"""Words in sentences: counted nouns, and the capital letter that begins a sentence."""
+"""Words in sentences: counted nouns, the capital letter that begins a sentence, and the full stop that ends one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["listing", "many", "sentence_case", "spans"]
+__all__ = ["listing", "many", "sentence_case", "sentences", "spans"]
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -35,6 +35,11 @@ def sentence_case(text: str) -> str:
     first: where one may, begin the sentence with its kind (`process`, `thread`, `rank`).
     """
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def sentences(*parts: str) -> str:
+    """`It failed. It was retried.`: the parts that are not empty, one after the other, each with one full stop."""
+    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
 
 def spans(numbers: Iterable[int]) -> str:

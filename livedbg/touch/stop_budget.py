@@ -54,9 +54,7 @@ def stop_budget(snapshot: Snapshot, process: str, now_wall_ns: int) -> StopBudge
     budgets = [
         _budget(watchdog, now_wall_ns)
         for watchdog in snapshot.diagnostics.values()
-        if watchdog.code == "watchdog-armed"
-        and watchdog.attributes.get("resolved") != "yes"
-        and _watches(watchdog, process, snapshot)
+        if watchdog.code == "watchdog-armed" and not watchdog.resolved and _watches(watchdog, process, snapshot)
     ]
     return min((budget for budget in budgets if budget is not None), key=lambda budget: budget.seconds, default=None)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.analysis.cause_words import brief, followers_said
 from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
+from livedbg.analysis.wording import brief, followers_said
 from livedbg.model import Severity
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
@@ -59,7 +59,7 @@ def test_the_first_rank_and_why_then_who_followed(tmp_path: Path) -> None:
     assert of(found, "ChildFailedError").sentence.endswith("It follows from: rank 3: KeyError: 'input_ids'.")
     assert [finding.state for finding in found.findings.values()].count(VerdictState.CRASHED) == 1
     [chief] = [finding for finding in found.findings.values() if finding.state is VerdictState.CRASHED]
-    assert [(proof.source, proof.log[-7:]) for proof in chief.evidence[:1]] == [("run.log:12", "run.log")]
+    assert [(proof.place, proof.log[-7:]) for proof in chief.evidence[:1]] == [("run.log:12", "run.log")]
     assert chief.evidence[1].text == "collate (train.py:31)"
 
 
@@ -124,17 +124,17 @@ def test_C2_what_was_handled_is_the_cause_of_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said"),
+    ("sentence", "claim", "said"),
     [
-        ("Rank 3 crashed in collate (train.py:31): KeyError: 'a'.", "KeyError: 'a'"),
-        ("Rank 3 crashed: KeyError: 'a'. It stands first in the log.", "KeyError: 'a'"),
-        ("Crashed in run.py:14: app.Error: x", "app.Error: x"),
-        ("Rank 2: CUDA out of memory, at f (a.py:3): 1 MiB.", "CUDA out of memory, at f (a.py:3): 1 MiB"),
-        ("Node n3 failed.", "Node n3 failed"),
+        ("Rank 3 crashed in collate (train.py:31): KeyError: 'a'.", "KeyError: 'a'", "KeyError: 'a'"),
+        ("Node n3 failed.", "", "Node n3 failed."),
+        ("x" * 100, "", "x" * 100),
+        ("Failed.", "x" * 101, f"{'x' * 99}…"),
     ],
 )
-def test_what_a_finding_reports_without_who_and_where(sentence: str, said: str) -> None:
-    assert brief(Finding(rule="x", severity=Severity.ERROR, sentence=sentence)) == said
+def test_what_a_finding_reports_is_its_claim(sentence: str, claim: str, said: str) -> None:
+    """Else all of it; at most 100 letters."""
+    assert brief(Finding(rule="x", severity=Severity.ERROR, sentence=sentence, claim=claim)) == said
 
 
 def test_who_followed_is_grouped_by_what_was_reported() -> None:

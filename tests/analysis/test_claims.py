@@ -10,6 +10,7 @@ from livedbg.analysis.claims import claim_of
 from livedbg.model import Edge, EdgeKind, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.claims import Claim
+from livedbg.model.facts import LockFacts
 from livedbg.session.rulebook import diagnose
 from livedbg.state.store import Store
 from tests.analysis.world import SECOND, World
@@ -105,11 +106,11 @@ def test_an_owner_that_has_ended_is_part_of_the_claim() -> None:
     world = World()
     world.process(1)
     waiter = world.thread(11, timed=False, switches=2)
-    lock = world.resource("mutex:box/1/0x10", owner="77 (exited)")
+    lock = world.resource("mutex:box/1/0x10", facts=LockFacts(ended_owner=77))
     world.edge(EdgeKind.WAITS_FOR, waiter, lock)
     begin(world.later())
     assert made(world).gone == ("thread:box/1/77",)
-    other = world.resource("mutex:box/1/0x10", owner="78 (exited)")
+    other = world.resource("mutex:box/1/0x10", facts=LockFacts(ended_owner=78))
     assert other == lock and "thread:box/1/78" in made(world).key  # another owner is another claim
 
 

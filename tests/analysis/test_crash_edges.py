@@ -205,7 +205,8 @@ def hung(*statuses: int | None, resolved: bool = False) -> World:
         code="hang",
         severity=Severity.WARNING,
         sentence="Deadlock of 2 threads.",
-        attributes={"state": "deadlock", **({"resolved": "yes"} if resolved else {})},
+        attributes={"state": "deadlock"},
+        resolved=resolved,
     )
     world.store.apply(ev.DiagnosticSeen(diagnostic=seen, **world.stamp()))
     return world

@@ -6,6 +6,7 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.model import EdgeKind, ThreadState
+from livedbg.model.facts import DescriptorFacts
 from tests.analysis.world import World
 
 
@@ -13,7 +14,8 @@ def full(state: ThreadState) -> World:
     world = World()
     process = world.process(1)
     world.thread(1, pid=1, state=state, cpu_ns=10**9 if state is ThreadState.RUNNING else 0)
-    world.edge(EdgeKind.PART_OF, world.resource("descriptors:box/1", "used up", limit="1024"), process)
+    files = world.resource("descriptors:box/1", "used up", facts=DescriptorFacts(limit=1024))
+    world.edge(EdgeKind.PART_OF, files, process)
     return world
 
 

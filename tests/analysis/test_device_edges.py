@@ -242,15 +242,15 @@ def test_what_one_sample_shows_and_the_command_for_a_second() -> None:
     (note,) = found(asks)
     assert (note.next, note.entities, note.state) == (("livedbg dump 1",), ("process:box/1",), None)
     assert (note.since_wall_ns, note.evidence[0].at_wall_ns) == (TAKEN_NS, TAKEN_NS)
-    assert note.evidence[0].source == "/tmp/core"
+    assert note.evidence[0].place == "/tmp/core"
     (ended,) = found(asks, ended=True)
     assert ended.next == ("livedbg open core",)
     (alone,) = found(replace(asks, target="file:/tmp/core"), alone=True)
     assert (alone.next, alone.entities, alone.state) == (("livedbg open core",), (), "unknown")
     (silent,) = found(STATE)
-    assert silent.next == () and silent.evidence[0].source == "dump on request"
+    assert silent.next == () and silent.evidence[0].place == "dump on request"
     (by_tool,) = found(replace(STATE, tool="cuda-gdb"))
-    assert by_tool.evidence[0].source == "cuda-gdb"
+    assert by_tool.evidence[0].place == "cuda-gdb"
 
 
 def test_a_sample_with_an_exception_or_without_a_kernel_is_left_to_others() -> None:

@@ -81,7 +81,8 @@ def hung_then(status: int | None, *, resolved: bool = False, logged: bool = Fals
         severity=Severity.WARNING,
         sentence="Deadlock of 2 threads.",
         entities=("thread:box/1/11",),
-        attributes={"state": "deadlock", **({"resolved": "yes"} if resolved else {})},
+        attributes={"state": "deadlock"},
+        resolved=resolved,
     )
     world.store.apply(ev.DiagnosticSeen(diagnostic=seen, **world.stamp()))
     if logged:
@@ -142,7 +143,7 @@ def test_H1_the_hang_before_the_end_is_on_the_stream() -> None:
     assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.attributes == {"state": "stalled"}
     now_s[0] = 3600.0
     [seen] = hang.before([end])
-    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.attributes["resolved"] == "yes"
+    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.resolved
     assert hang.before([end]) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.model import IDLE, LOST, Edge, EdgeKind, Frame, Severity, Stack, TaskState, ThreadState
+from livedbg.model import Edge, EdgeKind, Frame, Severity, Stack, TaskState, ThreadState
 from livedbg.model.events import EdgesAdded, StacksSeen
 from tests.analysis.world import SECOND, World
 
@@ -87,7 +87,7 @@ def test_a_call_with_a_time_limit(thread: dict[str, object], state: VerdictState
     assert world.diagnosis().verdict.state is state
 
 
-@pytest.mark.parametrize("facts", [{IDLE: "a key"}, {"listening": "yes"}])
+@pytest.mark.parametrize("facts", [{"idle": "a key"}, {"listening": True}])
 def test_a_call_that_waits_as_an_idle_program_does(facts: dict[str, str]) -> None:
     world, loop = a_loop(TaskState.READY)
     world.waits(loop, world.resource("file:box/7", **facts))
@@ -96,7 +96,7 @@ def test_a_call_that_waits_as_an_idle_program_does(facts: dict[str, str]) -> Non
 
 def test_a_call_that_waits_for_something_else_is_no_idle_wait() -> None:
     world, loop = a_loop(TaskState.READY)
-    world.waits(loop, world.resource("file:box/7", listening="no"))
+    world.waits(loop, world.resource("file:box/7", listening=False))
     assert world.later(20 * SECOND).found("loop-blocked").state is VerdictState.STALLED
 
 
@@ -140,7 +140,7 @@ def test_a_future_that_nobody_is_left_to_complete() -> None:
     world.thread(1, "main", waits_in="epoll_wait of 1 descriptor")
     waiter = world.task("waiter", TaskState.SUBMITTED, 0)
     kept = world.task("kept", TaskState.SUBMITTED, 0)
-    lost = world.resource("future:box/1/0x10", **{LOST: "nothing refers to it"})
+    lost = world.resource("future:box/1/0x10", lost="nothing refers to it")
     stamp = world.stamp()
     edge = Edge(kind=EdgeKind.WAITS_FOR, source=waiter, target=lost, since_mono_ns=stamp["mono_ns"])
     world.store.apply(EdgesAdded(scope="test", edges=(edge,), **stamp))

@@ -13,7 +13,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in, call_at, places_in, thing_name, user_frame
 from livedbg.analysis.rules.words import edge_evidence, pids_of, since_wall_ns, thread_evidence, waited_ns
 from livedbg.model import (
-    OUTSIDE,
     SOURCE_FAILED,
     Diagnostic,
     Edge,
@@ -229,9 +228,9 @@ def own_channel(**attributes: str) -> World:
 
 
 def test_a_wait_for_its_own_pipe_rests_on_the_link_and_on_what_could_end_it() -> None:
-    found = own_channel(**{OUTSIDE: "process 1 handles SIGTERM"}).found("own-channel")
+    found = own_channel(outside="process 1 handles SIGTERM").found("own-channel")
     assert (found.roots, found.entities) == (("thread:box/1/2",), ("thread:box/1/2", "pipe:box/9"))
-    assert [proof.source for proof in found.evidence] == [
+    assert [proof.place for proof in found.evidence] == [
         "thread 2 (second) waits for pipe 9",
         "/proc: who else could end the wait",
     ]
@@ -241,16 +240,16 @@ def test_a_wait_for_its_own_pipe_rests_on_the_link_and_on_what_could_end_it() ->
 
 
 def test_a_pipe_that_another_process_has_too_or_nobody_is_not_its_own() -> None:
-    world = own_channel(**{OUTSIDE: "process 1 handles SIGTERM"})
+    world = own_channel(outside="process 1 handles SIGTERM")
     world.holds("pipe:box/9", world.process(2))
     assert world.finding("own-channel") is None
     world = World()
     world.process(1)
-    world.waits(world.thread(1), world.resource("pipe:box/9", **{OUTSIDE: "a FIFO"}))
+    world.waits(world.thread(1), world.resource("pipe:box/9", outside="a FIFO"))
     assert world.later().finding("own-channel") is None
     world = World()
     world.process(1)
-    pipe = world.resource("pipe:box/9", **{OUTSIDE: "a FIFO"})
+    pipe = world.resource("pipe:box/9", outside="a FIFO")
     world.holds(pipe, ONE)
     world.waits("task:toy/1", pipe)
     assert world.later().finding("own-channel") is None
@@ -390,7 +389,7 @@ def test_a_thread_in_a_page_fault_of_which_no_last_run_is_known_is_no_stall() ->
 
 def test_of_errors_that_are_counted_together_each_gives_one_line_of_evidence() -> None:
     world = World()
-    proofs = tuple(Evidence(kind="log", source=f"toy.log:{line}", text="E") for line in (1, 2))
+    proofs = tuple(Evidence(kind="log", file="toy.log", line=line, text="E") for line in (1, 2))
     for number in range(12):
         error = Diagnostic(
             id=f"d{number}", system="toy", code="bad", severity=Severity.ERROR, sentence="Bad", evidence=proofs
@@ -399,7 +398,7 @@ def test_of_errors_that_are_counted_together_each_gives_one_line_of_evidence() -
     found = all_of(world, "error-reported")
     assert len(found) == 11
     assert found[-1].sentence == "toy reported 2 more errors."
-    assert [proof.source for proof in found[-1].evidence] == ["toy.log:1", "toy.log:1"]
+    assert [proof.place for proof in found[-1].evidence] == ["toy.log:1", "toy.log:1"]
 
 
 def test_those_who_wait_are_threads_only_if_all_are() -> None:
@@ -445,4 +444,4 @@ def test_error_lines_are_of_their_log_and_the_place_of_the_first_is_given(
     )
     world.store.apply(ev.LogSourceSeen(source=source, **world.stamp()))
     found = world.found("error-lines")
-    assert (found.evidence[0].source, found.entities) == (where, about)
+    assert (found.evidence[0].place, found.entities) == (where, about)

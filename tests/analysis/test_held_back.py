@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.model import EdgeKind, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.entities import Resource, Thread
+from livedbg.model.facts import GroupFacts
 from tests.analysis.world import SECOND, World
 
 
-def grouped(*pids: int, **attributes: str) -> World:
+def grouped(*pids: int, **facts: Any) -> World:
     """Processes in one control group."""
     world = World()
-    group = Resource(id="cgroup:box/pod", kind="cgroup", name="control group /pod", attributes=attributes)
+    group = Resource(id="cgroup:box/pod", kind="cgroup", name="control group /pod", facts=GroupFacts(**facts))
     world.store.apply(ev.ResourcesSeen(resources=(group,), **world.stamp()))
     for pid in pids:
         world.edge(EdgeKind.PART_OF, world.process(pid), group.id)
@@ -35,7 +38,7 @@ def test_frozen_processes_are_one_stall_with_its_remedy() -> None:
 
 
 def test_a_throttled_process_is_no_stall() -> None:
-    world = grouped(1, throttled="0.9", cores="0.5", throttled_by="/g/cpu.max", cpu_stat="/g/cpu.stat")
+    world = grouped(1, throttled=0.9, cores=0.5, throttled_by="/g/cpu.max", cpu_stat="/g/cpu.stat")
     world.thread(1, waits_in="read of pipe 3")
     assert world.diagnosis().verdict.state is VerdictState.UNKNOWN
     world.now_ns += SECOND
@@ -43,19 +46,19 @@ def test_a_throttled_process_is_no_stall() -> None:
     found = world.later().diagnosis().verdict
     assert found.state is VerdictState.RUNNING
     assert "may use 0.5 cores, and was out of CPU time in about 90% of the periods" in found.sentence
-    assert world.found("throttled").evidence[0].source == "/g/cpu.stat"
+    assert world.found("throttled").evidence[0].place == "/g/cpu.stat"
 
 
 @pytest.mark.parametrize(
-    ("attributes", "state", "words"),
+    ("facts", "state", "words"),
     [
-        ({"under_oom": "yes"}, VerdictState.STALLED, "may not end a task"),
-        ({"memory_stalled": "0.6"}, VerdictState.UNKNOWN, "waited for memory in about 60% of the last 10 s"),
-        ({"killed": "2"}, None, "has killed 2 tasks of control group /pod"),
+        ({"under_oom": True}, VerdictState.STALLED, "may not end a task"),
+        ({"memory_stalled": 0.6}, VerdictState.UNKNOWN, "waited for memory in about 60% of the last 10 s"),
+        ({"killed": 2}, None, "has killed 2 tasks of control group /pod"),
     ],
 )
-def test_what_a_lack_of_memory_amounts_to(attributes: dict[str, str], state: VerdictState | None, words: str) -> None:
-    world = grouped(1, memory_file="/pod/memory.max", memory_limit="1.0 GiB", memory_used="100%", **attributes)
+def test_what_a_lack_of_memory_amounts_to(facts: dict[str, Any], state: VerdictState | None, words: str) -> None:
+    world = grouped(1, memory_file="/pod/memory.max", memory_limit=1 << 30, memory_used=1.0, **facts)
     finding = world.found("memory-limit")
     assert words in finding.sentence
     assert "(100% of 1.0 GiB used)" in finding.sentence
@@ -154,5 +157,5 @@ def test_one_thread_that_a_debugger_has_stopped_stalls_those_that_wait_for_it() 
 
 def test_the_group_that_has_the_limit_is_named_and_not_the_one_that_is_held_back() -> None:
     for file, name in (("/sys/fs/cgroup/pod/cpu.max", "control group /pod"), ("/g/cpu.max", "control group /g")):
-        world = grouped(1, throttled="0.9", cores="0.5", throttled_by=file, cpu_stat="/g/cpu.stat")
+        world = grouped(1, throttled=0.9, cores=0.5, throttled_by=file, cpu_stat="/g/cpu.stat")
         assert f"throttled: {name} may use" in world.found("throttled").sentence

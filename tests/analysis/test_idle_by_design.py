@@ -76,11 +76,11 @@ def test_without_its_python_stack_nothing_is_known_of_a_python_program(exe: str,
 
 
 @pytest.mark.parametrize(
-    ("attributes", "state"), [({"wake-up": "x"}, VerdictState.UNKNOWN), ({}, VerdictState.STALLED)]
+    ("facts", "state"), [({"wakes_itself": True}, VerdictState.UNKNOWN), ({}, VerdictState.STALLED)]
 )
-def test_an_event_loop_with_nothing_to_do_may_be_idle(attributes: dict[str, str], state: VerdictState) -> None:
+def test_an_event_loop_with_nothing_to_do_may_be_idle(facts: dict[str, bool], state: VerdictState) -> None:
     world = blocked("epoll_wait of 1 descriptor", exe="/bin/c")
-    pipe = Resource(id="pipe:box/7", kind="pipe", name="pipe 3 of 1", attributes=attributes)
+    pipe = Resource(id="pipe:box/7", kind="pipe", name="pipe 3 of 1", **facts)
     world.store.apply(ev.ResourcesSeen(resources=(pipe,), **world.stamp()))
     world.waits(MAIN, "pipe:box/7")
     assert world.later().diagnosis().verdict.state is state
@@ -148,9 +148,9 @@ def test_a_child_that_nothing_can_wake_either_does_not_work() -> None:
 @pytest.mark.parametrize(
     ("attributes", "state"),
     [
-        (({"wake-up": "x"}, {"wake-up": "x"}), VerdictState.UNKNOWN),
-        (({"wake-up": "x"}, {}), VerdictState.STALLED),
-        (({"wake-up": "x"}, None), VerdictState.STALLED),
+        (({"wakes_itself": True}, {"wakes_itself": True}), VerdictState.UNKNOWN),
+        (({"wakes_itself": True}, {}), VerdictState.STALLED),
+        (({"wakes_itself": True}, None), VerdictState.STALLED),
         ((), VerdictState.STALLED),
     ],
 )
@@ -212,7 +212,7 @@ def notifier(
     world.process(1, threads=2, outside="", exe=exe)
     world.thread(1, "main", waits_in=waits_in, timed=False, wakers=(ONE,))
     loop = world.thread(2, "notifier", waits_in=loop_waits_in, timed=False, wakers=(ONE,))
-    attributes = {"wake-up": "other end in the same process"} if own else {}
+    attributes = {"wakes_itself": True} if own else {}
     pipe = world.resource("pipe:box/7", "empty", **attributes)
     world.waits(loop, pipe)
     return world.later(20 * SECOND)

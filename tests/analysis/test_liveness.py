@@ -10,7 +10,6 @@ from livedbg.analysis.behaviour import TICK_SHARE, awaits_children
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import (
-    OUTSIDE,
     POLLS,
     UNSEEN_RUNTIME,
     EdgeKind,
@@ -104,7 +103,7 @@ def server(main: str, *, joins: bool = False, timed: bool | None = None) -> Worl
     world = World()
     world.process(1)
     me, helper = world.thread(1, "main", waits_in=main, timed=timed), world.thread(2, "sharer", waits_in="accept on x")
-    world.waits(helper, world.resource("socket:box/7", "listening", listening="yes"))
+    world.waits(helper, world.resource("socket:box/7", "listening", listening=True))
     if joins:
         world.waits(me, helper)
     return world.later(20 * SECOND)
@@ -180,7 +179,7 @@ def own_pipe(**attributes: str) -> World:
 
 def test_a_pipe_that_something_outside_may_serve_is_no_deadlock() -> None:
     assert verdict(own_pipe()).state is VerdictState.DEADLOCK
-    world = own_pipe(**{OUTSIDE: "process 1 handles SIGTERM"})
+    world = own_pipe(outside="process 1 handles SIGTERM")
     assert verdict(world).state is VerdictState.UNKNOWN
     assert "idle if something outside wakes it (process 1 handles SIGTERM), else stuck" in verdict(world).sentence
     assert world.found("own-channel").inferred
@@ -197,7 +196,7 @@ def test_of_two_processes_one_that_handles_signals_is_enough() -> None:
         return world.later(20 * SECOND)
 
     assert verdict(crossed()).state is VerdictState.DEADLOCK
-    assert verdict(crossed(**{OUTSIDE: "process 2 has a timer"})).state is VerdictState.UNKNOWN
+    assert verdict(crossed(outside="process 2 has a timer")).state is VerdictState.UNKNOWN
 
 
 def test_the_kernel_s_clock_says_since_when_a_thread_waits() -> None:
@@ -341,7 +340,7 @@ def listening(world: World, pid: int) -> str:
     """The main thread of a process that waits for connections."""
     world.process(pid)
     thread = world.thread(pid, f"server{pid}", pid=pid, waits_in="accept on *:80", timed=False)
-    world.waits(thread, world.resource(f"socket:box/{pid}", "listening", listening="yes"))
+    world.waits(thread, world.resource(f"socket:box/{pid}", "listening", listening=True))
     return thread
 
 
@@ -418,7 +417,7 @@ def test_helpers_serve_for_one_main_thread_that_waits_for_a_signal() -> None:
     world.process(2)
     world.thread(2, "other", pid=2, waits_in="poll of 1 descriptor", timed=True)
     helper = world.thread(3, "acceptor", waits_in="accept on *:80", timed=False)
-    world.waits(helper, world.resource("socket:box/7", "listening", listening="yes"))
+    world.waits(helper, world.resource("socket:box/7", "listening", listening=True))
     found = verdict(world.later(20 * SECOND))
     assert found.sentence.startswith("Idle: thread 3 (acceptor) waits for connections")
 

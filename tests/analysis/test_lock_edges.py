@@ -7,6 +7,7 @@ import pytest
 from livedbg.analysis import Finding, VerdictState
 from livedbg.analysis.rules.base import Settings
 from livedbg.model import EdgeKind, Severity, TaskState, ThreadState
+from livedbg.model.facts import LockFacts
 from livedbg.session.rulebook import diagnostician
 from tests.analysis.test_burning import Busy
 from tests.analysis.test_file_locks import held
@@ -24,7 +25,7 @@ def by_rule(world: World, rule: str, threshold_s: float = 10.0) -> list[Finding]
 def dead_owner(waiters: int) -> Finding:
     world = World()
     world.process(1)
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     for number in range(waiters):
         world.waits(world.thread(11 + number), lock)
     return world.later().found("dead-owner")
@@ -46,7 +47,7 @@ def test_those_who_wait_beside_the_named_one_are_counted(waiters: int, more: str
 def test_of_a_lock_without_an_owner_eight_waits_are_evidence_and_two_processes_are_next() -> None:
     assert [len(dead_owner(waiters).evidence) for waiters in (7, 8, 9)] == [7, 8, 8]
     world = World()
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     for pid in (1, 2, 3):
         world.process(pid)
         world.waits(world.thread(pid, pid=pid), lock)
@@ -68,18 +69,18 @@ def test_the_root_of_a_lock_of_the_fork_is_the_thread_that_is_named() -> None:
 @pytest.mark.parametrize(
     ("owner", "parent", "found"),
     [
-        ("7 (exited)", 1, "fork-held-lock"),  # a living thread of the parent has that number
-        ("8 (exited)", 1, "dead-owner"),
-        ("7 (exited)", None, "dead-owner"),
-        ("7", 1, None),
+        (7, 1, "fork-held-lock"),  # a living thread of the parent has that number
+        (8, 1, "dead-owner"),
+        (7, None, "dead-owner"),
+        (None, 1, None),
     ],
 )
-def test_who_held_a_lock_at_the_fork(owner: str, parent: int | None, found: str | None) -> None:
+def test_who_held_a_lock_at_the_fork(owner: int | None, parent: int | None, found: str | None) -> None:
     world = World()
     world.process(1)
     world.thread(7, "keeper", waits_in="sem_wait")
     world.process(2, ppid=parent)
-    world.waits(world.thread(2, pid=2), world.lock(0x10, pid=2, owner=owner))
+    world.waits(world.thread(2, pid=2), world.lock(0x10, pid=2, facts=LockFacts(ended_owner=owner)))
     rules = {finding.rule for finding in world.later(20 * SECOND).diagnosis().findings.values()}
     assert rules & {"fork-held-lock", "dead-owner"} == ({found} if found else set())
     if found == "fork-held-lock":
@@ -92,9 +93,9 @@ def test_who_held_a_lock_at_the_fork(owner: str, parent: int | None, found: str 
 def test_a_lock_of_no_process_was_not_held_at_a_fork() -> None:
     world = World()
     world.process(1)
-    world.waits(world.thread(11), world.resource("flock:box/fe:00:7", "locked", owner="99 (exited)"))
-    world.waits(world.thread(12), world.resource("mutex:shm", "locked", owner="99 (exited)"))
-    unseen = world.lock(0x10, pid=9, owner="99 (exited)")  # in memory of a process that is not known
+    world.waits(world.thread(11), world.resource("flock:box/fe:00:7", "locked", facts=LockFacts(ended_owner=99)))
+    world.waits(world.thread(12), world.resource("mutex:shm", "locked", facts=LockFacts(ended_owner=99)))
+    unseen = world.lock(0x10, pid=9, facts=LockFacts(ended_owner=99))  # in memory of a process that is not known
     world.waits(world.thread(13), unseen)
     assert {finding.roots for finding in by_rule(world.later(), "dead-owner")} >= {(unseen,)}
     assert len(by_rule(world, "dead-owner")) == 3 and world.finding("fork-held-lock") is None

@@ -99,6 +99,7 @@ def test_of_processes_that_nothing_can_wake_the_one_that_does_not_come_is_named(
         "process 2113 does not come: Queue.get() in run (train2.py:12). Nothing can wake them."
     )
     assert verdict.roots[0] == "thread:box/2113/2113" and len(verdict.roots) == 4
+    assert diagnosis.chief is not None and diagnosis.chief.rule == "odd-one-out"
     assert {"no-waker", "odd-one-out"} <= {finding.rule for finding in diagnosis.findings.values()}
 
 

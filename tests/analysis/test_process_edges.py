@@ -26,6 +26,7 @@ from livedbg.model import (
     ThreadState,
 )
 from livedbg.model import events as ev
+from livedbg.model.facts import GroupFacts
 from tests.analysis.test_burning import Busy, sampled
 from tests.analysis.test_file_locks import HOLDER, PAUSES, held
 from tests.analysis.test_held_back import asleep, grouped
@@ -614,8 +615,8 @@ def test_locks_that_nobody_waits_for_or_holds_do_not_hide_one_that_is_held() -> 
 
 def test_groups_of_one_file_are_one_and_empty_ones_none() -> None:
     world = grouped(1, frozen_by="/g/freezer.state")
-    other = world.resource("cgroup:box/b", frozen_by="/g/freezer.state")
-    world.resource("cgroup:box/c", frozen_by="/h/freezer.state")  # nobody is in it
+    other = world.resource("cgroup:box/b", facts=GroupFacts(frozen_by="/g/freezer.state"))
+    world.resource("cgroup:box/c", facts=GroupFacts(frozen_by="/h/freezer.state"))  # nobody is in it
     world.resource("dir:box/d", frozen_by="/i/freezer.state")
     world.edge(EdgeKind.PART_OF, world.process(2), other)
     [found] = [f for f in world.diagnosis().findings.values() if f.rule == "frozen"]
@@ -634,14 +635,13 @@ def test_who_waits_for_a_frozen_process_takes_part_once() -> None:
 
 
 def test_severities_and_roots_of_groups_that_lack_something() -> None:
-    throttled = grouped(1, 2, throttled="0.9", cores="2", throttled_by="/pod/cpu.max").found("throttled")
+    throttled = grouped(1, 2, throttled=0.9, cores=2.0, throttled_by="/pod/cpu.max").found("throttled")
     assert (throttled.severity, throttled.roots) == (Severity.WARNING, (ONE, "process:box/2"))
     assert "1 other are throttled: control group /pod may" in throttled.sentence
     for facts, severity, rooted in (
-        ({"under_oom": "1"}, Severity.ERROR, True),
-        ({"memory_stalled": "0.6"}, Severity.WARNING, True),
-        ({"killed": "1"}, Severity.ERROR, False),
-        ({}, Severity.ERROR, False),
+        ({"under_oom": True}, Severity.ERROR, True),
+        ({"memory_stalled": 0.6}, Severity.WARNING, True),
+        ({"killed": 1}, Severity.ERROR, False),
     ):
         found = grouped(1, memory_file="/pod/memory.max", **facts).found("memory-limit")
         assert (found.severity, bool(found.roots)) == (severity, rooted)

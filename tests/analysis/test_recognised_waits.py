@@ -6,11 +6,11 @@ import pytest
 
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.job_waits import waits_for_job
-from livedbg.model import IDLE, Frame, Stack
+from livedbg.model import Frame, Stack
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
-KEY = {"what": "tty", "path": "/dev/pts/7", IDLE: "a key"}
+KEY = {"what": "tty", "path": "/dev/pts/7", "idle": "a key"}
 
 
 def verdict(world: World) -> Verdict:
@@ -37,9 +37,9 @@ def test_a_program_that_waits_for_a_key_is_idle() -> None:
 @pytest.mark.parametrize(
     ("entity", "attributes", "state"),
     [
-        ("pipe:box/7", {"wake-up": "other end in the same process"}, VerdictState.RUNNING),  # gdb's event pipe
+        ("pipe:box/7", {"wakes_itself": True}, VerdictState.RUNNING),  # gdb's event pipe
         ("file:box/1.5", {"what": "signalfd"}, VerdictState.RUNNING),
-        ("socket:box/8", {"listening": "yes"}, VerdictState.RUNNING),
+        ("socket:box/8", {"listening": True}, VerdictState.RUNNING),
         ("socket:box/8", {"peer": "10.0.0.7:22"}, VerdictState.UNKNOWN),  # ssh, whose server hangs
         ("pipe:box/9", {"writers": "77"}, VerdictState.UNKNOWN),  # a launcher that passes on what its ranks print
         ("file:box/1.6", {"what": "other", "path": "/dev/npu0"}, VerdictState.UNKNOWN),

@@ -23,6 +23,7 @@ from livedbg.model import (
     ThreadState,
 )
 from livedbg.model import events as ev
+from livedbg.model.facts import LockFacts
 from livedbg.session.rulebook import all_rules
 from tests.analysis.world import SECOND, World
 
@@ -37,8 +38,8 @@ def found(world: World, judged: Judged | None = None) -> list[Finding]:
     return [finding for finding in diagnosis(world, judged).findings.values() if finding.rule in RULES]
 
 
-def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, code: str = "bad-magic",
-         about: tuple[str, ...] = (), **attributes: str) -> None:  # fmt: skip
+def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, *, code: str = "bad-magic",
+         about: tuple[str, ...] = (), resolved: bool = False, **attributes: str) -> None:  # fmt: skip
     diagnostic = Diagnostic(
         id=f"diagnostic:toy/{name}",
         system="toy",
@@ -47,7 +48,8 @@ def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, cod
         sentence=f"The magic of block {name} is wrong",
         entities=about,
         attributes=attributes,
-        evidence=(Evidence(kind="log", source="toy.log:3", text=f"E bad magic {name}"),),
+        resolved=resolved,
+        evidence=(Evidence(kind="log", file="toy.log", line=3, text=f"E bad magic {name}"),),
         at_wall_ns=10**18,
     )
     world.store.apply(ev.DiagnosticSeen(diagnostic=diagnostic, **world.stamp()))
@@ -70,7 +72,7 @@ def test_an_error_diagnostic_is_a_finding_and_inconclusive(severity: Severity) -
     assert (finding.rule, finding.severity, finding.state) == ("error-reported", severity, VerdictState.UNKNOWN)
     assert finding.sentence == "toy reported an error (bad-magic): The magic of block 1 is wrong."
     assert finding.entities == (process,)
-    assert finding.evidence[0].source == "toy.log:3"
+    assert finding.evidence[0].place == "toy.log:3"
     assert finding.since_wall_ns == 10**18
     assert diagnosis(world).verdict.state is VerdictState.UNKNOWN
     assert exit_code(diagnosis(world).verdict, [finding]) == 5
@@ -87,7 +89,7 @@ def test_a_resolved_diagnostic_is_no_finding() -> None:
     world = World()
     said(world)
     assert len(found(world)) == 1
-    said(world, resolved="yes")
+    said(world, resolved=True)
     assert found(world) == []
 
 
@@ -135,7 +137,7 @@ def test_a_failed_task_that_a_diagnostic_explains_is_one_finding() -> None:
     said(world, about=(failed(world),))
     [finding] = found(world)
     assert finding.rule == "error-reported"
-    said(world, about=("task:toy/t1",), resolved="yes")  # the error is over, yet the task has failed
+    said(world, about=("task:toy/t1",), resolved=True)  # the error is over, yet the task has failed
     [finding] = found(world)
     assert finding.rule == "task-failed"
 
@@ -208,7 +210,7 @@ def test_beyond_the_first_ten_one_that_decides_does_so_too() -> None:
 def test_a_warning_and_an_error_that_is_over_leave_the_verdict() -> None:
     world = busy()
     said(world, "1", severity=Severity.WARNING)
-    said(world, "2", severity=Severity.CRITICAL, resolved="yes")
+    said(world, "2", severity=Severity.CRITICAL, resolved=True)
     assert code(world) == 0
 
 
@@ -230,7 +232,7 @@ def test_an_error_whose_log_goes_on_is_a_note_unless_it_is_critical() -> None:
     world.store.apply(ev.LogSourceSeen(source=LogSource(id=log, name="toy.log", lines=900), **world.stamp()))
     lines = tuple(LogRecord(source=log, text=f"step {n}", line=n, wall_ns=10**18 + n * SECOND) for n in range(4, 200))
     world.store.apply(ev.LogsSeen(records=lines, **world.stamp()))
-    proof = Evidence(kind="log", source="toy.log:3", text="E", log=log, at_wall_ns=10**18)
+    proof = Evidence(kind="log", file="toy.log", line=3, text="E", log=log, at_wall_ns=10**18)
     error = Diagnostic(id="diagnostic:toy/1", system="toy", code="c", severity=Severity.ERROR, sentence="Bad",
                        evidence=(proof,))  # fmt: skip
     world.store.apply(ev.DiagnosticSeen(diagnostic=error, **world.stamp()))
@@ -267,7 +269,7 @@ def test_an_error_about_an_end_is_a_crash_where_nobody_lives(alive: bool) -> Non
 def test_they_change_no_worse_verdict() -> None:
     world = World()
     world.process(1)
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.waits(world.thread(11), lock)
     before = diagnosis(world.later(SECOND)).verdict
     failed(world)

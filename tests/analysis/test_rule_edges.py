@@ -12,8 +12,9 @@ from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.deadness import dead_nodes
 from livedbg.analysis.rules.base import Settings
 from livedbg.analysis.rules.progress import limit_ns
-from livedbg.model import OUTSIDE, Edge, EdgeKind, EdgeState, Severity, TaskState, ThreadState
+from livedbg.model import Edge, EdgeKind, EdgeState, Severity, TaskState, ThreadState
 from livedbg.model import events as ev
+from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import Durations
 from tests.analysis.test_burning import Busy
 from tests.analysis.test_verdicts import EVENT, forked, gil, holder
@@ -113,7 +114,7 @@ def test_targets_come_first_in_a_closed_set() -> None:
 def test_a_lock_whose_owner_has_ended_has_blocked_since_the_first_of_its_waiters() -> None:
     world = World()
     world.process(1)
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.waits(world.thread(11), lock)
     world.later(5 * SECOND)
     world.waits(world.thread(12), lock)
@@ -125,7 +126,7 @@ def test_a_lock_whose_owner_has_ended_has_blocked_since_the_first_of_its_waiters
 def test_a_lock_that_a_dead_thread_and_a_living_one_hold_may_be_released() -> None:
     world = World()
     world.process(1)
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.waits(world.thread(11), lock)
     world.holds(lock, world.thread(12, waits_in="sleep 1 s"))
     assert world.later(20 * SECOND).finding("dead-owner") is None
@@ -134,7 +135,7 @@ def test_a_lock_that_a_dead_thread_and_a_living_one_hold_may_be_released() -> No
 def test_a_lock_that_nobody_waits_for_is_no_finding_whoever_has_ended() -> None:
     world = World()
     world.process(1)
-    world.lock(0x10, owner="99 (exited)")
+    world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.thread(11)
     assert world.later(20 * SECOND).finding("dead-owner") is None
 
@@ -346,7 +347,7 @@ def test_any_of_several_that_can_serve_a_pipe_ends_the_wait_and_all_of_them_stuc
 
 def test_what_something_outside_serves_ends_the_wait() -> None:
     world = World()
-    for pid, outside in ((1, {OUTSIDE: "a named FIFO"}), (2, {})):
+    for pid, outside in ((1, {"outside": "a named FIFO"}), (2, {})):
         world.process(pid)
         world.waits(world.thread(pid, pid=pid), world.resource(f"pipe:box/{pid}", "empty", **outside))
     world.holds("pipe:box/1", "process:box/2")
@@ -407,9 +408,9 @@ def test_a_lock_that_is_no_finding_does_not_hide_the_next_one() -> None:
     world.holds(free, child)
     for number, kind in ((0x2, "mutex"), (0x3, "pylock"), (0x4, "gil")):  # held, and nobody waits
         world.holds(world.lock(number, kind), child)
-    dead = world.lock(0x10, owner="99 (exited)")
+    dead = world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.waits(world.thread(11), dead)
-    forked_lock = world.lock(0x20, "pylock", forked="owner", evidence="its owner is in the parent")
+    forked_lock = world.lock(0x20, "pylock", facts=LockFacts(forked="owner", inherited="its owner is in the parent"))
     world.waits(world.thread(12), forked_lock)
     gil_lock, hog = world.lock(0x30, "gil"), world.thread(13, "hog", waits_in="read of socket 3")
     world.holds(gil_lock, hog)

@@ -44,7 +44,7 @@ def test_how_many_there_are_and_the_first_three(tmp_path: Path) -> None:
     found = look(tmp_path, {"run.log": STEPS + "".join(f"part {n} has failed\n" for n in range(9)) + STEPS})
     (finding,) = found.findings.values()
     assert "9 lines speak of a failure, the first at run.log:4." in finding.sentence
-    assert [proof.source for proof in finding.evidence[:3]] == ["run.log:4", "run.log:5", "run.log:6"]
+    assert [proof.place for proof in finding.evidence[:3]] == ["run.log:4", "run.log:5", "run.log:6"]
     assert finding.evidence[-1].text == "step 2 loss 0.1"
 
 

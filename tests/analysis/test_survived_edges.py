@@ -184,7 +184,7 @@ def test_errors_that_were_survived_or_are_of_another_log_hide_nothing(
 )
 def test_what_a_system_reports_as_an_error_is_one(severity: Severity, where: str, counted_anew: bool) -> None:
     log = Log().add(11, *[STEP] * 5)
-    proof = Evidence(kind="log", source="train.log:13", text="E", log=where)
+    proof = Evidence(kind="log", file="train.log", line=13, text="E", log=where)
     found = Diagnostic(id="d", system="toy", code="bad", severity=severity, sentence="Bad.", evidence=(proof,))
     log.store.apply(ev.DiagnosticSeen(diagnostic=found, **log.stamp()))
     assert log.after() == ("" if counted_anew else GOES_ON)
@@ -274,46 +274,44 @@ def test_lines_of_other_logs_are_not_counted() -> None:
     assert (log.after(source=OTHER), log.after()) == ("", GOES_ON)
 
 
-def proofs(*places: tuple[str, str]) -> Sequence[Evidence]:
-    return [Evidence(kind="log", source=where, text="E", log=log) for log, where in places]
+def proofs(*places: tuple[str, int | None]) -> Sequence[Evidence]:
+    return [Evidence(kind="log", file="x.log", line=line, text="E", log=log) for log, line in places]
 
 
 @pytest.mark.parametrize(
     ("places", "said"),
     [
         ([], ""),
-        ([(LOG, "train.log:10")], GOES_ON),
-        ([(LOG, "train.log:10"), (LOG, "train.log:12")], ""),  # after the last of its lines
-        ([(LOG, "train.log:12"), (LOG, "train.log:10")], ""),
-        ([(LOG, "train.log:10"), (OTHER, "other.log:99")], GOES_ON),
-        ([(LOG, "train.log")], ""),
-        ([(LOG, "train.log:10"), (LOG, "train.log:" + "1" * 18)], ""),
-        ([(LOG, "train.log:10"), (LOG, "train.log:" + "1" * 19)], GOES_ON),  # no number of a line
-        ([("", "train.log:10")], ""),
+        ([(LOG, 10)], GOES_ON),
+        ([(LOG, 10), (LOG, 12)], ""),  # after the last of its lines
+        ([(LOG, 12), (LOG, 10)], ""),
+        ([(LOG, 10), (OTHER, 99)], GOES_ON),
+        ([(LOG, None)], ""),
+        ([("", 10)], ""),
     ],
 )
 def test_what_rests_on_several_lines_is_survived_after_the_last_of_one_log(
-    places: list[tuple[str, str]], said: str
+    places: list[tuple[str, int | None]], said: str
 ) -> None:
     assert goes_on_after(proofs(*places), Log().add(11, *[STEP] * 5).snapshot()) == said
 
 
 def test_what_does_not_rest_on_a_log_is_not_survived_by_one() -> None:
     log = Log().add(11, *[STEP] * 5)
-    assert goes_on_after([Evidence(kind="file", source="x:10", text="E", log=LOG)], log.snapshot()) == ""
+    assert goes_on_after([Evidence(kind="file", file="x", line=10, text="E", log=LOG)], log.snapshot()) == ""
 
 
 def test_a_runtime_s_own_lines_show_that_it_is_not_at_its_end() -> None:
     own = re.compile("^scheduler ")
     log = Log().add(11, *[STEP] * 4, "scheduler step", *[STEP] * 4)
-    assert goes_on_after(proofs((LOG, "train.log:10")), log.snapshot(), own) == ""
-    assert goes_on_after(proofs((LOG, "train.log:10")), log.snapshot()) == GOES_ON
+    assert goes_on_after(proofs((LOG, 10)), log.snapshot(), own) == ""
+    assert goes_on_after(proofs((LOG, 10)), log.snapshot()) == GOES_ON
     log.add(20, STEP)
-    assert goes_on_after(proofs((LOG, "train.log:10")), log.snapshot(), own) == GOES_ON
+    assert goes_on_after(proofs((LOG, 10)), log.snapshot(), own) == GOES_ON
 
 
 def crash(*entities: str, kind: str = "log", state: VerdictState = VerdictState.CRASHED) -> Finding:
-    proof = [*proofs((LOG, "train.log:10")), Evidence(kind=kind, source="train.log:10", text="E", log=LOG)]
+    proof = [*proofs((LOG, 10)), Evidence(kind=kind, file="train.log", line=10, text="E", log=LOG)]
     return Finding(
         rule="toy-crash",
         severity=Severity.CRITICAL,

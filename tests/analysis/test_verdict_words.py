@@ -201,7 +201,7 @@ def test_a_server_whose_helper_naps_is_idle() -> None:
     world = World()
     world.process(1)
     main = world.thread(1, "main", waits_in="accept on *:80", timed=False, cpu_ns=0, switches=0)
-    world.waits(main, world.resource("socket:box/7", "listening", listening="yes"))
+    world.waits(main, world.resource("socket:box/7", "listening", listening=True))
     for look in range(20):
         world.thread(2, "naps", waits_in="sleep 0.01 s", timed=True, cpu_ns=look * 10**6, switches=look * 30)
         world.now_ns += LOOK

@@ -9,6 +9,7 @@ from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules import Rule
 from livedbg.analysis.verdict import exit_code
 from livedbg.model import EdgeKind, Severity, SourceHealth, TaskState, ThreadState
+from livedbg.model.facts import LockFacts
 from livedbg.session.rulebook import all_rules
 from tests.analysis.world import LOOK, SECOND, World, two_locks
 
@@ -32,7 +33,7 @@ def test_lock_cycle_names_its_threads_and_locks_only() -> None:
     assert finding.sentence == (
         "Deadlock of 2 threads: alpha → beta → alpha; 1 more waits behind them. Each has waited for 0.3 s or more."
     )
-    assert {proof.source for proof in finding.evidence} >= {
+    assert {proof.place for proof in finding.evidence} >= {
         "thread 11 (alpha) waits for mutex 0x20",
         "thread 12 (beta) holds mutex 0x20",
     }
@@ -138,7 +139,7 @@ def test_an_inner_semaphore_does_not_hide_the_lock() -> None:
 def test_dead_owner() -> None:
     world = World()
     world.process(1)
-    lock = world.lock(0x10, owner="99 (exited)")
+    lock = world.lock(0x10, facts=LockFacts(ended_owner=99))
     world.waits(world.thread(11), lock)
     finding = world.later().found("dead-owner")
     assert "thread 99, has ended" in finding.sentence
@@ -152,7 +153,7 @@ def test_fork_held_lock_instead_of_dead_owner() -> None:
     world.thread(1, "main")
     world.thread(99, "holder")
     world.process(2, ppid=1)
-    child, lock = world.thread(2, pid=2), world.lock(0x10, pid=2, owner="99 (exited)")
+    child, lock = world.thread(2, pid=2), world.lock(0x10, pid=2, facts=LockFacts(ended_owner=99))
     world.waits(child, lock)
     finding = world.later().found("fork-held-lock")
     assert finding.entities == (lock, child)
@@ -164,7 +165,8 @@ def forked(others: int, wait_s: int, forked: str = "owner") -> World:
     world = World()
     world.process(2)
     why = "at the fork, a thread of the parent was its owner."
-    child, lock = world.thread(2, pid=2), world.lock(0x10, "pylock", pid=2, forked=forked, evidence=why)
+    facts = LockFacts(forked=forked, inherited=why)
+    child, lock = world.thread(2, pid=2), world.lock(0x10, "pylock", pid=2, facts=facts)
     world.waits(child, lock)
     for tid in range(3, 3 + others):
         world.thread(tid, pid=2, waits_in="poll of 1 descriptor")
@@ -266,7 +268,7 @@ def holder(waits_in: str, watched_ns: int) -> World:
 def test_workers_that_take_turns_to_accept_are_no_stall() -> None:
     world = holder(EVENT, 60 * SECOND)
     assert verdict(world).state is VerdictState.STALLED
-    world.waits("thread:box/1/11", world.resource("socket:box/7", "listening", listening="yes"))
+    world.waits("thread:box/1/11", world.resource("socket:box/7", "listening", listening=True))
     assert verdict(world.later(60 * SECOND)).state is VerdictState.UNKNOWN
 
 
@@ -493,7 +495,7 @@ def test_a_server_in_accept_is_idle_by_design() -> None:
     world = World()
     world.process(1)
     main, pool = world.thread(1, "main", waits_in="accept on :80"), world.thread(2, "pool", waits_in="cond")
-    world.waits(main, world.resource("socket:box/5", "listen", listening="yes"))
+    world.waits(main, world.resource("socket:box/5", "listen", listening=True))
     world.waits(pool, world.resource("cond:box/1/0x5"))
     assert verdict(world.later(100 * SECOND)).state is VerdictState.RUNNING
     assert "waits for connections" in verdict(world).sentence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from livedbg.analysis import Diagnosis, Finding
 from livedbg.model import (
     Edge,
@@ -25,6 +27,9 @@ from livedbg.state.store import Store
 
 SECOND = 1_000_000_000
 LOOK = 300_000_000
+
+
+_FIELDS = ("outside", "idle", "lost", "listening", "wakes_itself", "facts")
 
 
 class World:
@@ -104,10 +109,12 @@ class World:
         self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))
         return thread.id
 
-    def resource(self, entity: str, state: str = "", **attributes: str) -> str:
+    def resource(self, entity: str, state: str = "", **more: Any) -> str:
+        """A resource with fields of it and other attributes."""
         kind = entity.partition(":")[0]
         name = f"{kind} {entity.rpartition('/')[2]}"
-        resource = Resource(id=entity, kind=kind, name=name, state=state or None, attributes=attributes)
+        fields = {field: more.pop(field) for field in _FIELDS if field in more}
+        resource = Resource(id=entity, kind=kind, name=name, state=state or None, **({"attributes": more} | fields))
         self.store.apply(ev.ResourcesSeen(resources=(resource,), **self.stamp()))
         return entity
 
@@ -141,8 +148,8 @@ class World:
         for holder in holders:
             self.edge(EdgeKind.HOLDS, holder, target, any_of=len(holders) > 1)
 
-    def lock(self, number: int, kind: str = "mutex", pid: int = 1, **attributes: str) -> str:
-        return self.resource(f"{kind}:box/{pid}/{number:#x}", "locked", **attributes)
+    def lock(self, number: int, kind: str = "mutex", pid: int = 1, **more: Any) -> str:
+        return self.resource(f"{kind}:box/{pid}/{number:#x}", "locked", **more)
 
     def task(
         self, name: str, state: TaskState, since_ns: int | None, kernel: str = "K", system: str = "nvfuser"

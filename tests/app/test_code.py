@@ -90,7 +90,7 @@ def _crash(*, sampled: int | None = None, named: bool = True) -> FakeView:
     if sampled is not None:
         lines = [f"line {n}" if n != 11 else '    return config["missing"]' for n in range(sampled - 3, sampled + 4)]
         old = stack(4711, ("load", "/src/fail2.py", sampled), source=(0, sampled - 3, lines))
-    log = Evidence(kind="log", source="stderr:8", text="KeyError: 'missing'", log="log:err")
+    log = Evidence(kind="log", file="stderr", line=8, text="KeyError: 'missing'", log="log:err")
     memory = Evidence(kind="proc", source="/proc/4711/stat", text="exit status 1")
     finding = Finding(
         rule="crash", severity=Severity.CRITICAL, sentence="Crashed in build (fail2.py:11): KeyError: 'missing'.",

@@ -1,4 +1,4 @@
-"""The lists of docs/architecture.md that are made from the tree: the core's packages, and each system's room."""
+"""The list of docs/architecture.md that is made from the tree: its packages."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ __all__ = ["architecture"]
 
 ROOT = Path(__file__).parents[2]
 _LINKS = ("adapters", "panels", "themes")
-_BLOCK = "<!-- {name}: made by `make docs` -->"
 
 
 def architecture() -> str:
-    """The page with its lists made anew."""
+    """The page with its list made anew."""
     text = (ROOT / "docs" / "architecture.md").read_text()
-    for name, made in (("packages", _packages()), ("rooms", _rooms())):
-        begin, end = _BLOCK.format(name=name), f"<!-- end of {name} -->"
-        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        assert pattern.search(text), f"docs/architecture.md has no block {begin}"
-        text = pattern.sub(lambda _, begin=begin, made=made, end=end: f"{begin}\n{made}\n{end}", text)
-    return text
+    begin, end = "<!-- packages: made by `make docs` -->", "<!-- end of packages -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    assert pattern.search(text), f"docs/architecture.md has no block {begin}"
+    return pattern.sub(lambda _: f"{begin}\n{_packages()}\n{end}", text)
 
 
 def _packages() -> str:
@@ -36,21 +33,6 @@ def _packages() -> str:
     ]
     rows += [f"| `{name}/` | {_about(ROOT / name / '__init__.py')} |" for name in _LINKS[1:]]
     return "\n".join(["| where | what it owns |", "| --- | --- |", *rows])
-
-
-def _rooms() -> str:
-    parts = []
-    for system in systems():
-        folder = ROOT / "adapters" / system.name
-        if not folder.is_dir():
-            continue
-        files = [path for path in sorted(folder.rglob("*.py")) if path.name != "__init__.py" or path.parent != folder]
-        rows = [f"| `{path.relative_to(folder)}` | {_about(path)} |" for path in files]
-        title = f"### {system.title}: `adapters/{system.name}/`"
-        parts.append(
-            "\n".join([title, "", f"{_about(folder / '__init__.py')}", "", "| file | |", "| --- | --- |", *rows])
-        )
-    return "\n\n".join(parts)
 
 
 def _about(path: Path) -> str:

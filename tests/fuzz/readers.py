@@ -347,7 +347,7 @@ def _lines_of_a_log(data: bytes, folder: Path) -> None:
     sanitizer_report(lines)
     reader = CompileReader()
     for line in lines[:2000]:
-        reader.take(clean_line(line), "x:1", 1)
+        reader.take(clean_line(line), ("x", 1), 1)
         for parse in (parse_xid, parse_switch_xid, xid_statement):
             parse(line)
         kernel_line(line.encode("utf-8", "replace"))

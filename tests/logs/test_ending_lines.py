@@ -70,7 +70,7 @@ def test_it_names_the_first_line_of_several_and_shows_what_is_beside_it() -> Non
     (finding,) = found(ENDED_WITH_ERROR, STEPS + "loading k.so\nError: no device found\nError: giving up on it\n")
     assert finding.sentence == "The log ends with an error, at 0.log:32: Error: no device found."
     assert "loading k.so" in [proof.text for proof in finding.evidence]
-    assert finding.evidence[0].source == "0.log:32"
+    assert finding.evidence[0].place == "0.log:32"
 
 
 @pytest.mark.invariant("last_lines.E1")

@@ -312,6 +312,10 @@ OLD_NAMES = (
     b'"name":"launches heard","value":1}\n'
     b'{"ev":"catchpoint","host":"box","mono_ns":1,"wall_ns":1,"catchpoint":{"id":"C1","process":"process:box/1",'
     b'"pattern":"any","engine":"listen","standing":"thread:box/1/2"}}\n'
+    b'{"ev":"diagnostic","host":"box","mono_ns":1,"wall_ns":1,"diagnostic":{"id":"d","system":"toy","code":"bad",'
+    b'"severity":"error","sentence":"Bad.","attributes":{"resolved":"yes","state":"x"},"evidence":[{"kind":"log","source":"a:b.log:214","text":"E"},'
+    b'{"kind":"log","source":"b.log","text":"E"},{"kind":"memory","source":"futex 0x7f:12","text":"E"},'
+    b'{"kind":"log","source":"c.log:11111111111111111111","text":"E"}]}}\n'
 )
 
 
@@ -320,12 +324,20 @@ def test_O1_names_of_old_recordings_are_read_as_todays(tmp_path: Path) -> None:
     written(tmp_path / "a", [])
     with (tmp_path / "a").open("ab") as file:
         file.write(zstandard.compress(OLD_NAMES))
-    (stacks, counter, catchpoint), wrong = read(tmp_path / "a")
+    (stacks, counter, catchpoint, said), wrong = read(tmp_path / "a")
     assert isinstance(stacks, ev.StacksSeen) and [s.source for s in stacks.stacks] == ["no stop", "py-spy"]
     assert isinstance(counter, ev.CounterSeen) and counter.name == TRACED
     assert isinstance(catchpoint, ev.CatchpointSeen) and catchpoint.catchpoint.engine == "probes"
     assert catchpoint.catchpoint.stopped_thread == "thread:box/1/2"
     assert b'"standing":"thread:box/1/2"' in ev.encode(catchpoint)  # older versions read it too
+    assert isinstance(said, ev.DiagnosticSeen)
+    assert (said.diagnostic.resolved, said.diagnostic.late, said.diagnostic.attributes) == (True, False, {"state": "x"})
+    assert [(proof.file, proof.line, proof.place) for proof in said.diagnostic.evidence] == [
+        ("a:b.log", 214, "a:b.log:214"),
+        ("", None, "b.log"),
+        ("", None, "futex 0x7f:12"),
+        ("", None, "c.log:11111111111111111111"),  # no number of a line
+    ]
     assert wrong == ""
 
 

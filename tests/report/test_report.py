@@ -11,12 +11,13 @@ from livedbg.analysis import NO_DIAGNOSIS
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, TaskState
 from livedbg.model import events as ev
+from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import EMPTY
 from livedbg.report import ReportDocument, build, from_json, report_of, to_json, to_markdown, to_text
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.retention import EXITED_PROCESSES, TOUCH_WINDOW
 from livedbg.text.quantities import timestamp
-from tests.analysis.world import World, two_locks
+from tests.analysis.world import SECOND, World, two_locks
 
 
 def report(world: World) -> ReportDocument:
@@ -59,6 +60,9 @@ def test_a_deadlock_in_the_shape_of_the_schema() -> None:
     ]
     assert said["verdict"]["state"] == "deadlock"
     assert said["verdict"]["findings"] == ["F1"]
+    assert said["verdict"]["finding"] == "F1"
+    assert (said["verdict"]["who"], said["verdict"]["certainty"]) == (said["verdict"]["roots"][0], "read")
+    assert (said["verdict"]["where"], said["verdict"]["holder"]) == (None, None)
     assert said["verdict"]["since"] == "2001-09-09T01:48:20.000Z"
     assert said["findings"][0]["rule"] == "lock-cycle"
     assert said["findings"][0]["severity"] == "critical"
@@ -70,6 +74,34 @@ def test_a_deadlock_in_the_shape_of_the_schema() -> None:
     assert {"kind", "from", "to", "state", "evidence"} <= set(said["edges"][0])
     assert said["intrusions"] == {"paused_ms": 0.0, "stops": 0, "touches": []}
     assert said["exceptions"] == []
+
+
+def test_the_verdict_as_values() -> None:
+    """Who waits where, and who had what it waits for: nobody has to read the sentence."""
+    world = World()
+    waiter = world.thread(11, "worker")
+    world.waits(waiter, lock := world.lock(0x10, facts=LockFacts(ended_owner=77)))
+    frames = (Frame("pthread_mutex_lock"), Frame("work(int)", file="a.cpp", line=3, module="prog"))
+    stack = Stack(thread=waiter, frames=frames, taken_mono_ns=1, source="no stop")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    said = plain(world.later(20 * SECOND))["verdict"]
+    assert (said["state"], said["roots"], said["finding"]) == ("stalled", [lock], "F1")
+    assert (said["who"], said["holder"], said["certainty"]) == (waiter, "thread:box/1/77", "read")
+    assert (said["where"]["function"], said["where"]["line"]) == ("work(int)", 3)
+
+
+@pytest.mark.invariant("verdict.V2")
+def test_V2_the_verdict_names_the_finding_whose_sentence_it_says() -> None:
+    """Also where it is not the first one, and where the verdict says more than it; none where it rests on none."""
+    blind = World()
+    blind.thread(11, "worker")
+    blind.status("The stacks of process 1 may not be read.", SourceHealth.FAILED)
+    for world in (two_locks(), full(), blind.later(20 * SECOND)):
+        diagnosis = world.diagnosis()
+        says = [name for name, one in diagnosis.findings.items() if one.sentence in diagnosis.verdict.sentence]
+        assert [diagnosis.verdict.chief or None] == (says[:1] or [None])
+        assert plain(world)["verdict"]["finding"] == (diagnosis.verdict.chief or None)
+    assert World().diagnosis().chief is None
 
 
 def test_the_rest_of_the_report() -> None:

@@ -74,7 +74,7 @@ EVENTS: list[Event] = [
     DiagnosticSeen(
         diagnostic=Diagnostic(
             id="d", system="s", code="c", severity=Severity.ERROR, sentence=LINE, attributes={"api_key": SECRET},
-            evidence=(Evidence(kind="log", source="x:1", text=LINE),),
+            evidence=(Evidence(kind="log", file="x", line=1, text=LINE),),
         ),
         **AT,
     ),

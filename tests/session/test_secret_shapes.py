@@ -91,7 +91,7 @@ def _events(number: int, text: str) -> dict[str, list[Event]]:
             DiagnosticSeen(
                 diagnostic=Diagnostic(
                     id=f"d{number}", system="s", code="c", severity=Severity.ERROR, sentence=text,
-                    evidence=(Evidence(kind="log", source="x:1", text=text),), attributes={"line": text},
+                    evidence=(Evidence(kind="log", file="x", line=1, text=text),), attributes={"line": text},
                 ),
                 **AT,
             )

@@ -36,9 +36,9 @@ def state(*watchdogs: tuple[str, str, int], resolved: bool = False, **more: str)
                 "limit_s": limit,
                 "since_wall_ns": str(NOW - idle_ns),
                 "watchdog": "the dog",
-                "resolved": "yes" if resolved else "",
                 **more,
             },
+            resolved=resolved,
         )
         store.apply(DiagnosticSeen(diagnostic=said, **STAMP))
     return store.snapshot()

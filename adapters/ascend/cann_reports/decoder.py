@@ -118,16 +118,16 @@ class CannDecoder(LogDecoder):
 
     def _mark(self, log: _Log, record: LogRecord, number: int, line: str) -> Mark:
         exact = record.wall_ns is not None
-        return Mark(record.place(log.name, number), line.strip()[:_TEXT], record.wall_ns, exact, log=record.source)
+        at = record.line_at(number)
+        return Mark(log.name, line.strip()[:_TEXT], record.wall_ns, exact, log=record.source, line=at)
 
     def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, *, raised: bool) -> None:
         for fact in found:
             report.learn(fact, mark)
         report.raised = report.raised or raised
         report.last = mark
-        line = mark.source.rpartition(":")[2]
-        if found and line.isdecimal() and len(report.lines) < _LINES:
-            report.lines.append(int(line))
+        if found and mark.line is not None and len(report.lines) < _LINES:
+            report.lines.append(mark.line)
         self._changed[report.number] = report
 
     @staticmethod
@@ -182,7 +182,7 @@ def _writer(record: LogRecord) -> str:
 
 
 def _near(report: Report, record: LogRecord) -> bool:
-    line = int(report.last.source.rpartition(":")[2]) if report.last is not None and ":" in report.last.source else 0
+    line = report.last.line if report.last is not None else None
     return record.line is None or not line or record.line - line <= _FAR
 
 

@@ -39,7 +39,9 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
     if ring.head is not None:
         entities += (job.names.task(ring.head),)
         head = f"; its oldest task, {task_name(ring.head)}, has not completed" if head_open else ""
+    full = ring.resource.rstrip("!")
     attributes = {
+        "full": full,
         "head": job.names.task(ring.head) if ring.head is not None else "",
         "head_open": "yes" if head_open else "no",
         "active": f"{ring.active}/{ring.window}" if ring.active is not None else "",
@@ -56,7 +58,7 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
         "advice": error_code(fatal.code).advice if fatal is not None and fatal.code else "",
     }
     level = f" ({ring.level})" if ring.level else ""
-    sentence = f"{ring.resource.rstrip('!')}: the orchestrator can't submit another task{level}{head}."
+    sentence = f"{full}: the orchestrator can't submit another task{level}{head}."
     return statement(
         job, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
     )
@@ -174,5 +176,5 @@ def crash(job: Job) -> Iterator[Diagnostic]:
         return
     message = f": {ended.message}" if ended.message else ""
     sentence = f"The process ended with {ended.what}{message}."
-    attributes = {"type": ended.what, "message": ended.message}
+    attributes = {"type": ended.what, "message": ended.message, "thrown": "C++" if "::" in ended.what else ""}
     yield statement(job, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(ended.mark,))

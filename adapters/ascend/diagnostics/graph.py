@@ -32,7 +32,7 @@ def lost_orders(job: Job) -> Iterator[Diagnostic]:
             f"{lost.second_arg}) that task {first} writes ({lost.first_mode}, argument {lost.first_arg}), and nothing "
             "orders them."
         )
-        evidence = Mark(job.graph_mark.source, sentence, job.graph_mark.wall_ns, kind="file")
+        evidence = Mark(job.graph_mark.name, sentence, job.graph_mark.wall_ns, kind="file")
         attributes = {
             "tensor": str(lost.tensor),
             "first": lost.first_mode,
@@ -72,6 +72,6 @@ def flag_cycles(job: Job) -> Iterator[Diagnostic]:
                 Severity.WARNING,
                 sentence,
                 entities=(job.names.task(raw), job.names.task(partner)),
-                marks=(Mark(job.graph_mark.source, sentence, kind="file"),),
+                marks=(Mark(job.graph_mark.name, sentence, kind="file"),),
                 detail=f"{task_name(raw)}-{task_name(partner)}",
             )

@@ -32,7 +32,7 @@ def statement(
         marks: the lines that show it.
         detail: tells it from others of its kind.
     """
-    real = [mark for mark in marks if mark is not None and mark.source]
+    real = [mark for mark in marks if mark is not None and mark.name]
     return Diagnostic(
         id=job.names.diagnostic(code, detail),
         system="ascend",

@@ -260,7 +260,7 @@ class LiveView:
             return
         record.cores, record.deferred, record.waits = cores, task.deferred, waits
         inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
-        text = Mark(mark.source, task_words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
+        text = Mark(mark.name, task_words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
         if record.state is not task.state:
             record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)

@@ -11,6 +11,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.survived import unless_survived
 from livedbg.model import Diagnostic, Severity
+from livedbg.text.wording import sentences
 
 __all__ = ["CompileRule"]
 
@@ -40,7 +41,7 @@ class CompileRule(Struct, frozen=True):
         said = [
             diagnostic
             for diagnostic in state.snapshot.diagnostics.values()
-            if diagnostic.code == "compile-error" and diagnostic.attributes.get("resolved") != "yes"
+            if diagnostic.code == "compile-error" and not diagnostic.resolved
         ]
         for diagnostic in said[:_SHOWN]:
             finding = self._finding(diagnostic, len(said) if diagnostic is said[0] else 1)
@@ -54,6 +55,7 @@ class CompileRule(Struct, frozen=True):
             state=VerdictState.CRASHED,
             severity=Severity.CRITICAL,
             sentence=" ".join(_words(said, number)),
+            claim=said.sentence,
             evidence=said.evidence,
             next=tuple(_next(said)),
             inferred=inferred,
@@ -67,12 +69,12 @@ def _words(said: Diagnostic, number: int) -> Iterator[str]:
     where = f" at {seen['place']}" if seen.get("place") else ""
     generated = " (a file that pypto generated)" if seen.get("generated") else ""
     who = _STAGES.get(seen.get("stage", ""), "The compiler refuses")
-    yield f"{who} {what}{where}{generated}: {said.sentence.rstrip('.')}."
-    if seen.get("op") and seen["op"] not in said.sentence:
+    yield sentences(f"{who} {what}{where}{generated}: {said.sentence}")
+    if seen.get("op"):
         yield f"The operation is {seen['op']}."
     if seen.get("origin"):
         yield f"That line was made from {seen['origin']}."
-    if seen.get("shape") and any(shape not in said.sentence for shape in seen["shape"].split("], ")):
+    if seen.get("shape"):
         yield f"Shapes: {seen['shape']}."
     if seen.get("code"):
         yield f"The line is “{seen['code']}”."

@@ -42,7 +42,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     place = ""
     if len(running) == 1:
         place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} at that time."
-    elif not running and job.state.attributes.get("orchestrator") == "submitting" and "::" in crash.sentence:
+    elif not running and job.state.attributes.get("orchestrator") == "submitting" and crash.attributes.get("thrown"):
         place = (
             " The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
             "likely place."
@@ -55,7 +55,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
         evidence=evidence(crash, *running, job.first("cann-code")),
         next=(
-            _CATCH if "::" in crash.sentence else _CATCH_SIGNALS,
+            _CATCH if crash.attributes.get("thrown") else _CATCH_SIGNALS,
             LINES_BEFORE,
         ),
         inferred=bool(place),
@@ -83,7 +83,7 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     main, ring = fatal or failed, job.first("ring-full")
     assert main is not None
     message = main.attributes.get("message", "")
-    words = f" Its message: “{message}”." if message and message not in main.sentence else ""
+    words = f" Its message: “{message}”." if message else ""
     blame = main.attributes.get("blame", "")
     whose = f" The usual cause is in: {blame}." if blame else ""
     by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100

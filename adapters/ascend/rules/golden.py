@@ -26,7 +26,7 @@ class GoldenMismatch:
         """One finding a log."""
         alive = any(process.target and not process.exited for process in state.snapshot.processes.values())
         for said in state.snapshot.diagnostics.values():
-            if said.system != "ascend" or said.code != CODE or said.attributes.get("resolved") == "yes":
+            if said.system != "ascend" or said.code != CODE or said.resolved:
                 continue
             yield Finding(
                 rule=self.name,

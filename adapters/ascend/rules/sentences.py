@@ -13,6 +13,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentences
 
 __all__ = [
     "LINES_BEFORE",
@@ -83,7 +84,7 @@ class JobDiagnostics(Struct, frozen=True):
 
     def unresolved(self, code: str) -> list[Diagnostic]:
         """Its unresolved diagnostics of one code."""
-        return [d for d in self.others if d.code == code and d.attributes.get("resolved") != "yes"]
+        return [d for d in self.others if d.code == code and not d.resolved]
 
     def first(self, code: str) -> Diagnostic | None:
         """Its first unresolved diagnostic of one code."""
@@ -195,10 +196,10 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
     for one in said:
         if isinstance(one, Diagnostic):
             for item in one.evidence:
-                found.setdefault((item.source, item.text), item)
+                found.setdefault((item.place, item.text), item)
         elif one is not None:
             for item in _lines_of(one):
-                found.setdefault((item.source, item.text), item)
+                found.setdefault((item.place, item.text), item)
     return tuple(found.values())[:_EVIDENCE_SHOWN]
 
 
@@ -312,7 +313,7 @@ def masked(job: JobDiagnostics) -> str:
     code = job.first("cann-code")
     if code is None or code.attributes.get("mask") != "yes":
         return ""
-    return f" {code.sentence.rstrip('.')}; that code masks this cause."
+    return f" {sentences(code.sentence, 'That code masks this cause')}"
 
 
 def advice_of(said: Diagnostic) -> tuple[str, ...]:

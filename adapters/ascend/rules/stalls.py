@@ -159,7 +159,7 @@ def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput
     if blocked.ring is not None:
         freed = FREED[Full(blocked.ring.attributes.get("what", Full.SLOTS.value))]
         return (
-            f" The runtime reports “{blocked.ring.sentence.partition(':')[0]}”{code_of(blocked.ring)}. That is a "
+            f" The runtime reports “{blocked.ring.attributes.get('full', '')}”{code_of(blocked.ring)}. That is a "
             f"symptom: {freed} freed only when the oldest task completes, so the orchestrator waits."
             f"{scopes_of(blocked.ring)}"
         )

@@ -57,7 +57,9 @@ def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
     place = job.state.attributes.get("place")
     proofs = finding.evidence
     if place:
-        proofs = tuple(structs.replace(proof, source=f"{place}/{proof.source}") for proof in proofs)
+        proofs = tuple(
+            structs.replace(proof, file=f"{place}/{proof.file}") if proof.file else proof for proof in proofs
+        )
     return structs.replace(finding, sentence=f"{job.label}: {finding.sentence}", evidence=proofs)
 
 

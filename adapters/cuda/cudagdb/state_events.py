@@ -48,7 +48,11 @@ def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_
         "next": fault.remedy,
     }
     evidence = Evidence(
-        kind="file" if state.path else "counter", source=state.path or "cuda-gdb", text=_seen(fault), at_wall_ns=at_ns
+        kind="file" if state.path else "counter",
+        text=_seen(fault),
+        source="" if state.path else "cuda-gdb",
+        file=state.path,
+        at_wall_ns=at_ns,
     )
     return Diagnostic(
         id=f"cuda-gdb/{state.target}/{fault.name}",

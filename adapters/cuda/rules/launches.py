@@ -162,7 +162,7 @@ def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
     if all(thread.wait is WaitKind.SLEEP for thread in threads):
         return True
     blockers = (state.snapshot.resources.get(name) for thread in threads for name in state.graph.blockers_of(thread.id))
-    return any(one is not None and one.attributes.get("listening") == "yes" for one in blockers)
+    return any(one is not None and one.listening for one in blockers)
 
 
 def rules() -> Sequence[Rule]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from msgspec.structs import replace
-
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.words import name_of
+from livedbg.analysis.wording import with_more
 from livedbg.model import Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
@@ -49,11 +48,11 @@ def unless_alive(
     if process is None:
         return finding
     said = sentence_case(words.format(name_of(process.id, snapshot)))
-    return replace(
+    return with_more(
         finding,
+        said,
         state=VerdictState.UNKNOWN,
         decides=decides,
         severity=Severity.ERROR,
-        sentence=f"{finding.sentence.rstrip('.')}. {said}",
         next=(*finding.next, f"livedbg stacks {process.pid}   (shows where it waits, or what it does now)"),
     )

@@ -105,7 +105,7 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
             fatal = False
         library = error.code == "library-error"
         sentence = f"{context.owner}{attributes.get('what', error.sentence)}"
-        sentence += f", at {host}" if host and host not in sentence else ""
+        sentence += f", at {host}" if host else ""
         sentence += f": {attributes['said']}." if attributes.get("said") else "."
         count = int(attributes.get("count", "1"))
         if count > 1:

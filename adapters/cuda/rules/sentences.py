@@ -195,7 +195,7 @@ _ON_GPU: Final = (("device", "GPU"), ("sm", "SM"), ("warp", "warp"), ("lane", "l
 def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
     """The log lines behind errors."""
     proofs = (proof for error in errors for proof in error.evidence)
-    return tuple({(proof.source, proof.text): proof for proof in proofs}.values())[:_PROOFS]
+    return tuple({(proof.place, proof.text): proof for proof in proofs}.values())[:_PROOFS]
 
 
 def launched_last(

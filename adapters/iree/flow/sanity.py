@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.iree.differences.bad_values import bad_inputs, tensors_told
+from livedbg.adapters.iree.differences.bad_values import bad_inputs, has_nan, tensors_told
 from livedbg.adapters.iree.differences.toolchain import functions_of
 from livedbg.adapters.iree.differences.trace import Trace
 from livedbg.adapters.iree.flow.as_given import EXPECTED, AsGiven, run_as_given, saved_source
@@ -198,11 +198,12 @@ def _judged(ground: Ground, trace: Trace) -> None:
             book.note.failed = True
         return book.say("found", f"On {_SIMPLEST}: {trace.failure}.")
     book.say(_SIMPLEST, f"It ends with {many(len(trace.results[-1]), 'result')}{_random(ground)}.")
+    bad = [f"result {number}" for number, one in enumerate(trace.results[-1]) if has_nan(trace, one)]
     for label, sentence in tensors_told(trace, "result", trace.results[-1]):
         book.say(label, sentence)
-        if "NaN" in sentence and ground.random:
+        if label in bad and ground.random:
             book.say("found", f"With random inputs, {label} has NaN: the program may never have such inputs (--input).")
-        elif "NaN" in sentence:
+        elif label in bad:
             book.note.wrong_value = True
             if "fault" not in book.note.hands:
                 book.note.hands["fault"] = "nan"

@@ -36,7 +36,7 @@ from livedbg.adapters.iree.live.recordings import Command, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.shot import Shot
 from livedbg.adapters.iree.live.turns import Turns
-from livedbg.model import OUTSIDE, Edge, EdgeKind, Process, Resource, Task, TaskState, ids
+from livedbg.model import Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
 __all__ = ["NO_LOOPS", "UNTIL", "WORKGROUPS", "Shown", "View"]
 
@@ -287,12 +287,12 @@ class View:
                 if point in shot.waits.later:
                     attributes["later"] = str(shot.waits.later[point])
             if outsiders.names:
-                attributes[OUTSIDE] = f"{', '.join(outsiders.names[:3])} could signal it"
                 attributes |= {UNTIL: "work in flight ends"} if outsiders.wait else {}
             yield Resource(
                 id=self._sem(point),
                 kind="sem",
                 name=f"semaphore {numbers[point.semaphore]} at value {point.value}",
                 state=f"at {value}",
+                outside=f"{', '.join(outsiders.names[:3])} could signal it" if outsiders.names else "",
                 attributes=attributes,
             )

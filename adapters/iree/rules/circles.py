@@ -10,7 +10,7 @@ from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, edge_evidence, many
-from livedbg.model import OUTSIDE, Severity
+from livedbg.model import Severity
 
 __all__ = ["OpenCircle", "rules"]
 
@@ -31,7 +31,7 @@ class OpenCircle:
         """One finding a circle."""
         told: set[str] = set()
         for resource in state.snapshot.resources.values():
-            outside = resource.attributes.get(OUTSIDE)
+            outside = resource.outside
             if resource.kind != "sem" or not outside or "wanted" not in resource.attributes or resource.id in told:
                 continue
             circle = _circle(resource.id, state)

@@ -8,6 +8,7 @@ from livedbg.adapters.iree import status_lines, tool_lines, vulkan_lines
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import SaidRule, finding_of
+from livedbg.model import CauseClass
 
 __all__ = ["VulkanLogged", "rules"]
 
@@ -29,7 +30,7 @@ class VulkanLogged:
         lost = [one for one in said if one.code == vulkan_lines.LOST]
         failed = [one for one in said if one.code == status_lines.CODE]
         for one in lost:
-            if not any("DEVICE_LOST" in other.sentence for other in failed):
+            if not any(other.cause is CauseClass.DEVICE for other in failed):
                 yield finding_of(self.name, one, state, VerdictState.CRASHED)
         for one in said:
             if one.code in (vulkan_lines.VALIDATION, vulkan_lines.RESULT):

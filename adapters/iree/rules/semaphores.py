@@ -9,7 +9,7 @@ from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
-from livedbg.model import OUTSIDE, Evidence, Resource, Severity
+from livedbg.model import Evidence, Resource, Severity
 
 __all__ = ["MissingSignal", "rules"]
 
@@ -41,7 +41,7 @@ class MissingSignal:
 
 def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleInput) -> Finding:
     snapshot, attributes = state.snapshot, resource.attributes
-    outside, until = attributes.get(OUTSIDE, ""), attributes.get("until", "")
+    outside, until = resource.outside, attributes.get("until", "")
     longest = longest_wait(resource.id, state)
     waited = longest[1] if longest is not None else None
     long = waited is not None and waited >= state.settings.thread_stall_ns

@@ -71,8 +71,15 @@ class PrintedDecoder(LogDecoder):
             at = record.line_at(number)
             said = _line(stream, line, at)
             if said is not None:
-                where = f"{source.name}:{stream.line}" if stream.line is not None else source.name
-                found.append(DiagnosticSeen(diagnostic=_diagnostic(said, where, record, writer), **stamp))
+                proof = Evidence(
+                    kind="log",
+                    text=said.value.told,
+                    file=source.name,
+                    line=stream.line,
+                    at_wall_ns=record.wall_ns,
+                    log=record.source,
+                )
+                found.append(DiagnosticSeen(diagnostic=_diagnostic(said, proof, writer), **stamp))
         return found, ()
 
 
@@ -128,9 +135,9 @@ def _sentence(stream: _Stream, value: Value) -> str:
     return f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}{clean}"
 
 
-def _diagnostic(said: _Bad, where: str, record: LogRecord, writer: str) -> Diagnostic:
+def _diagnostic(said: _Bad, proof: Evidence, writer: str) -> Diagnostic:
     code, value = said.code, said.value
-    digest = hashlib.blake2b(f"{record.source}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b(f"{proof.log}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
     command = "livedbg aoti --step 3 -- CMD"
     if value.kernel:
         command = f"livedbg aoti --step 3 --set kernel={value.kernel} -- CMD"
@@ -143,10 +150,10 @@ def _diagnostic(said: _Bad, where: str, record: LogRecord, writer: str) -> Diagn
         attributes={
             "kernel": value.kernel,
             "argument": value.argument,
-            "source": record.source,
+            "source": proof.log,
             "next": f"{command}   (with its code and lines)",
         },
-        evidence=(Evidence(kind="log", source=where, text=value.told, at_wall_ns=record.wall_ns, log=record.source),),
-        at_wall_ns=record.wall_ns,
+        evidence=(proof,),
+        at_wall_ns=proof.at_wall_ns,
         writer=writer,
     )

@@ -89,7 +89,7 @@ def _diagnostic(pid: int, run: Run, failure: Failure, host: str) -> Diagnostic:
             "error": failure.error,
         },
         evidence=(
-            Evidence(kind="file", source=clean_line(failure.file), text=failure.error, at_wall_ns=failure.wall_ns),
+            Evidence(kind="file", file=clean_line(failure.file), text=failure.error, at_wall_ns=failure.wall_ns),
         ),
         at_wall_ns=failure.wall_ns,
     )

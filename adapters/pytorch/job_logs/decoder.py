@@ -22,14 +22,12 @@ _SUMMARIES: Final = ("ChildFailedError", "SignalException")  # exceptions of tor
 
 _CAUSES: Final = {
     **dict.fromkeys((watchdog.TIMEOUT, watchdog.STUCK, stores.MISSING, stores.STORE_TIMEOUT), CauseClass.PEER),
-    **dict.fromkeys((stores.UNREACHED, stores.STORE_LOST, stores.PEER, nccl_errors.CODE), CauseClass.PEER),
+    **dict.fromkeys((stores.UNREACHED, stores.STORE_LOST, stores.PEER), CauseClass.PEER),
     **dict.fromkeys((recorder_text.APART, recorder_text.ABSENT), CauseClass.PROCESS),
     stores.USED: CauseClass.PROCESS,
     compilation.CODE: CauseClass.PROCESS,
     **dict.fromkeys((elastic.ROOT, elastic.FAILED, elastic.TOLD), CauseClass.SUMMARY),
 }
-_PROCESS_ERRORS: Final = ("Duplicate GPU", "out of memory", "no kernel image", "insufficient driver")
-"""Last errors of NCCL that are no peer's fault."""
 
 
 class JobLogsDecoder(SaidDecoder):
@@ -47,26 +45,36 @@ class JobLogsDecoder(SaidDecoder):
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:
         """A warning decides nothing, and a monitor's note of a closed store says nothing (J1)."""
-        said = replace(said, cause=_CAUSES.get(said.code))
+        said = replace(said, cause=said.cause or _CAUSES.get(said.code))
         if said.code in (stores.STORE_LOST, stores.STORE_TIMEOUT, stores.PEER) and "should dump" in record.text:
             return None
         if said.code in (watchdog.TIMEOUT, watchdog.STATUS, watchdog.STUCK, watchdog.ENDS):
             said = _of_job(said, record)
-        if said.code == nccl_errors.CODE and any(word in said.sentence for word in _PROCESS_ERRORS):
-            said = replace(said, cause=CauseClass.PROCESS)
         if record.severity is Severity.WARNING and said.severity is Severity.ERROR:
             return replace(said, severity=Severity.WARNING, attributes={**said.attributes, "warned": "yes"})
         return said
+
+
+_WHO: Final = {
+    watchdog.STUCK: "Rank {}'s NCCL watchdog thread",
+    watchdog.ENDS: "Rank {}'s watchdog",
+    watchdog.TIMEOUT: "Rank {}",
+    watchdog.STATUS: "Rank {}",
+}
 
 
 def _of_job(said: Said, record: LogRecord) -> Said:
     """A watchdog's message with its rank in the job: the one in its text is that in the group."""
     writer = said.writer if record.rank is None else f"rank {record.rank}"
     number = writer.partition(" ")[2]
-    inner = said.attributes["rank"]
-    sentence = said.sentence.replace(f"Rank {inner}", f"Rank {number}", 1) if number else said.sentence
     attributes = {**said.attributes, "job rank": number}
-    return replace(said, writer=writer, key=f"{writer} {said.key}", sentence=sentence, attributes=attributes)
+    return replace(
+        said,
+        writer=writer,
+        key=f"{writer} {said.key}",
+        who=_WHO[said.code].format(number) if number else said.who,
+        attributes=attributes,
+    )
 
 
 def _of_torchrun(said: Diagnostic, hit: ExceptionHit) -> bool:

@@ -81,7 +81,8 @@ def _root(match: re.Match[str]) -> Said:
     return Said(
         code=ROOT,
         key=f"{rank} {pid}",
-        sentence=f"Rank {rank}{where} failed first: it {_how(code)}{f', {error}' if error else ''}{place}",
+        who=f"Rank {rank}{where}",
+        sentence=f"failed first: it {_how(code)}{f', {error}' if error else ''}{place}",
         writer=f"rank {rank}",
         steps=steps if error or code < 0 else (*steps, _RECORD),
         attributes={"rank": rank, "exit code": str(code), "pid": pid, "host": host, "error": error},
@@ -114,7 +115,8 @@ def _failed(match: re.Match[str]) -> Said:
     return Said(
         code=FAILED,
         key=f"{local} {pid}",
-        sentence=f"The worker of local rank {local} (pid {pid}) {_how(code)}",
+        who=f"The worker of local rank {local} (pid {pid})",
+        sentence=_how(code),
         writer=f"rank {local}",
         steps=_steps(code, local, "", pid),
         attributes={"local rank": local, "exit code": str(code), "pid": pid},

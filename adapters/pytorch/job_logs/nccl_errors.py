@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from livedbg.logs.said import Form, Said
+from livedbg.model import CauseClass
 
 __all__ = ["CODE", "FORMS", "advice"]
 
@@ -48,6 +49,8 @@ _ADVICE: Final = (
     (r"[Mm]ismatched|version", "let all nodes run the same NCCL: torch.cuda.nccl.version()"),
     (r"no kernel image|insufficient|invalid device function", "use a PyTorch that is built for this GPU and driver"),
 )
+_PROCESS_ERRORS: Final = ("Duplicate GPU", "out of memory", "no kernel image", "insufficient driver")
+"""Last errors that are no peer's fault."""
 _MORE: Final = "NCCL_DEBUG=INFO   (NCCL then logs what it tried; livedbg reads it)"
 
 
@@ -66,6 +69,7 @@ def _thrown(match: re.Match[str]) -> Said:
         code=CODE,
         key=f"{name} {last} {file}:{match['line']}",
         sentence=said,
+        cause=CauseClass.PROCESS if any(word in said for word in _PROCESS_ERRORS) else CauseClass.PEER,
         steps=(*advice(last or words), _MORE),
         attributes={"nccl": name, "last": last, "version": match["version"] or ""},
     )

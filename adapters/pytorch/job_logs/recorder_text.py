@@ -49,8 +49,8 @@ def _mismatch(match: re.Match[str]) -> Said | None:
     return Said(
         code=APART,
         key=f"{number} {match['op']} {shown}",
-        sentence=f"Rank{'s' if len(ranks) > 1 else ''} {shown} called {match['op']}{f' #{number}' if number else ''}"
-        f"{_of(match)} {how}{sizes}",
+        who=f"Rank{'s' if len(ranks) > 1 else ''} {shown}",
+        sentence=f"called {match['op']}{f' #{number}' if number else ''}{_of(match)} {how}{sizes}",
         writer=f"rank {ranks[0]}",
         steps=(f"look at rank {ranks[0]}'s stack at that collective: TORCH_NCCL_TRACE_CPP_STACK=1, or its log",),
         attributes={"ranks": " ".join(map(str, ranks)), "op": match["op"], "type": first["type"]},
@@ -64,8 +64,8 @@ def _missing(match: re.Match[str]) -> Said:
     return Said(
         code=ABSENT,
         key=f"{number} {match['op']} {shown}",
-        sentence=f"Rank{'s' if len(ranks) > 1 else ''} {shown} did not join {match['op']}"
-        f"{f' #{number}' if number else ''}{_of(match)}",
+        who=f"Rank{'s' if len(ranks) > 1 else ''} {shown}",
+        sentence=f"did not join {match['op']}{f' #{number}' if number else ''}{_of(match)}",
         writer=f"rank {ranks[0]}",
         steps=(f"read the last lines of rank {ranks[0]}, and what it called instead",),
         attributes={"missing": " ".join(map(str, ranks)), "op": match["op"]},

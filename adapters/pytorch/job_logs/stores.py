@@ -94,12 +94,13 @@ def _joined(match: re.Match[str]) -> Said:
 def _barrier(match: re.Match[str]) -> Said:
     came, world, rank = int(match["came"]), int(match["all"]), match["rank"]
     if came > world:
-        said = f"Rank {rank} found {came} ranks in a group of {world}: a store of an earlier start is still in use"
+        said = f"found {came} ranks in a group of {world}: a store of an earlier start is still in use"
     else:
-        said = f"Rank {rank} waited in vain for all ranks to start: {came} of {world} came"
+        said = f"waited in vain for all ranks to start: {came} of {world} came"
     return Said(
         code=MISSING,
         key=f"barrier {rank}",
+        who=f"Rank {rank}",
         sentence=said,
         writer=f"rank {rank}",
         steps=(_START, _OTHERS),
@@ -140,7 +141,8 @@ def _unique(match: re.Match[str]) -> Said:
     return Said(
         code=MISSING,
         key=f"unique {rank}",
-        sentence=f"Rank {rank} waited for rank {root}'s NCCL id, which never came ({_short(error)})",
+        who=f"Rank {rank}",
+        sentence=f"waited for rank {root}'s NCCL id, which never came ({_short(error)})",
         writer=f"rank {rank}",
         steps=(f"read the log of rank {root}: it failed first, or never got there", _OTHERS),
         attributes={"rank": rank, "missing": root},
@@ -164,7 +166,8 @@ def _monitored(match: re.Match[str]) -> Said:
     return Said(
         code=MISSING,
         key=f"monitored {late}",
-        sentence=f"Rank{'s' if many else ''} {late} did not reach monitored_barrier",
+        who=f"Rank{'s' if many else ''} {late}",
+        sentence="did not reach monitored_barrier",
         writer=f"rank {by}" if by else "",
         steps=(f"read the log of rank {late.split(',')[0]}: where it is instead",),
         attributes={"missing": late.split(",")[0].strip()},

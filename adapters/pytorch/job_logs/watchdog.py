@@ -75,7 +75,8 @@ def _caught(match: re.Match[str]) -> Said:
     return Said(
         code=TIMEOUT,
         key=f"{rank} {seq} {op}",
-        sentence=f"Rank {rank} timed out in {op}{number} after {seconds:,.0f} s",
+        who=f"Rank {rank}",
+        sentence=f"timed out in {op}{number} after {seconds:,.0f} s",
         writer=f"rank {rank}",
         attributes={"rank": rank, "seq": seq, "op": op, "seconds": f"{seconds:.0f}", "group": _group(match)},
     )
@@ -87,7 +88,8 @@ def _heard(match: re.Match[str]) -> Said:
     return Said(
         code=STATUS,
         key=" ".join((rank, _group(match), *known.values())),
-        sentence=f"Rank {rank} last enqueued work {match['enqueued']} and completed {match['completed']}",
+        who=f"Rank {rank}",
+        sentence=f"last enqueued work {match['enqueued']} and completed {match['completed']}",
         severity=Severity.INFO,
         writer=f"rank {rank}",
         attributes={"rank": rank, "group": _group(match), **known},
@@ -100,7 +102,8 @@ def _stuck(match: re.Match[str]) -> Said:
     return Said(
         code=STUCK,
         key=rank,
-        sentence=f"Rank {rank}'s NCCL watchdog thread was stuck{since}; its process was ended for it",
+        who=f"Rank {rank}'s NCCL watchdog thread",
+        sentence=f"was stuck{since}; its process was ended for it",
         writer=f"rank {rank}",
         steps=(
             "look for a CUDA call that hangs, or for a thread that holds the GIL in one: livedbg stacks PID --native",
@@ -116,7 +119,8 @@ def _ends(match: re.Match[str]) -> Said:
     return Said(
         code=ENDS,
         key=rank,
-        sentence=f"{who} ended its process",
+        who=who,
+        sentence="ended its process",
         severity=Severity.INFO,
         writer=f"rank {rank}" if rank else "",
         attributes={"rank": rank},

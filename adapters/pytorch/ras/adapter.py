@@ -138,7 +138,7 @@ class NcclRasAdapter(Adapter):
                 code=one.code,
                 severity=one.severity,
                 sentence=one.sentence,
-                attributes={"resolved": "yes"},
+                resolved=True,
             )
             for key, one in self._said.items()
             if key not in found

@@ -126,6 +126,6 @@ def _diagnostic(folder: Path, one: Said, dumps: Sequence[Dump]) -> Diagnostic:
         severity=Severity.ERROR,
         sentence=one.sentence,
         attributes={"pending_ns": str(one.for_ns), "since_ns": str(one.since_wall_ns)},
-        evidence=(Evidence(kind="file", source=clean_line(str(folder)), text=text),),
+        evidence=(Evidence(kind="file", file=clean_line(str(folder)), text=text),),
         at_wall_ns=max(dump.written_wall_ns for dump in dumps),
     )

@@ -37,7 +37,7 @@ _LOST_BY: Final = frozenset(
 
 def ends_open(state: RuleInput) -> list[Diagnostic]:
     """What the logs say of compilations that have begun and not ended."""
-    return [said for said in _said(OPEN, state) if said.attributes.get("resolved") != "yes"]
+    return [said for said in _said(OPEN, state) if not said.resolved]
 
 
 def log_of(said: Diagnostic, state: RuleInput) -> str:

@@ -11,6 +11,7 @@ from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors,
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import SaidRule, finding_of
+from livedbg.analysis.wording import with_more
 from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic
 from livedbg.text.wording import spans
@@ -63,15 +64,13 @@ class RanksMissing:
         found: dict[str, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
             if said.system == "pytorch" and said.code == stores.MISSING:
-                rank = said.attributes.get("rank", "")
-                found.setdefault(said.sentence.replace(f"Rank {rank} ", "", 1) if rank else said.id, []).append(said)
-        for rest, told in found.items():
-            finding = finding_of(self.name, told[0], state, _CRASHED if _thrown(told[0]) else None)
-            ranks = sorted(int(one.attributes["rank"]) for one in told if one.attributes.get("rank"))
+                found.setdefault(said.does if said.attributes.get("rank") else said.id, []).append(said)
+        for told in found.values():
+            first, ranks = told[0], [int(one.attributes["rank"]) for one in told if one.attributes.get("rank")]
             if len(ranks) > 1:
                 proofs = tuple(one.evidence[0] for one in told)[:_PROOFS]
-                again = finding.sentence.partition(rest)[2]
-                finding = replace(finding, sentence=f"Ranks {spans(ranks)} {rest}{again}", evidence=proofs)
+                first = replace(first, sentence=f"Ranks {spans(ranks)} {first.does}", evidence=proofs)
+            finding = finding_of(self.name, first, state, _CRASHED if _thrown(first) else None)
             yield finding
 
 
@@ -91,17 +90,16 @@ class PeersClosed:
         closed = [one for one in said if one.code == stores.PEER]
         silent = _silent([one.writer for one in closed], state)
         for one in closed:
-            finding = finding_of(self.name, one, state, _CRASHED if _thrown(one) else None)
-            call = _call(one, state)
-            sentence = finding.sentence.removesuffix(".") + (f", in {call}." if call else ".")
-            yield replace(finding, sentence=f"{sentence}{silent}")
+            more = f", in {call}" if (call := _call(one, state)) else ""
+            finding = finding_of(self.name, one, state, _CRASHED if _thrown(one) else None, more=more)
+            yield with_more(finding, silent)
         for one in said:
             if one.code == stores.STORE_LOST:
                 yield finding_of(self.name, one, state, None)
 
 
 def _silent(writers: Sequence[str], state: RuleInput) -> str:
-    """` Rank 2 reported nothing.`, of ranks between those that wrote, which wrote no error."""
+    """`Rank 2 reported nothing.`, of ranks between those that wrote, which wrote no error."""
     ranks = {rank for writer in writers if (rank := rank_of(writer)) is not None}
     snapshot = state.snapshot
     heard = {one.writer for one in snapshot.diagnostics.values()}
@@ -109,7 +107,7 @@ def _silent(writers: Sequence[str], state: RuleInput) -> str:
     gaps = [rank for rank in range(max(ranks, default=0)) if rank not in ranks and f"rank {rank}" not in heard]
     if len(ranks) < 2 or not gaps or len(gaps) > len(ranks):
         return ""
-    return f" Rank{'s' if len(gaps) > 1 else ''} {spans(gaps)} reported nothing."
+    return f"Rank{'s' if len(gaps) > 1 else ''} {spans(gaps)} reported nothing."
 
 
 def _call(said: Diagnostic, state: RuleInput) -> str:

@@ -24,7 +24,7 @@ _LONGER: Final = 1.5
 
 def _known(state: RuleInput) -> list[Diagnostic]:
     found = state.snapshot.diagnostics.values()
-    return [one for one in found if one.code == LATE and one.system == "pytorch" and "resolved" not in one.attributes]
+    return [one for one in found if one.code == LATE and one.system == "pytorch" and not one.resolved]
 
 
 def is_usual(call: Call, process: str, state: RuleInput) -> bool:

@@ -50,7 +50,7 @@ class RasStatus:
 
 def _said(state: RuleInput, rule: str, codes: tuple[str, ...], steps: tuple[str, ...]) -> Iterable[Finding]:
     for said in state.snapshot.diagnostics.values():
-        if said.system == "pytorch" and said.code in codes and "resolved" not in said.attributes:
+        if said.system == "pytorch" and said.code in codes and not said.resolved:
             yield Finding(
                 rule=rule,
                 severity=said.severity,

@@ -12,13 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from livedbg.adapters.pytorch.job_logs.watchdog import ENDS, STATUS, TIMEOUT
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import somebody_lives
 from livedbg.analysis.rules.survived import goes_on_after, unless_survived
+from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import spans
 
@@ -57,8 +56,7 @@ class CollectiveTimeouts:
         went_on = goes_on_after(finding.evidence, state.snapshot, _OWN)
         if not went_on:
             return finding
-        sentence = f"{finding.sentence.rstrip('.')}. It was over: {went_on}."
-        return replace(finding, state=None, severity=Severity.WARNING, sentence=sentence)
+        return with_more(finding, f"It was over: {went_on}", state=None, severity=Severity.WARNING)
 
     def _finding(
         self,

@@ -22,7 +22,7 @@ from livedbg.analysis.job_waits import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns
-from livedbg.model import IDLE, OUTSIDE, Frame, Process, Thread, ThreadState, WaitKind
+from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
 
 __all__ = ["family_threads", "from_outside", "loader_workers", "pool_tasks", "who_may_end"]
 
@@ -81,13 +81,13 @@ def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -
         resource = state.snapshot.resources.get(entity)
         if resource is None:
             continue
-        if IDLE in resource.attributes:
-            return resource.attributes[IDLE]
+        if resource.idle:
+            return resource.idle
         ends = state.graph.blockers_of(entity)
         if resource.kind == "socket" and not ends:
             return "the other end of the socket"
-        if OUTSIDE in resource.attributes and resource.kind not in ("pylock", "file"):
-            return resource.attributes[OUTSIDE].partition(" handles ")[0]  # `process 7 handles SIGCHLD`
+        if resource.outside and resource.kind not in ("pylock", "file"):
+            return resource.outside.partition(" handles ")[0]  # `process 7 handles SIGCHLD`
         if resource.kind in _OTHER_END:
             others = [end for end in ends if end.startswith("process:") and end not in members]
             others = [end for end in others if not _only_waits_for_children(end, state)]

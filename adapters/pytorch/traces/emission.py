@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from msgspec import structs
+
 from livedbg.adapters.pytorch.traces.program import Compilation, Program
 from livedbg.adapters.pytorch.traces.words import (
     failure_words,
@@ -121,7 +123,7 @@ class _Speaker:
         """What is open now; whether it goes on, or the log just ends there, a rule says."""
         program, one = self._program, self._program.open
         ended = f"{many(program.finished, 'compilation has', 'compilations have')} ended"
-        sentence, about = f"{ended}, in {duration(program.finished_ns)}.", {"resolved": "yes"}
+        sentence, about = f"{ended}, in {duration(program.finished_ns)}.", dict[str, str]()
         if one is not None:
             sentence = f"{frame_words(one)} is being compiled."
             about = {
@@ -133,7 +135,8 @@ class _Speaker:
                 "task": _task_id(program, one.key) if program.trace else "",
             }
         about |= {"last_ns": str(program.last_wall_ns), "traced": "yes" if program.trace else ""}
-        return self._said(OPEN, "", sentence, about, one.begun_wall_ns if one is not None else None)
+        said = self._said(OPEN, "", sentence, about, one.begun_wall_ns if one is not None else None)
+        return structs.replace(said, resolved=one is None)
 
     def _said(self, code: str, key: str, sentence: str, about: Mapping[str, str], at_wall_ns: int | None) -> Diagnostic:
         program = self._program
@@ -154,6 +157,6 @@ class _Speaker:
             severity=Severity.INFO,
             sentence=sentence,
             attributes={name: text for name, text in attributes.items() if text},
-            evidence=(Evidence(kind="log", source=name, text=proof, at_wall_ns=at_wall_ns),),
+            evidence=(Evidence(kind="log", file=name, text=proof, at_wall_ns=at_wall_ns),),
             at_wall_ns=at_wall_ns,
         )

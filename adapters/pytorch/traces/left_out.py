@@ -60,7 +60,7 @@ class LeftOut:
             sentence=f"torch.compile leaves {where} uncompiled; the program goes on.",
             attributes={"lines": " ".join(self._lines), "place": where, "pid": str(record.pid or "")},
             evidence=(
-                Evidence(kind="log", source="log", text="a traceback that torch logged", at_wall_ns=record.wall_ns),
+                Evidence(kind="log", file="log", text="a traceback that torch logged", at_wall_ns=record.wall_ns),
             ),
             at_wall_ns=record.wall_ns,
         )

@@ -38,9 +38,9 @@ def shown(first: Iterable[Evidence], source: LogSource, line: int | None, snapsh
         line: number of the one; None where it is not known.
         snapshot: what is known.
     """
-    found = {proof.source: proof for proof in first}
+    found = {proof.place: proof for proof in first}
     for proof in _more(source, line, snapshot):
-        found.setdefault(proof.source, proof)
+        found.setdefault(proof.place, proof)
     return tuple(found.values())
 
 
@@ -55,10 +55,4 @@ def _more(source: LogSource, line: int | None, snapshot: Snapshot) -> Iterator[E
 
 def proof_of(record: LogRecord, source: LogSource) -> Evidence:
     """A record as evidence."""
-    return Evidence(
-        kind="log",
-        source=record.place(source.name),
-        text=record.text.strip()[:_TEXT],
-        at_wall_ns=record.wall_ns,
-        log=source.id,
-    )
+    return Evidence.of_record(record, source.name, record.text.strip()[:_TEXT])

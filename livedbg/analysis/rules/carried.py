@@ -37,18 +37,17 @@ def _logged(snapshot: Snapshot) -> list[ExceptionHit]:
 def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:
     """The exception in whose record the first line of a finding's evidence stands."""
     first = next(iter(finding.evidence), None)
-    number = first.source.rpartition(":")[2] if first is not None else ""
-    if first is None or first.kind != "log" or not number.isdecimal():
+    if first is None or first.kind != "log" or first.line is None:
         return None
-    line = int(number)
-    same = (hit for hit in hits if hit.source == first.log)
+    line, log = first.line, first.log
+    same = (hit for hit in hits if hit.source == log)
     return next((hit for hit in same if (hit.first_line or hit.line or 0) <= line <= (hit.line or 0)), None)
 
 
 def _joined(finding: Finding, hit: ExceptionHit, snapshot: Snapshot) -> tuple[Evidence, ...]:
     joined = list(finding.evidence)
     for more in log_evidence(hit, exception_text(hit), snapshot):
-        begun = (n for n, one in enumerate(joined) if one.source == more.source and more.text.startswith(one.text))
+        begun = (n for n, one in enumerate(joined) if one.place == more.place and more.text.startswith(one.text))
         number = next(begun, None)
         if number is None:
             joined.append(more)

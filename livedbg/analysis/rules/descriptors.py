@@ -12,6 +12,7 @@ from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
 from livedbg.model import EdgeKey, EdgeKind, Evidence, Severity
+from livedbg.model.facts import DescriptorFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -22,7 +23,7 @@ def limit_reached(process: str, snapshot: Snapshot) -> tuple[str, int] | None:
     """The descriptors of a process that can open no more, and how many it may have open; None for others."""
     for resource in snapshot.resources.values():
         if resource.kind == "descriptors" and EdgeKey(EdgeKind.PART_OF, resource.id, process) in snapshot.edges:
-            return resource.id, int(resource.attributes["limit"])
+            return resource.id, facts_of(resource.facts, DescriptorFacts).limit
     return None
 
 

@@ -100,7 +100,7 @@ def _evidence(device: DeviceState) -> Evidence:
     kernels, places = many(len(device.kernels), "kernel"), many(len(device.places), "place")
     text = f"{device.source}: {kernels} at {places}"
     return Evidence(
-        kind="file", source=device.path or device.tool or device.source, text=text, at_wall_ns=device.taken_wall_ns
+        kind="file", file=device.path or device.tool or device.source, text=text, at_wall_ns=device.taken_wall_ns
     )
 
 

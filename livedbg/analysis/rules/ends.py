@@ -71,7 +71,7 @@ def was_asked(status: int | None) -> bool:
 def _hang(snapshot: Snapshot) -> Diagnostic | None:
     """The hang that was found last, unless it was over when the job ended."""
     hang = snapshot.diagnostics.get(HANG_SEEN)
-    return hang if hang is not None and hang.attributes.get("resolved") != "yes" else None
+    return hang if hang is not None and not hang.resolved else None
 
 
 def was_hung(snapshot: Snapshot) -> VerdictState | None:

@@ -18,7 +18,7 @@ from livedbg.analysis.rules.words import (
     thread_evidence,
     waited_ns,
 )
-from livedbg.model import IDLE, LOST, EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState, WaitKind
+from livedbg.model import EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState, WaitKind
 from livedbg.text.wording import many, sentence_case
 
 __all__ = ["BlockedLoop", "LostFuture", "rules"]
@@ -99,7 +99,7 @@ class LostFuture:
         """One finding a future."""
         snapshot = state.snapshot
         for resource in snapshot.resources.values():
-            if LOST not in resource.attributes:
+            if not resource.lost:
                 continue
             tasks = [task for task in state.graph.waiters_of(resource.id) if task in snapshot.tasks]
             waited = min((_awaited_ns(task, resource.id, state) for task in tasks), default=0)
@@ -161,9 +161,7 @@ def _goes_on(thread: Thread, state: RuleInput) -> bool:
 def _idle(thread: Thread, state: RuleInput) -> bool:
     """Whether its call is a wait of an idle program."""
     blockers = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
-    return any(
-        one is not None and (IDLE in one.attributes or one.attributes.get("listening") == "yes") for one in blockers
-    )
+    return any(one is not None and (one.idle or one.listening) for one in blockers)
 
 
 def _running_on(thread: Thread, state: RuleInput) -> Iterator[str]:

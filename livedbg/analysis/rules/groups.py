@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import EdgeKey, EdgeKind, Evidence, Process, Resource, Severity
+from livedbg.model.facts import GroupFacts, facts_of
+from livedbg.text.quantities import byte_size
 from livedbg.text.wording import sentence_case
 
 __all__ = ["FrozenGroup", "MemoryGroup", "ThrottledGroup", "rules"]
 
 
-def _groups(key: str, state: RuleInput) -> Iterator[tuple[str, Resource, list[Process]]]:
-    """(value, group, its living processes) by different values of an attribute."""
+def _groups(
+    file_of: Callable[[GroupFacts], str], state: RuleInput
+) -> Iterator[tuple[str, Resource, GroupFacts, list[Process]]]:
+    """(file, group, what it does, its living processes) by the file that says so."""
     found: dict[str, tuple[Resource, list[Process]]] = {}
     processes = [process for process in state.snapshot.processes.values() if not process.exited]
     for resource in state.snapshot.resources.values():
-        value = resource.attributes.get(key) if resource.kind == "cgroup" else None
+        value = file_of(facts_of(resource.facts, GroupFacts))
         if not value:
             continue
         members = [p for p in processes if EdgeKey(EdgeKind.PART_OF, p.id, resource.id) in state.snapshot.edges]
         if members:
             found.setdefault(value, (resource, []))[1].extend(members)
     for value, (resource, members) in found.items():
-        yield value, resource, members
+        yield value, resource, facts_of(resource.facts, GroupFacts), members
 
 
 def _who(members: Sequence[Process], state: RuleInput) -> str:
@@ -35,7 +39,7 @@ def _who(members: Sequence[Process], state: RuleInput) -> str:
 
 
 def _evidence(source: str, text: str, state: RuleInput) -> Evidence:
-    return Evidence(kind="file", source=source, text=text, at_wall_ns=state.snapshot.now().wall_ns or None)
+    return Evidence(kind="file", file=source, text=text, at_wall_ns=state.snapshot.now().wall_ns or None)
 
 
 def _limiting(file: str, resource: Resource) -> str:
@@ -56,7 +60,7 @@ class FrozenGroup:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a group."""
-        for file, resource, members in _groups("frozen_by", state):
+        for file, resource, _, members in _groups(lambda facts: facts.frozen_by, state):
             waiters = [w for member in members for w in state.graph.waiters_of(member.id)]
             verb = "is" if len(members) == 1 else "are"
             quoted = shlex.quote(file)
@@ -85,10 +89,9 @@ class ThrottledGroup:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a group."""
-        for file, resource, members in _groups("throttled_by", state):
-            share = float(resource.attributes.get("throttled", "0"))
-            cores = resource.attributes.get("cores", "?")
-            counts = resource.attributes.get("cpu_stat", "cpu.stat")
+        for file, resource, facts, members in _groups(lambda facts: facts.throttled_by, state):
+            share, counts = facts.throttled or 0.0, facts.cpu_stat or "cpu.stat"
+            cores = "?" if facts.cores is None else f"{facts.cores:.3g}"
             verb, group = "is" if len(members) == 1 else "are", _limiting(file, resource)
             yield Finding(
                 rule=self.name,
@@ -117,25 +120,24 @@ class MemoryGroup:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a group."""
-        for file, resource, members in _groups("memory_file", state):
-            facts = resource.attributes
-            limit = f" ({facts['memory_used']} of {facts['memory_limit']} used)" if "memory_limit" in facts else ""
-            who, stuck, group = _who(members, state), "under_oom" in facts, _limiting(file, resource)
+        for file, resource, facts, members in _groups(lambda facts: facts.memory_file, state):
+            most, share = facts.memory_limit, facts.memory_stalled
+            limit = f" ({facts.memory_used or 0:.0%} of {byte_size(most)} used)" if most else ""
+            who, stuck, group = _who(members, state), facts.under_oom, _limiting(file, resource)
             if stuck:
                 sentence = (
                     f"{who} can't get memory: {group} has reached its limit{limit}, and the kernel may not end "
                     "a task to free some."
                 )
                 proof = "under_oom 1 in memory.oom_control"
-            elif "memory_stalled" in facts:
-                share = float(facts["memory_stalled"])
+            elif share is not None:
                 sentence = f"{who} waited for memory in about {share:.0%} of the last 10 s: {group}{limit}."
                 proof = f"full avg10 of memory.pressure about {share:.0%}"
             else:
-                count = many(int(facts.get("killed", "1")), "task")
+                count = many(facts.killed, "task")
                 sentence = f"The kernel has killed {count} of {group} for lack of memory{limit}."
-                proof = f"oom_kill rose by {facts.get('killed', '1')} while it was watched"
-            waits = stuck or "memory_stalled" in facts
+                proof = f"oom_kill rose by {facts.killed} while it was watched"
+            waits = stuck or share is not None
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR if stuck or not waits else Severity.WARNING,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -24,13 +23,13 @@ from livedbg.analysis.rules.words import (
     waited_ns,
 )
 from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState, WaitKind, ids
-from livedbg.model.entities import FORKED, FORKED_LIKELY
+from livedbg.model.entities import FORKED_LIKELY
+from livedbg.model.facts import LockFacts, facts_of
 from livedbg.text.wording import sentence_case
 
 __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy", "rules"]
 
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
-_EXITED: Final = re.compile(r"(\d+) \(exited\)")
 _LONG_SLEEP_S: Final = 600.0
 """Who sleeps for that long with a lock is a stall from the start."""
 
@@ -113,14 +112,16 @@ class DeadOwner:
                 since_wall_ns=min(since, default=None),
                 state=VerdictState.STALLED,
                 roots=(lock,),
+                who=waiters[0],
+                holder="".join(_thread_of(lock, owner)),
             )
 
     def _owner(self, lock: str, resource: Resource, state: RuleInput) -> str | None:
         if _forked_owner(lock, resource, state) is not None:
             return None
-        told = _EXITED.fullmatch(resource.attributes.get("owner", ""))
-        if told is not None and not state.graph.blockers_of(lock):
-            return told[1]
+        ended = facts_of(resource.facts, LockFacts).ended_owner
+        if ended is not None and not state.graph.blockers_of(lock):
+            return str(ended)
         for holder in state.graph.blockers_of(lock):
             thread = state.snapshot.threads.get(holder)
             if thread is not None and (thread.exited or thread.state in (ThreadState.ZOMBIE, ThreadState.DEAD)):
@@ -136,14 +137,14 @@ def _thread_of(lock: str, tid: str) -> tuple[str, ...]:
 
 def _forked_owner(lock: str, resource: Resource, state: RuleInput) -> Thread | None:
     """The live thread of the parent process that a lock of a forked child names as its owner."""
-    told = _EXITED.fullmatch(resource.attributes.get("owner", ""))
+    told = facts_of(resource.facts, LockFacts).ended_owner
     parts = lock.partition(":")[2].split("/")
     if told is None or len(parts) < 3:
         return None
     process = state.snapshot.processes.get(f"process:{parts[0]}/{parts[1]}")
     if process is None or process.ppid is None:
         return None
-    owner = state.snapshot.threads.get(f"thread:{parts[0]}/{process.ppid}/{told[1]}")
+    owner = state.snapshot.threads.get(f"thread:{parts[0]}/{process.ppid}/{told}")
     return owner if owner is not None and not owner.exited else None
 
 
@@ -167,8 +168,8 @@ class ForkHeldLock:
             if not waiters or state.graph.blockers_of(lock):
                 continue
             owner = _forked_owner(lock, resource, state)
-            told = resource.attributes.get("evidence", "") if resource.kind == "pylock" else ""
-            forked = resource.attributes.get(FORKED, "")
+            facts = facts_of(resource.facts, LockFacts)
+            told, forked = facts.inherited, facts.forked
             if owner is None and not forked:
                 continue
             likely = "most likely " if owner is None and forked == FORKED_LIKELY else ""
@@ -286,7 +287,7 @@ def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
 def _accepts(thread: Thread, state: RuleInput) -> bool:
     """Whether it waits for connections: of servers with one lock, the holder does."""
     awaited = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
-    return any(one is not None and one.attributes.get("listening") == "yes" for one in awaited)
+    return any(one is not None and one.listening for one in awaited)
 
 
 def _sleeps(thread: Thread) -> bool:

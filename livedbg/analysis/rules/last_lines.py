@@ -77,11 +77,13 @@ class EndedWithError:
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
             record = end.records[end.at]
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
+            last = end.line.strip()[:_LONGEST].rstrip(".")
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{who} ends with an error, at {where}: {end.line.strip()[:_LONGEST].rstrip('.')}.",
+                sentence=f"{who} ends with an error, at {where}: {last}.",
+                claim=last,
                 evidence=around(record, end.source, snapshot),
                 next=("read the lines before it",),
                 since_wall_ns=record.wall_ns,
@@ -180,9 +182,8 @@ def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
     for said in snapshot.diagnostics.values():
         for proof in said.evidence:
-            number = proof.source.rpartition(":")[2]
-            if proof.log == source.id and number.isdecimal():
-                found.add(int(number))
+            if proof.log == source.id and proof.line is not None:
+                found.add(proof.line)
     return found
 
 

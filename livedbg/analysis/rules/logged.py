@@ -63,11 +63,10 @@ def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evid
     source = snapshot.log_sources.get(hit.source or "")
     if source is None:
         return (Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),)
-    line = hit.raised_line or hit.line
-    where = f"{source.name}:{line}" if line is not None else source.name
+    name, line = source.name, hit.raised_line or hit.line
     whole = f"{hit.type}: {hit.message.strip()}"[:_WHOLE] if "\n" in hit.message.strip() else text
-    proofs = [Evidence(kind="log", source=where, text=whole, at_wall_ns=hit.at_wall_ns, log=source.id)]
+    proofs = [Evidence(kind="log", text=whole, file=name, line=line, at_wall_ns=hit.at_wall_ns, log=source.id)]
     if any(frame.function != "?" for frame in hit.stack):
         called = " < ".join(place_text(frame) for frame in hit.stack[:_CALLERS])
-        proofs.append(Evidence(kind="stack", source=where, text=called, at_wall_ns=hit.at_wall_ns))
+        proofs.append(Evidence(kind="stack", text=called, file=name, line=line, at_wall_ns=hit.at_wall_ns))
     return tuple(proofs)

@@ -8,7 +8,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import thing_name
 from livedbg.analysis.rules.words import edge_evidence, name_of, pids_of
-from livedbg.model import OUTSIDE, Evidence, Severity
+from livedbg.model import Evidence, Severity
 from livedbg.text.wording import sentence_case
 
 __all__ = ["OwnChannel", "rules"]
@@ -27,7 +27,7 @@ class OwnChannel:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a channel."""
         for resource in state.snapshot.resources.values():
-            reason = resource.attributes.get(OUTSIDE)
+            reason = resource.outside
             waiters = state.graph.waiters_of(resource.id) if reason else ()
             holders = set(state.graph.blockers_of(resource.id))
             own = [w for w in waiters if (t := state.snapshot.threads.get(w)) is not None and holders <= {t.process}]
@@ -46,7 +46,7 @@ class OwnChannel:
                 entities=(waiter, resource.id),
                 evidence=(
                     *((proof,) if proof is not None else ()),
-                    Evidence(kind="proc", source="/proc: who else could end the wait", text=str(reason)),
+                    Evidence(kind="proc", source="/proc: who else could end the wait", text=reason),
                 ),
                 next=tuple(f"livedbg stacks {pid} --native" for pid in pids_of((waiter,))),
                 inferred=True,

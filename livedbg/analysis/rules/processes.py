@@ -18,7 +18,7 @@ from livedbg.logs.crashes import FAILED_TESTS, FAULT
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import sentence_case
+from livedbg.text.wording import sentence_case, sentences
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
@@ -194,7 +194,8 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
-            sentence=f"{what}: {text.rstrip('.')}{again}.{f' {sentence_case(hit.related)}.' if hit.related else ''}",
+            sentence=sentences(f"{what}: {text.rstrip('.')}{again}", sentence_case(hit.related)),
+            claim=text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=_evidence(hit, text, snapshot),
             next=tuple(steps),

@@ -22,7 +22,7 @@ from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState
 from livedbg.text.quantities import byte_size
-from livedbg.text.wording import sentence_case
+from livedbg.text.wording import sentence_case, sentences
 
 __all__ = ["ErrorReported", "TaskFailed", "rules"]
 
@@ -65,7 +65,8 @@ class ErrorReported:
         finding = Finding(
             rule=self.name,
             severity=error.severity,
-            sentence=f"{error.system} reported an error ({error.code}): {error.sentence.rstrip('.')}.",
+            sentence=sentences(f"{error.system} reported an error ({error.code}): {error.sentence}"),
+            claim=error.sentence,
             entities=error.entities,
             evidence=error.evidence,
             next=("read the log lines before it",),
@@ -180,11 +181,10 @@ def _error_lines(source: LogSource, whose: str) -> str:
 
 def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
     """The first of these lines, and the last."""
-    line = source.first_error_line
-    first = f"{source.name}:{line}" if line is not None else source.name
-    proofs = [Evidence(kind="log", source=first, text=source.first_error or source.last_error, log=source.id)]
+    text, line = source.first_error or source.last_error, source.first_error_line
+    proofs = [Evidence(kind="log", text=text, file=source.name, line=line, log=source.id)]
     if source.errors > 1 and source.last_error:
-        proofs.append(Evidence(kind="log", source=source.name, text=source.last_error, log=source.id))
+        proofs.append(Evidence(kind="log", text=source.last_error, file=source.name, log=source.id))
     return tuple(proofs)
 
 
@@ -240,7 +240,7 @@ def _stands(task: Task, completed: Mapping[tuple[str, str], _Completed], state: 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:
     """Diagnostics that are errors and still hold."""
     for diagnostic in state.snapshot.diagnostics.values():
-        if diagnostic.severity.rank >= Severity.ERROR.rank and diagnostic.attributes.get("resolved") != "yes":
+        if diagnostic.severity.rank >= Severity.ERROR.rank and not diagnostic.resolved:
             yield diagnostic
 
 

@@ -45,10 +45,8 @@ def thrown_at(said: Diagnostic, state: RuleInput) -> str:
 
 
 def _who(said: Diagnostic) -> str:
-    """`Rank 3: `, where the message itself does not name who wrote it."""
-    sentence = said.sentence.lower()
-    named = not said.writer or sentence.startswith("rank") or said.writer.lower() in sentence
-    return "" if named else f"{sentence_case(said.writer)}: "
+    """`Rank 3: `, where the message itself does not say who it is about."""
+    return f"{sentence_case(said.writer)}: " if said.writer and not said.does else ""
 
 
 def finding_of(
@@ -57,10 +55,20 @@ def finding_of(
     state: RuleInput,
     amounts_to: VerdictState | None,
     own_lines: re.Pattern[str] | None = None,
+    *,
+    more: str = "",
 ) -> Finding:
     """The finding about one message; it decides nothing if the log goes on after it.
 
     While a target lives, no message is an end of it; a critical one is no sign that all is well either (reported.A1).
+
+    Args:
+        rule: name of the rule.
+        said: the message.
+        state: what is known.
+        amounts_to: what it decides where nobody lives.
+        own_lines: see `goes_on_after`.
+        more: what is said behind it in the same sentence.
     """
     alive = somebody_lives(state.snapshot)
     if alive:
@@ -69,7 +77,8 @@ def finding_of(
     finding = Finding(
         rule=rule,
         severity=said.severity,
-        sentence=f"{_who(said)}{said.sentence}{thrown_at(said, state)}.",
+        sentence=f"{_who(said)}{said.sentence}{thrown_at(said, state)}{more}.",
+        claim=said.sentence,
         entities=said.entities,
         evidence=said.evidence,
         next=steps_of(said),

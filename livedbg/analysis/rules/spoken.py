@@ -73,7 +73,7 @@ class SpokenFailures:
         proofs = tuple(_evidence(record, line, snapshot) for record, line in found)
         source = snapshot.log_sources.get(found[0][0].source)
         shows = proofs[:_SHOWN] if source is None else shown(proofs[:_SHOWN], source, found[0][0].line, snapshot)
-        first = f"{'at' if len(found) == 1 else 'the first at'} {proofs[0].source}"
+        first = f"{'at' if len(found) == 1 else 'the first at'} {proofs[0].place}"
         logs = many(len(snapshot.log_sources), "log")
         speak = "line speaks" if len(found) == 1 else "lines speak"
         yield Finding(
@@ -114,9 +114,7 @@ def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
 def _evidence(record: LogRecord, number: int, snapshot: Snapshot) -> Evidence:
     source = snapshot.log_sources.get(record.source)
     name = source.name if source is not None else record.source
-    where = f"{name}:{record.line + number}" if record.line is not None else name
-    text = record.text.split("\n")[number].strip()[:_LONGEST]
-    return Evidence(kind="log", source=where, text=text, at_wall_ns=record.wall_ns, log=record.source)
+    return Evidence.of_record(record, name, record.text.split("\n")[number].strip()[:_LONGEST], number)
 
 
 def rules() -> Sequence[Rule]:

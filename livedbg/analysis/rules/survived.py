@@ -20,13 +20,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.caught_alike import CaughtAlike
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
 from livedbg.analysis.rules.words import duration, many
+from livedbg.analysis.wording import with_more
 from livedbg.logs.naming import replaced_by
 from livedbg.model import Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -100,13 +100,8 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
         went_on = "its process ended with status 0"
     if not went_on:
         return finding
-    return replace(
-        finding,
-        state=None,
-        severity=Severity.WARNING,
-        sentence=f"{finding.sentence.rstrip('.')}. It was handled or survived: {went_on}.",
-        roots=(),
-    )
+    more = f"It was handled or survived: {went_on}"
+    return with_more(finding, more, state=None, severity=Severity.WARNING, roots=())
 
 
 class _Ends:
@@ -148,9 +143,8 @@ _ENDS: Final = _Ends()
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
     for proof in evidence:
-        number = proof.source.rpartition(":")[2]
-        if proof.kind == "log" and proof.log and number.isdecimal() and len(number) < 19:
-            yield _Spot(proof.log, int(number), proof.at_wall_ns)
+        if proof.kind == "log" and proof.log and proof.line is not None:
+            yield _Spot(proof.log, proof.line, proof.at_wall_ns)
 
 
 def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -> str:

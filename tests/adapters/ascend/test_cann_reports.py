@@ -280,7 +280,7 @@ def test_every_form_has_a_trigger() -> None:
 
 def test_what_a_compiler_raises_is_no_crash_of_its_own_but_what_comes_later_is() -> None:
     hit = ExceptionHit(id="exception:log/1", type="ValueError", message="x", source="log:a", line=13, first_line=3)
-    proof = Evidence(kind="log", source="err.txt:14", text="Check failed", log="log:a")
+    proof = Evidence(kind="log", file="err.txt", line=14, text="Check failed", log="log:a")
     error = Diagnostic(
         id="pypto/compile-error/1",
         system="ascend",

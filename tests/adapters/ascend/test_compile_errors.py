@@ -40,7 +40,7 @@ def report(folder: Path) -> tuple[int, str, dict[str, Any]]:
 def taken(text: str) -> CompileReader:
     reader = CompileReader()
     for number, line in enumerate(text.split("\n")):
-        reader.take(line, f"err.txt:{number + 1}", None)
+        reader.take(line, ("err.txt", number + 1), None)
     return reader
 
 

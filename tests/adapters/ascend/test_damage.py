@@ -91,7 +91,7 @@ def test_same_state_in_any_chunking(recorded: Path) -> None:
         t.id: (t.state, t.kernel, t.where) for t in parts.tasks.values()
     }
     assert set(whole.edges) == set(parts.edges)
-    held = {d.id for d in parts.diagnostics.values() if d.attributes.get("resolved") != "yes"}
+    held = {d.id for d in parts.diagnostics.values() if not d.resolved}
     assert set(whole.diagnostics) == held
 
 

@@ -24,12 +24,12 @@ def test_only_lines_of_programs_are_quoted(tmp_path: Path) -> None:
 
 def test_a_table_without_an_end_is_not_kept_whole() -> None:
     reader = CompileReader()
-    reader.take("RuntimeError: 4 function(s) failed to compile:", "err.txt:1", None)
-    reader.take("  Function | Error", "err.txt:2", None)
-    reader.take("  kernel   | it failed", "err.txt:3", None)
+    reader.take("RuntimeError: 4 function(s) failed to compile:", ("err.txt", 1), None)
+    reader.take("  Function | Error", ("err.txt", 2), None)
+    reader.take("  kernel   | it failed", ("err.txt", 3), None)
     for number in range(10_000):
-        reader.take("           | and more of it", f"err.txt:{number}", None)
-    reader.take("done", "err.txt:9", None)
+        reader.take("           | and more of it", ("err.txt", number), None)
+    reader.take("done", ("err.txt", 9), None)
     (error,) = reader.errors.values()
     assert error.function == "kernel" and error.message.startswith("it failed and more of it")
     assert len(error.message) < 2_000

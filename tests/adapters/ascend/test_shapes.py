@@ -141,7 +141,7 @@ def test_a_round_that_was_overtaken_counts_for_nothing(findings: Find) -> None:
     replay.end(source)
     snapshot = replay.flush()
     assert set(findings(snapshot)) == {"ascend-run-goes-on"}
-    assert snapshot.diagnostics["ascend/stall-summary"].attributes["resolved"] == "yes"
+    assert snapshot.diagnostics["ascend/stall-summary"].resolved
     assert snapshot.tasks[T + "r0t2"].state is TaskState.COMPLETED
 
 

@@ -339,7 +339,7 @@ def test_what_reports_a_stall_is_its_evidence() -> None:
             evidence=(line(f"err.txt:{place}"),),
         )
         job.store.apply(ev.DiagnosticSeen(diagnostic=said, **job.stamp()))
-    assert [one.source for one in job.stalled().evidence] == [f"err.txt:{place}" for place in range(4)]
+    assert [one.place for one in job.stalled().evidence] == [f"err.txt:{place}" for place in range(4)]
 
 
 def test_a_deadlock_of_flags_is_said_after_the_task() -> None:

@@ -15,7 +15,7 @@ from livedbg.adapters.iree.live.semaphores import Semaphore
 from livedbg.adapters.iree.live.shot import HostWait, Shot
 from livedbg.adapters.iree.live.view import View
 from livedbg.adapters.iree.live.waits import waits_of
-from livedbg.model import OUTSIDE, EdgeKind, Process, TaskState
+from livedbg.model import EdgeKind, Process, TaskState
 
 NOBODY = Outsiders()
 RUNTIME = Runtime("/lib/runtime.so", 0, 1, (), "3.13.0")
@@ -100,7 +100,7 @@ def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
     [missing] = [
         one for one in view.shown([], Outsiders(("feeder",))).resources.values() if "missing" in one.attributes
     ]
-    assert missing.id == "sem:box/7/0x258:5" and missing.attributes[OUTSIDE] == "feeder could signal it"
+    assert missing.id == "sem:box/7/0x258:5" and missing.outside == "feeder could signal it"
     tasks = view.shown([], NOBODY).tasks
     assert {task.state for task in tasks.values()} == {TaskState.SUBMITTED}
 

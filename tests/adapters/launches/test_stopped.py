@@ -112,7 +112,7 @@ def test_what_is_no_stop() -> None:
     assert over.finding("launches-stopped") is None
 
     server = Launching().stands_in("accept")
-    server.waits(server.launcher, server.resource("socket:box/99", listening="yes"))
+    server.waits(server.launcher, server.resource("socket:box/99", listening=True))
     assert server.silent(43).finding("launches-stopped") is None
 
     sleeper = Launching(waits_in="sleep")

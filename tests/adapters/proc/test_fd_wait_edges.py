@@ -14,7 +14,6 @@ from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Waited, Wakers
 from livedbg.linux.descriptors import Descriptor, DescriptorIndex, Holder
 from livedbg.linux.sockets import Socket, SocketTable
-from livedbg.model import IDLE, OUTSIDE
 from tests.adapters.proc.test_lock_wait_edges import ABI, GLIBC, Numbers
 
 PID = 7
@@ -95,7 +94,7 @@ class Machine:
         monkeypatch.setattr(fd_waits, "same_file", lambda *_: self.same)
         monkeypatch.setattr("livedbg.adapters.proc.wakers.wakers", lambda pid: self.reasons.get(pid, ""))
         monkeypatch.setattr("livedbg.adapters.proc.wakers.driven", lambda _: "")
-        monkeypatch.setattr(fd_waits, "idle_attributes", lambda *words: {IDLE: f"{words[0]} {words[2]}"})
+        monkeypatch.setattr(fd_waits, "awaited_idly", lambda *words: f"{words[0]} {words[2]}")
         return FdWaits(ProcessView(Tables(self), PID, ABI, GLIBC, Numbers(), []))
 
     def one(self, fd: int, direction: str, monkeypatch: pytest.MonkeyPatch, *, polled: bool = False) -> Waited:
@@ -110,7 +109,7 @@ def entities(waited: Waited) -> list[str]:
 
 def attributes(waited: Waited) -> dict[str, str]:
     assert waited.resource is not None
-    return dict(waited.resource.attributes)
+    return waited.resource.shown()
 
 
 def pipe(*holders: tuple[int, int, str], found: Descriptor = PIPE, **more: Mapping[int, str]) -> Machine:
@@ -139,13 +138,13 @@ def test_an_end_for_both_serves_it_and_may_be_a_way_to_sleep(monkeypatch: pytest
     for direction, expected in (("r", ["7"]), ("w", ["7", "8"])):
         waited = machine.one(3, direction, monkeypatch)
         assert entities(waited) == expected
-        assert attributes(waited)[OUTSIDE] == "process 7 has it open for reading and writing"
+        assert attributes(waited)["outside"] == "process 7 has it open for reading and writing"
         assert waited.wakers.outside == "process 7 has it open for reading and writing"
 
 
 def test_a_fifo_can_be_opened_by_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = pipe((7, 3, "r"), (8, 3, "w"), found=FIFO).one(3, "r", monkeypatch)
-    assert attributes(waited)[OUTSIDE] == "any process that may open /tmp/fifo can serve it"
+    assert attributes(waited)["outside"] == "any process that may open /tmp/fifo can serve it"
     assert waited.wakers.outside == "any process that may open /tmp/fifo can serve it"
     assert waited.resource is not None and waited.resource.name == "/tmp/fifo"
 
@@ -153,7 +152,7 @@ def test_a_fifo_can_be_opened_by_anybody(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_the_holder_of_an_end_handles_ends_the_wait_too(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = pipe((7, 3, "r"), (8, 3, "w"), reasons={8: "handles SIGTERM", 7: "has a timer"})
     waited = machine.one(3, "r", monkeypatch)
-    assert attributes(waited)[OUTSIDE] == "process 8 handles SIGTERM"
+    assert attributes(waited)["outside"] == "process 8 handles SIGTERM"
     assert waited.wakers == Wakers(frozenset({8}))  # what its process handles is told of the process
 
 
@@ -172,7 +171,7 @@ def test_an_own_other_end_that_is_polled_is_a_way_to_wake_up(
     waited = machine.one(3, "r", monkeypatch, polled=polled)
     assert entities(waited) == holders
     assert attributes(waited).get("wake-up") == ("other end in the same process" if polled else None)
-    assert attributes(waited).get(OUTSIDE) == (None if polled else "process 7 has a timer")
+    assert attributes(waited).get("outside") == (None if polled else "process 7 has a timer")
     assert waited.wakers == Wakers(frozenset({7}))
     shared = pipe((7, 3, "r"), (7, 4, "w"), (8, 4, "w"))
     assert entities(shared.one(3, "r", monkeypatch, polled=True)) == ["7", "8"]
@@ -190,7 +189,7 @@ def test_a_socket_is_served_by_its_other_end_and_could_be_shut_down_by_its_own(m
     assert (waited.resource.name, waited.resource.state) == ("tcp socket 5 of 7", "established")
     assert machine.one(5, "w", monkeypatch).evidence.endswith(", waits for room")
     handles = Machine({5: SOCKET}, users=machine.users, sockets={50: TCP}, peers={50: 51}, reasons={9: "has a timer"})
-    assert attributes(handles.one(5, "r", monkeypatch))[OUTSIDE] == "process 9 has a timer"
+    assert attributes(handles.one(5, "r", monkeypatch))["outside"] == "process 9 has a timer"
 
 
 def test_a_socket_counts_the_process_that_waits_even_if_the_index_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +245,7 @@ def test_an_eventfd_of_one_process(polled: bool, holders: list[str], monkeypatch
     waited = Machine({6: EVENT}, reasons={7: "has a timer"}).one(6, "r", monkeypatch, polled=polled)
     assert entities(waited) == holders
     assert (waited.target, waited.wakers) == ("eventfd:box/60", Wakers(frozenset({7})))
-    assert attributes(waited).get(OUTSIDE) == (None if polled else "process 7 has a timer")
+    assert attributes(waited).get("outside") == (None if polled else "process 7 has a timer")
 
 
 def test_an_eventfd_of_two_processes_and_one_that_the_kernel_does_not_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,7 +391,7 @@ def test_a_file_is_served_from_outside(kind: str, link: str, source: str, monkey
     waited = Machine({4: Descriptor(4, kind, link, "", 9)}).one(4, "r", monkeypatch)
     assert waited.wakers == Wakers(outside=source)
     assert waited.target == "file:box/7.4"
-    assert (attributes(waited)["what"], attributes(waited)[IDLE]) == (kind, "7 r")
+    assert (attributes(waited)["what"], attributes(waited)["idle"]) == (kind, "7 r")
 
 
 def test_descriptors_are_named_by_their_kind_or_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_a_mutex_says_its_kind_its_count_and_whether_it_is_locked() -> None:
     assert found({16: 1}).attributes == {"kind": "recursive", "lock count": "5"}
     assert found({16: 2}).attributes == {"kind": "error-checking"}
     assert found({16: 3 | 128}).attributes == {"kind": "adaptive, process-shared"}
-    assert found({8: 99}).attributes == {"kind": "normal", "owner": "99 (exited)"}
+    assert found({8: 99}).ended_owner == 99
     assert (found({8: 99}).owner, found({}).owner) == (None, 77)
     assert found({0: 0}).state == "unlocked"
     assert (found({}).waits_in, found({}, 1).waits_in) == ("pthread_mutex_lock", "pthread_mutex_timedlock")
@@ -173,7 +173,7 @@ def test_the_kernel_knows_the_owner_of_a_pi_lock(operation: int) -> None:
     found = classify(call(0x5000, operation | PRIVATE, 0), around(0, {0: 77, 16: 32 + 1}), live)
     assert (found.kind, found.owner, found.attributes) == ("mutex", 77, {"kind": "PI, recursive"})
     found = classify(call(0x5000, operation | PRIVATE, 0), around(0, {0: 99, 16: 1024}), live)
-    assert (found.owner, found.attributes) == (None, {"kind": "PI", "owner": "99 (exited)"})
+    assert (found.owner, found.ended_owner, found.attributes) == (None, 99, {"kind": "PI"})
     assert "owner" not in classify(call(0x5000, operation, 0), around(0, {0: 0}), live).attributes
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from livedbg.model import ThreadState
+from livedbg.model.facts import LockFacts, facts_of
 
 Sample = Any
 Looker = Callable[..., Sample]
@@ -61,7 +62,7 @@ def test_a_mutex_whose_owner_has_exited_names_it_and_has_no_holder(sample: Looke
     mutex = seen.lock_id("mutex", "m0")
     assert mutex in seen.waits(seen.thread_id("t1"))
     assert seen.holders(mutex) == {}
-    assert seen.resource(mutex).attributes["owner"] == f"{seen.told['t0']} (exited)"
+    assert facts_of(seen.resource(mutex).facts, LockFacts).ended_owner == int(seen.told["t0"])
 
 
 @pytest.mark.parametrize("mode", ["shared-mutex", "shared-robust"])

@@ -8,11 +8,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from livedbg.adapters.proc.idle import idle_attributes
+from livedbg.adapters.proc.idle import awaited_idly
 from livedbg.analysis import VerdictState
 from livedbg.linux.descriptors import Descriptor
 from livedbg.linux.procfs import parse_stat
-from livedbg.model import IDLE
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
 from tests.adapters.proc.conftest import at_rest
@@ -69,13 +68,11 @@ def test_a_shell_that_waits_for_a_sleep_will_go_on(observe: Callable[..., Snapsh
 def test_only_a_read_of_a_terminal_for_people_is_a_key() -> None:
     me = os.getpid()
     terminal = Descriptor(0, "tty", "/dev/pts/7", "", 1)
-    assert idle_attributes(me, terminal, "r") == {IDLE: "a key"}
-    assert idle_attributes(me, terminal, "w") == {}  # stopped by Ctrl-S
-    assert idle_attributes(me, Descriptor(9999, "tty", "/dev/ttyS3", "", 1), "r") == {}  # an instrument
-    assert idle_attributes(me, Descriptor(9999, "inotify", "anon_inode:inotify", "", 0), "r") == {
-        IDLE: "changes of files"
-    }
-    assert idle_attributes(me, Descriptor(3, "file", "/dev/pts/x", "", 1), "r") == {}
+    assert awaited_idly(me, terminal, "r") == "a key"
+    assert awaited_idly(me, terminal, "w") == ""  # stopped by Ctrl-S
+    assert awaited_idly(me, Descriptor(9999, "tty", "/dev/ttyS3", "", 1), "r") == ""  # an instrument
+    assert awaited_idly(me, Descriptor(9999, "inotify", "anon_inode:inotify", "", 0), "r") == "changes of files"
+    assert awaited_idly(me, Descriptor(3, "file", "/dev/pts/x", "", 1), "r") == ""
 
 
 def test_the_controlling_terminal_is_told_by_its_device_number() -> None:

@@ -19,7 +19,6 @@ from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.model import OUTSIDE
 
 Sample = Any
 Looker = Callable[..., Sample]
@@ -87,7 +86,7 @@ def test_accept_names_the_address_and_the_socket_listens(sample: Looker) -> None
     seen = sample("accept")
     assert seen.thread("main").waits_in == f"accept on 127.0.0.1:{seen.told['port']}"
     socket = f"socket:box/{seen.told['inode']}"
-    assert seen.resource(socket).attributes["listening"] == "yes"
+    assert seen.resource(socket).listening
     assert seen.holders(socket) == {}
 
 
@@ -96,8 +95,8 @@ def test_a_server_that_idles_in_epoll_waits_for_nobody(sample: Looker) -> None:
     waits = seen.waits(seen.thread_id("main"))
     listening, own = f"socket:box/{seen.told['inode']}", f"socket:box/{seen.told['own']}"
     assert set(waits) == {listening, own}
-    assert seen.resource(listening).attributes["listening"] == "yes"
-    assert "wake-up" in seen.resource(own).attributes
+    assert seen.resource(listening).listening
+    assert seen.resource(own).wakes_itself
     assert seen.holders(listening) == seen.holders(own) == {}
 
 
@@ -180,7 +179,7 @@ def test_a_call_on_a_socket_is_endless_only_if_its_time_limit_was_read(
     assert ("SO_RCVTIMEO" in wait.outside) is (limit_s is None)
     assert ("time limit 30 s" in (wait.waits_in or "")) is (limit_s == 30)
     [waited] = wait.waited
-    assert waited.resource is not None and (OUTSIDE in waited.resource.attributes) is (limit_s is None)
+    assert waited.resource is not None and bool(waited.resource.outside) is (limit_s is None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from livedbg.analysis import VerdictState
 from livedbg.cpython import event_loops
 from livedbg.cpython.objects import Code
 from livedbg.cpython.threads import PyFrame
-from livedbg.model import LOST, Edge, EdgeKind, Resource, TaskState
+from livedbg.model import Edge, EdgeKind, Resource, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
@@ -209,12 +209,12 @@ def futures_of(snapshot: Snapshot, name: str) -> list[Resource]:
 def test_R1_a_future_is_lost_if_nothing_but_its_waiters_refers_to_it(python: str, spawn: Callable[..., Target]) -> None:
     lost, kept = (spawn([python, PROGRAM, word]) for word in ("lost-future", "kept-futures"))
     with watching(lost.pid) as view:
-        until(view, lambda now: [LOST in future.attributes for future in futures_of(now, "waiter")] == [True])
+        until(view, lambda now: [bool(future.lost) for future in futures_of(now, "waiter")] == [True])
     names = ("table", "object", "timer", "thread", "signal", "task", "future")
     with watching(kept.pid) as view:
         snapshot = until(view, lambda now: all(futures_of(now, name) for name in names)).snapshot
     futures = {name: futures_of(snapshot, name)[0] for name in names}
-    assert {name for name, future in futures.items() if LOST in future.attributes} == set()
+    assert {name for name, future in futures.items() if future.lost} == set()
 
 
 @every

@@ -20,7 +20,8 @@ from livedbg.adapters.python.watch import Watch
 from livedbg.cpython.interpreter import find_interpreter
 from livedbg.linux.procfs import Running, SyscallSeen
 from livedbg.model import Edge, EdgeKind
-from livedbg.model.entities import FORKED, FORKED_LIKELY, FORKED_OWNER
+from livedbg.model.entities import FORKED_LIKELY, FORKED_OWNER
+from livedbg.model.facts import LockFacts, facts_of
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, TargetProcess
@@ -202,7 +203,7 @@ def test_lock_held_when_forked(python: str, kind: str, spawn: Callable[..., Targ
     with watching(facts.pid, ProcAdapter()) as view:
         snapshot = until(view, lambda s: has(s, (WAITS, waiter, lock)))
     sure = kind == "rlock"  # its owner word says so; of a plain lock the parent's `with` block makes it likely
-    assert snapshot.resources[lock].attributes[FORKED] == (FORKED_OWNER if sure else FORKED_LIKELY)
+    assert facts_of(snapshot.resources[lock].facts, LockFacts).forked == (FORKED_OWNER if sure else FORKED_LIKELY)
     waits = edge(snapshot, WAITS, waiter, lock)
     assert waits is not None and str(facts.said["t"]["holder"]) in waits.evidence
     assert not [e for e in snapshot.edges.values() if e.kind is HOLDS and e.target == lock]

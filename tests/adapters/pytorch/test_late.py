@@ -100,7 +100,8 @@ def slow(most_s: float, *, age_s: float = 20, resolved: bool = False, **thread: 
         severity=Severity.WARNING,
         sentence="rank 2 came 15 s later than the others to each of the last 5 all_reduces",
         entities=("process:box/12",),
-        attributes={"resolved": "yes"} if resolved else attributes,
+        attributes={} if resolved else attributes,
+        resolved=resolved,
     )
     job.store.apply(ev.DiagnosticSeen(diagnostic=late, **job.stamp()))
     job.later(11 * SECOND)

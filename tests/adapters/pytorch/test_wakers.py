@@ -7,7 +7,7 @@ import pytest
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
-from livedbg.model import IDLE, Frame, Stack, ThreadState
+from livedbg.model import Frame, Stack, ThreadState
 from livedbg.model import events as ev
 from tests.adapters.pytorch.test_rules import Job
 
@@ -183,7 +183,7 @@ def test_what_a_checkpoint_thread_opens_is_told_with_the_line_of_who_waits_for_i
 
 def test_a_key_and_a_signal_come_from_outside() -> None:
     rank = Rank2(waits_in="read of /dev/pts/3")
-    rank.waits("thread:box/12/12", rank.resource("file:box/12.0", **{IDLE: "a key"}))
+    rank.waits("thread:box/12/12", rank.resource("file:box/12.0", idle="a key"))
     assert "which a key may end" in rank.absence().sentence
     waits = Rank2(waits_in="pause (waits for a signal)").absence()
     assert (waits.state, "which a signal may end" in waits.sentence) == (VerdictState.UNKNOWN, True)

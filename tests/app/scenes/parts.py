@@ -123,6 +123,7 @@ def judge(verdict: Verdict, *findings: Finding):
     def diagnose(store: Store) -> Diagnosis:
         shot = store.snapshot()
         named = {f"F{number}": finding for number, finding in enumerate(findings, 1)}
-        return Diagnosis(verdict, named, PlainGraph(shot.edges), shot.revision)
+        says = next((name for name, finding in named.items() if verdict.sentence.startswith(finding.sentence)), "")
+        return Diagnosis(msgspec.structs.replace(verdict, chief=says), named, PlainGraph(shot.edges), shot.revision)
 
     return diagnose

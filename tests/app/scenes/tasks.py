@@ -124,13 +124,15 @@ def ascend() -> FakeView:
         evidence=(
             Evidence(
                 kind="log",
-                source="device-0:43",
+                file="device-0",
+                line=43,
                 text="sub_class=S1:running-stalled stuck_task_id=12",
                 at_wall_ns=T0_WALL + 40 * S,
             ),
             Evidence(
                 kind="log",
-                source="device-0:41",
+                file="device-0",
+                line=41,
                 text="Dispatched idle aiv0 task 12",
                 at_wall_ns=T0_WALL + 204_000_000,
             ),

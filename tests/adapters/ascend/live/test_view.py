@@ -139,7 +139,7 @@ def differs(state: Snapshot) -> dict[str, str]:
     return {
         name.removeprefix(key): diagnostic.sentence.removeprefix("Log and memory differ: ")
         for name, diagnostic in state.diagnostics.items()
-        if name.startswith(key) and diagnostic.attributes.get("resolved") != "yes"
+        if name.startswith(key) and not diagnostic.resolved
     }
 
 
@@ -212,7 +212,7 @@ def test_a_scheduler_that_does_not_turn_is_paused_or_starved(joined: Joined) -> 
     said = joined.sample(4).diagnostics["ascend/scheduler-still"]
     assert "paused or starved, not stalled" in said.sentence and "for 4.0 s" in said.sentence
     joined.simulator.tell("turn")
-    assert joined.sample().diagnostics["ascend/scheduler-still"].attributes["resolved"] == "yes"
+    assert joined.sample().diagnostics["ascend/scheduler-still"].resolved
 
 
 def test_the_next_run_in_the_same_process(joined: Joined) -> None:

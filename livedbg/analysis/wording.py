@@ -1,31 +1,36 @@
-"""How the first error and what followed from it are said."""
+"""The one writer of what several rules say: the short form of a finding, what is said after it, and who followed.
+
+Rules give parts (who, what happened, what came of it) as values; nothing here or behind it takes a sentence apart.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding
 from livedbg.logs.writers import rank_of
 from livedbg.text.quantities import duration
-from livedbg.text.wording import sentence_case, spans
+from livedbg.text.wording import sentence_case, sentences, spans
 
-__all__ = ["brief", "followers_said", "time_said"]
+__all__ = ["brief", "followers_said", "time_said", "with_more"]
 
 _LONGEST: Final = 100
 _SHOWN: Final = 2
-_PLACE: Final = r"\S{1,80} \(\S{1,200}?:\d{1,9}\)|\S{1,200}?:\d{1,9}|[^:]{1,200}"
-_HEAD: Final = re.compile(rf"^(?:Rank \d+|Worker \S+|Pid \d+|Crashed)(?: crashed)?(?: in (?:{_PLACE}))?: ")
-_END: Final = re.compile(r"[.;](?:\s|$)")
+_DIGITS: Final = str.maketrans(dict.fromkeys("0123456789", None))
 
 
 def brief(finding: Finding) -> str:
     """What a finding reports, without who and where: `KeyError: 'input_ids'`."""
-    text = _HEAD.sub("", finding.sentence)
-    end = _END.search(text, 10)
-    text = text[: end.start()] if end is not None else text
+    text = finding.claim or finding.sentence
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+
+
+def with_more(finding: Finding, *more: str, **changes: Any) -> Finding:
+    """The finding with further sentences behind its own, and with other fields changed."""
+    return replace(finding, sentence=sentences(finding.sentence, *more), **changes)
 
 
 def time_said(gap_ns: int) -> str:
@@ -54,7 +59,7 @@ def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
 
 def _alike(said: str) -> str:
     """What is equal of the reports of several ranks."""
-    return re.sub(r"\d+", "#", said)[:60]
+    return said.translate(_DIGITS)[:60]
 
 
 def _who(writers: Iterable[str]) -> str:
