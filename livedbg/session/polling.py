@@ -57,6 +57,10 @@ class Polled(ABC):
         """Whether nothing new will come."""
         return targets_ended(context)
 
+    def looked(self, context: Context) -> None:
+        """The first full sample is done."""
+        return
+
     async def turn(self, context: Context) -> float | None:
         """`look`, alone and not too soon (O1): for who reads again."""
         async with self._turns:
@@ -76,13 +80,17 @@ class Polled(ABC):
             while first and pause_s is not None and await self.again(context):
                 pause_s = await self.turn(context)
             if first:
-                context.settled()
+                self.looked(context)
                 first = False
             if over or pause_s is None or context.request.once:
                 return
             await self.rest(context, pause_s)
-        context.settled()
+        self.looked(context)
 
 
 class PolledAdapter(Polled, Adapter):
     """An adapter that looks again and again."""
+
+    def looked(self, context: Context) -> None:
+        """See Polled."""
+        context.settled()

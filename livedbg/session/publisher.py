@@ -1,15 +1,15 @@
 """Says what has changed: an adapter shows what there is, look after look, and the stream gets what is new of it.
 
 Invariants:
-    publisher.U1. Folding the events of all that a publisher showed gives what it showed last: its tasks, with the others
-        ended; its resources, edges, counters and diagnostics, with the other edges gone and the others resolved.
+    publisher.U1. Folding the events of all that a publisher showed gives what it showed last: these tasks, and the
+        others have completed; these edges and no other; these diagnostics, and the others are resolved.
     publisher.U2. What is shown again as it was is no event; of stacks, also if they were taken later.
     publisher.U3. A status is said when it is new or has changed; withdrawn (health OK) only if it was said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import structs
@@ -20,6 +20,7 @@ from livedbg.model import (
     EdgeKey,
     ExceptionHit,
     Resource,
+    Severity,
     SourceHealth,
     SourceStatus,
     Stack,
@@ -35,8 +36,8 @@ from livedbg.model.events import (
     Event,
     ExceptionSeen,
     ResourcesSeen,
-    Stamp,
     StacksSeen,
+    Stamp,
     StatusSeen,
     TasksSeen,
 )
@@ -127,11 +128,11 @@ class Publisher:
 
     def __init__(self, scope: str, *, dated: bool = True) -> None:
         self.edges = EdgeBook(scope)
-        self.tasks: Mapping[str, Task] = {}
-        self.counters: Counts = {}
-        self.diagnostics: Mapping[str, Diagnostic] = {}
-        self._resources: Mapping[str, Resource] = {}
-        self._stacks: Mapping[str, Stack] = {}
+        self.tasks: dict[str, Task] = {}
+        self.counters: dict[tuple[str, str], tuple[float, float | None]] = {}
+        self.diagnostics: dict[str, Diagnostic] = {}
+        self._resources: dict[str, Resource] = {}
+        self._stacks: dict[str, Stack] = {}
         self._hits: dict[str, ExceptionHit] = {}
         self._dated = dated
 
@@ -180,7 +181,7 @@ class Publisher:
             self.edges.replace(edges, since_ns)
         events += self.edges.events(stamp)
         if counters is not None:
-            counted, self.counters = self.counters, counters
+            counted, self.counters = self.counters, dict(counters)
             events += _counters_seen(counted, counters, stamp)
         if diagnostics is not None:
             said, self.diagnostics = self.diagnostics, {one.id: one for one in diagnostics}
@@ -204,19 +205,20 @@ class Publisher:
         Returns:
             The events for what of it is new or has changed, and for the edges that were put since.
         """
-        before, fresh = self.tasks, {task.id: task for task in tasks}
-        known, found = self._resources, {resource.id: resource for resource in resources}
-        counted, counts = self.counters, dict(counters or {})
-        said, told = self.diagnostics, {one.id: one for one in diagnostics}
+        fresh = {task.id: task for task in tasks}
+        found = {resource.id: resource for resource in resources}
+        said = {one.id: one for one in diagnostics}
         hits = {hit.id: hit for hit in exceptions if self._hits.get(hit.id) != hit}
-        events = _tasks_seen([task for name, task in fresh.items() if before.get(name) != task], stamp)
-        events += _resources_seen(known, found, stamp)
+        events = _tasks_seen([task for name, task in fresh.items() if self.tasks.get(name) != task], stamp)
+        events += _resources_seen(self._resources, found, stamp)
         events += self.edges.events(stamp)
-        events += _counters_seen(counted, counts, stamp)
+        events += _counters_seen(self.counters, counters or {}, stamp)
         events += [ExceptionSeen(hit=hit, **stamp) for hit in hits.values()]
-        events += _diagnostics_seen(said, told, stamp)
-        self.tasks, self._resources = {**before, **fresh}, {**known, **found}
-        self.counters, self.diagnostics = {**counted, **counts}, {**said, **told}
+        events += _diagnostics_seen(self.diagnostics, said, stamp)
+        self.tasks |= fresh
+        self._resources |= found
+        self.counters |= counters or {}
+        self.diagnostics |= said
         self._hits |= hits
         return events
 
@@ -249,7 +251,6 @@ class Statuses:
         remedy: str = "",
         *,
         health: SourceHealth = SourceHealth.DEGRADED,
-        alone: bool = False,
     ) -> None:
         """Say something of a target, unless it was said already.
 
@@ -259,43 +260,41 @@ class Statuses:
             code: which problem it is.
             sentence: what is wrong.
             remedy: what can be done.
-            health: how bad it is; OK: it is no more.
-            alone: it is all that is wrong with that target: what else was said of it is withdrawn.
+            health: how bad it is.
         """
         status = SourceStatus(
             source=self._source, target=target, health=health, code=code, sentence=sentence, remedy=remedy
         )
-        context.emit(*self.changes(status, context.stamp(), alone=alone))
+        context.emit(*self.changes(status, context.stamp()))
+
+    def only(self, context: Context, target: str, problems: Mapping[str, tuple[str, str]]) -> None:
+        """Say all that is wrong with a target, by code the sentence and the remedy; what else was said is withdrawn."""
+        context.emit(*self.withdrawn(target, context.stamp(), but=problems))
+        for code, (sentence, remedy) in problems.items():
+            self.say(context, target, code, sentence, remedy)
 
     def withdraw(self, context: Context, target: str, *codes: str) -> None:
         """What was said of a target under some codes, or all that was, is no more."""
-        context.emit(*self._withdrawn(target, [code for code in codes or self._codes(target)], context.stamp()))
+        context.emit(*self.withdrawn(target, context.stamp(), codes))
 
-    def has(self, target: str, code: str) -> bool:
-        """Whether something is wrong with a target by what was said."""
-        known = self._said.get((target, code))
-        return known is not None and known.health is not SourceHealth.OK
+    def changes(self, status: SourceStatus, stamp: Stamp) -> list[Event]:
+        """The event for a status, unless it was said already."""
+        key = (status.target, status.code)
+        if self._said.get(key) == status:
+            return []
+        self._said[key] = status
+        return [StatusSeen(status=status, **stamp)]
 
-    def changes(self, status: SourceStatus, stamp: Stamp, *, alone: bool = False) -> list[Event]:
-        """The events for a status: none if it was said already; `alone` as in `say`."""
-        target, key = status.target, (status.target, status.code)
-        others = [code for code in self._codes(target) if code != status.code] if alone else []
-        events = self._withdrawn(target, others, stamp)
-        if self._said.get(key) != status:
-            self._said[key] = status
-            events.append(StatusSeen(status=status, **stamp))
-        return events
-
-    def _codes(self, target: str) -> list[str]:
-        return [code for about, code in self._said if about == target]
-
-    def _withdrawn(self, target: str, codes: Iterable[str], stamp: Stamp) -> list[Event]:
+    def withdrawn(
+        self, target: str, stamp: Stamp, codes: Collection[str] = (), but: Collection[str] = ()
+    ) -> list[Event]:
+        """The events that withdraw what was said of a target under some codes (or all), but for some."""
         events: list[Event] = []
-        for code in codes:
-            if self.has(target, code):
+        for (about, code), status in list(self._said.items()):
+            meant = about == target and (code in codes or not codes) and code not in but
+            if meant and status.health is not SourceHealth.OK:
                 over = SourceStatus(source=self._source, target=target, health=SourceHealth.OK, code=code)
-                self._said[target, code] = over
-                events.append(StatusSeen(status=over, **stamp))
+                events += self.changes(over, stamp)
         return events
 
 
@@ -321,7 +320,7 @@ def _diagnostics_seen(known: Mapping[str, Diagnostic], now: Mapping[str, Diagnos
 
 
 def _resolved(one: Diagnostic) -> Diagnostic:
-    return structs.replace(one, attributes={**one.attributes, "resolved": "yes"})
+    return structs.replace(one, severity=Severity.DEBUG, attributes={**one.attributes, "resolved": "yes"})
 
 
 def _same_stack(known: Stack | None, now: Stack) -> bool:

@@ -41,11 +41,14 @@ class Looks(Polled):
         self.naps += 1
         self.seen.append("rest")
 
+    def looked(self, context: Any) -> None:
+        self.seen.append("settled")
+
     def over(self, context: Any) -> bool:
         return self.naps >= self.ends
 
     def context(self, *, once: bool = False) -> Any:
-        return SimpleNamespace(request=SimpleNamespace(once=once), settled=lambda: self.seen.append("settled"))
+        return SimpleNamespace(request=SimpleNamespace(once=once))
 
 
 @pytest.mark.invariant("polling.O2")

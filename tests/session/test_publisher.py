@@ -184,11 +184,11 @@ def test_U3_a_status_is_said_once_and_withdrawn_once() -> None:
     assert heard.count == 0
     for sentence in ("S", "S", "T"):
         statuses.say(heard.context, "t", "slow", sentence)
-    assert heard.count == 2 and heard.bad() == {"slow": "T"} and statuses.has("t", "slow")
+    assert heard.count == 2 and heard.bad() == {"slow": "T"}
     statuses.say(heard.context, "u", "slow", "U")
     for _ in range(2):
         statuses.withdraw(heard.context, "t")
-    assert heard.count == 4 and heard.bad() == {} and not statuses.has("t", "slow") and heard.bad("u")
+    assert heard.count == 4 and heard.bad() == {} and heard.bad("u")
     statuses.say(heard.context, "t", "slow", "T")
     assert heard.bad() == {"slow": "T"}
     key = StatusKey("x", "t", "slow")
@@ -196,11 +196,13 @@ def test_U3_a_status_is_said_once_and_withdrawn_once() -> None:
 
 
 @pytest.mark.invariant("publisher.U3")
-def test_U3_what_is_said_alone_withdraws_the_rest() -> None:
+def test_U3_all_that_is_wrong_withdraws_the_rest() -> None:
     heard, statuses = Heard(), Statuses("x")
-    statuses.say(heard.context, "t", "", health=SourceHealth.OK, alone=True)
-    statuses.say(heard.context, "t", "slow", "S", alone=True)
-    statuses.say(heard.context, "t", "deaf", "D", alone=True)
-    assert heard.bad() == {"deaf": "D"}
-    statuses.say(heard.context, "t", "", health=SourceHealth.OK, alone=True)
-    assert heard.bad() == {} and heard.count == 5
+    statuses.only(heard.context, "t", {})
+    statuses.only(heard.context, "t", {"slow": ("S", ""), "late": ("L", "")})
+    assert heard.count == 2
+    statuses.only(heard.context, "t", {"late": ("L", ""), "deaf": ("D", "wait")})
+    assert heard.bad() == {"late": "L", "deaf": "D"} and heard.count == 4
+    statuses.withdraw(heard.context, "t", "deaf", "unknown")
+    statuses.only(heard.context, "t", {})
+    assert heard.bad() == {} and heard.count == 6
