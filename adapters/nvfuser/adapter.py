@@ -36,6 +36,8 @@ class NvfuserAdapter(PolledAdapter):
     sees = "fusions, their segments and errors, from what nvFuser prints, and its passes from NVFUSER_TRACE's file"
     cost = "reads such logs a second time, and looks for traces each second; the target is not touched"
 
+    of_logs = True
+
     def __init__(self) -> None:
         super().__init__()
         self.model = NvfuserModel()
@@ -57,10 +59,6 @@ class NvfuserAdapter(PolledAdapter):
         if context.request.once:
             await self._after_logs(context)
         return True
-
-    def over(self, context: Context) -> bool:
-        """Whether the logs have ended."""
-        return logs_ended(context)
 
     async def look(self, context: Context) -> float:
         """Read on in the logs and the traces."""

@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from livedbg.session.adapter import Adapter, Context, processes_seen, targets_ended
+from livedbg.session.adapter import Adapter, Context, logs_ended, processes_seen, targets_ended
 
 __all__ = ["Polled", "PolledAdapter"]
 
@@ -24,9 +24,13 @@ class Polled(ABC):
 
     Class attributes:
         apart_s: the least time between two looks.
+        of_logs: it looks at what lies beside logs: it begins at once, and ends with them.
+        awaited: the first full look of a session waits for its first look.
     """
 
     apart_s: ClassVar[float] = 0.0
+    of_logs: ClassVar[bool] = False
+    awaited: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._turns = asyncio.Lock()
@@ -41,8 +45,11 @@ class Polled(ABC):
         """
 
     async def begin(self, context: Context) -> bool:
-        """Wait for what the first look needs: processes, unless it is overridden; whether there is something to see."""
-        await processes_seen(context)
+        """Wait for what the first look needs, mostly processes; whether there is something to see."""
+        if not self.awaited:
+            self.looked(context)
+        elif not self.of_logs:
+            await processes_seen(context)
         return True
 
     async def again(self, context: Context) -> bool:
@@ -55,7 +62,7 @@ class Polled(ABC):
 
     def over(self, context: Context) -> bool:
         """Whether nothing new will come."""
-        return targets_ended(context)
+        return logs_ended(context) if self.of_logs else targets_ended(context)
 
     def looked(self, context: Context) -> None:
         """The first full sample is done."""

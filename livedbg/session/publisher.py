@@ -309,7 +309,9 @@ def _resources_seen(known: Mapping[str, Resource], now: Mapping[str, Resource], 
 
 def _counters_seen(known: Counts, now: Counts, stamp: Stamp) -> list[Event]:
     return [
-        CounterSeen(entity=entity, name=name, value=float(value), total=total, **stamp)
+        CounterSeen(
+            entity=entity, name=name, value=float(value), total=None if total is None else float(total), **stamp
+        )
         for (entity, name), (value, total) in now.items()
         if known.get((entity, name)) != (value, total)
     ]
