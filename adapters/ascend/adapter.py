@@ -54,6 +54,8 @@ class AscendAdapter(PolledAdapter):
         "rings more, at most 2 % of a core"
     )
 
+    of_logs = True
+
     def __init__(self) -> None:
         super().__init__()
         self.model = AscendModel()
@@ -83,14 +85,6 @@ class AscendAdapter(PolledAdapter):
                 await live
             await super().run(context)
             live.cancel()
-
-    async def begin(self, context: Context) -> bool:
-        """Nothing to wait for."""
-        return True
-
-    def over(self, context: Context) -> bool:
-        """Whether the logs have ended."""
-        return logs_ended(context)
 
     async def look(self, context: Context) -> float:
         """Look at the files, and for how long the logs have been silent."""
