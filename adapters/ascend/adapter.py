@@ -24,21 +24,23 @@ from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.linux.load import read_load
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import SourceHealth, SourceStatus
-from livedbg.model.events import CounterSeen, StatusSeen
-from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.model.events import CounterSeen
+from livedbg.session.adapter import Context, Request, logs_ended
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.live.watch import LiveWatch
 
 __all__ = ["AscendAdapter"]
 
+_BAD: Final = "bad-file"
 _POLL_S: Final = 2.0
 _READ_S: Final = 0.05  # how soon it is known that the logs have been read once
 _SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
 
 
-class AscendAdapter(Adapter):
+class AscendAdapter(PolledAdapter):
     """Tasks, cores and dependencies of Ascend NPU runs."""
 
     name = "ascend"
@@ -52,12 +54,17 @@ class AscendAdapter(Adapter):
         "rings more, at most 2 % of a core"
     )
 
+    of_logs = True
+
     def __init__(self) -> None:
+        super().__init__()
         self.model = AscendModel()
         self._files = FileWatch()
         self._decoder: AscendDecoder | None = None
         self._compile = CompileDecoder()
         self._told: set[Path] = set()
+        self._logs_known = False
+        self._statuses = Statuses(self.name)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -76,8 +83,18 @@ class AscendAdapter(Adapter):
             live = group.create_task(self._memory(context))
             if context.request.once:
                 await live
-            await self._watch(context)
+            await super().run(context)
             live.cancel()
+
+    async def look(self, context: Context) -> float:
+        """Look at the files, and for how long the logs have been silent."""
+        over = logs_ended(context)  # this is the last scan
+        if over and not context.request.once:
+            await self._logs_read(lambda: self._compile.ended, context)
+        await self._scan(context, last=over)
+        self._sample(context)
+        self._collect(context)
+        return _POLL_S
 
     async def reread(self, context: Context) -> None:
         """Sample the memory of simulators again."""
@@ -94,48 +111,30 @@ class AscendAdapter(Adapter):
         if await sign.is_there(context, self.model):
             await self._live.run(context)
 
-    async def _watch(self, context: Context) -> None:
-        settled = False
-        while True:
-            over = logs_ended(context)  # this is the last scan
-            if over and not context.request.once:
-                await self._logs_read(lambda: self._compile.ended, context)
-            await self._scan(context, last=over)
-            self._sample(context)
-            self._collect(context)
-            ends = context.request.once or over
-            if settled and not ends:
-                await self._wait(context)
-            elif not settled and (ends or await self._first_logs(context)):
-                settled = True
-                context.settled()
-            if ends:
-                return
-
-    async def _first_logs(self, context: Context) -> bool:
-        """Wait until the logs have been read once, for a while; whether they have.
+    async def again(self, context: Context) -> bool:
+        """Wait until the logs have been read once; the next look knows where they lie.
 
         Whoever stops a thread looks, once all have settled, for how long a watchdog bears that.
         """
+        if context.request.once or self._logs_known or logs_ended(context):
+            return False
         until = time.monotonic() + _POLL_S
-        while not (self.model.settled or logs_ended(context) or self._compile.news):
-            if time.monotonic() > until:
-                return False
+        while time.monotonic() < until and not (self.model.settled or logs_ended(context) or self._compile.news):
             await context.sleep(_READ_S)
-        self._collect(context)
-        return self.model.settled
+        self._logs_known = self.model.settled
+        return True
 
     def _collect(self, context: Context) -> None:
         with self.model.lock:
             self.model.processes_seen(context.snapshot().processes)
             context.emit(*self.model.collect(context.stamp(), whole=True))
 
-    async def _wait(self, context: Context) -> None:
+    async def rest(self, context: Context, pause_s: float) -> None:
         """Until the next scan; what a job's process was started with is taken as soon as it is known.
 
         A compilation that failed, and the end of the logs, are looked at at once.
         """
-        until = time.monotonic() + _POLL_S
+        until = time.monotonic() + pause_s
         while time.monotonic() < until and not logs_ended(context) and not self._compile.news:
             await context.sleep(_SOON_S if self.model.jobs or context.snapshot().log_sources else _POLL_S)
             with self.model.lock:
@@ -192,15 +191,9 @@ class AscendAdapter(Adapter):
     def _tell(self, context: Context) -> None:
         problems = self._files.problems
         for path, problem in problems.items():
-            if path not in self._told and not (problem.passing and not context.request.once):
+            if not (problem.passing and not context.request.once):
                 self._told.add(path)
-                self._status(context, path, SourceHealth.DEGRADED, problem.sentence, problem.remedy)
+                self._statuses.say(context, str(path), _BAD, problem.sentence, problem.remedy)
         for path in [path for path in self._told if path not in problems]:
             self._told.discard(path)
-            self._status(context, path, SourceHealth.OK, "")
-
-    def _status(self, context: Context, path: Path, health: SourceHealth, sentence: str, remedy: str = "") -> None:
-        status = SourceStatus(
-            source=self.name, target=str(path), health=health, code="bad-file", sentence=sentence, remedy=remedy
-        )
-        context.emit(StatusSeen(status=status, **context.stamp()))
+            self._statuses.withdraw(context, str(path))

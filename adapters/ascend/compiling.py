@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import ClassVar, Final
 
-from msgspec import structs
-
 from livedbg.adapters.ascend.compile_errors import CompileError, Stage
 from livedbg.adapters.ascend.compile_reader import EXACT, KEYWORDS, OPENS, CompileReader
 from livedbg.adapters.ascend.pass_difference import PassChange, change_of
@@ -20,7 +18,8 @@ from livedbg.adapters.ascend.passes import PassDump, next_pass, quoted
 from livedbg.adapters.ascend.pipeline import PIPELINE
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
-from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.model.events import Event, Stamp
+from livedbg.session.publisher import Publisher
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
@@ -49,7 +48,7 @@ class CompileDecoder(LogDecoder):
         self.news = self.ended = False
         self._readers: dict[str, CompileReader] = {}
         self._paths: dict[str, PurePath] = {}
-        self._said: dict[str, Diagnostic] = {}
+        self._shown = Publisher("ascend/compile")
         self._dumps: list[PassDump] = []
         self._lock = threading.RLock()
 
@@ -117,19 +116,7 @@ class CompileDecoder(LogDecoder):
         """The events that follow from what was taken since the last call."""
         with self._lock:
             self.news = False
-            current = self._diagnostics()
-            events: list[Event] = []
-            for diagnostic in current:
-                if self._said.get(diagnostic.id) != diagnostic:
-                    self._said[diagnostic.id] = diagnostic
-                    events.append(DiagnosticSeen(diagnostic=diagnostic, **stamp))
-            now = {diagnostic.id for diagnostic in current}
-            for gone in [said for said in self._said.values() if said.id not in now]:
-                if not gone.resolved:
-                    over = structs.replace(gone, resolved=True)
-                    self._said[gone.id] = over
-                    events.append(DiagnosticSeen(diagnostic=over, **stamp))
-            return events
+            return self._shown.show(stamp, diagnostics=self._diagnostics())
 
     def _diagnostics(self) -> list[Diagnostic]:
         found: dict[tuple[str, str], tuple[int, CompileError, str, PurePath]] = {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import structs
 
 from livedbg.adapters.ascend.diagnostics import diagnostics
-from livedbg.adapters.ascend.edges import EdgeBook
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import NOWHERE
 from livedbg.adapters.ascend.names import task_name
@@ -15,18 +15,9 @@ from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.orders import LostOrder
-from livedbg.model import (
-    Diagnostic,
-    Edge,
-    EdgeKey,
-    EdgeKind,
-    EdgeState,
-    Resource,
-    Severity,
-    Task,
-    TaskState,
-)
-from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, ResourcesSeen, Stamp, TasksSeen
+from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Task, TaskState
+from livedbg.model.events import Event, Stamp, TasksSeen
+from livedbg.session.publisher import Publisher
 
 __all__ = ["Emitter"]
 
@@ -45,13 +36,11 @@ class Emitter:
     def __init__(self, job: Job) -> None:
         self._job = job
         job.run_ended = self.forget
-        self._edges = EdgeBook(job.names.scope)
+        self._shown = Publisher(job.names.scope, dated=False)
+        self._edges = self._shown.edges
         self._inferred: dict[EdgeKey, Edge] = {}
         self._running_edges: dict[int, list[EdgeKey]] = {}
-        self._said: dict[str, Diagnostic] = {}
-        self._counted: tuple[float, float | None] | None = None
         self._orchestrator_seen = ""
-        self._rings_seen: dict[int, str] = {}
         self._former: set[int] = set()
         self._abandoned: set[int] = set()
         self._finished: list[Task] = []
@@ -115,7 +104,6 @@ class Emitter:
         if whole:
             self.conclude()
         events = self._task_events(stamp)
-        events += self._resource_events(stamp)
         if self._job.live is not None and self._job.run.graph is None:
             put, drop = self._job.live.edges()
             self._edges.drop(drop)
@@ -124,11 +112,8 @@ class Emitter:
             put, drop = self._job.live.queues()
             self._edges.drop(drop)
             self._edges.put(put)
-        events += self._edges.events(stamp)
-        events += self._counter_events(stamp)
-        if whole:
-            events += self._diagnostic_events(stamp)
-        return events
+        events += self._shown.add(stamp, resources=self._resources(), counters=self._counters())
+        return events + self._shown.show(stamp, diagnostics=diagnostics(self._job)) if whole else events
 
     def _task_events(self, stamp: Stamp) -> list[Event]:
         changed, self._job.run.changed = sorted(self._job.run.changed), set()
@@ -212,38 +197,20 @@ class Emitter:
             evidence=f"{self._job.graph_mark.source}: pred {predecessor}, succ {successor}",
         )
 
-    def _resource_events(self, stamp: Stamp) -> list[Event]:
+    def _resources(self) -> Iterator[Resource]:
         changed, self._job.run.changed_cores = sorted(self._job.run.changed_cores), set()
-        resources = [self._job.run.cores[core].to_resource(self._job.names) for core in changed]
+        for core in changed:
+            yield self._job.run.cores[core].to_resource(self._job.names)
         ring = self._job.trouble.ring
-        if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.level:
-            self._rings_seen[ring.ring] = ring.level
+        if ring is not None and ring.ring is not None:
             how = "too small" if ring.never_fits else "full"
             state = f"{how}, {ring.level}" if ring.level else how
             name = ring.name.removeprefix("the ")
-            resources.append(Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state))
-        return [ResourcesSeen(resources=tuple(resources), **stamp)] if resources else []
+            yield Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state)
 
-    def _counter_events(self, stamp: Stamp) -> list[Event]:
+    def _counters(self) -> dict[tuple[str, str], tuple[float, float | None]]:
         counts = self._job.run.counts
+        if not (self._job.run.tasks or counts.total):
+            return {}
         seen = self._job.run.done if counts.completed is None else counts.completed
-        now = (float(seen), float(counts.total) if counts.total is not None else None)
-        if now == self._counted or not (self._job.run.tasks or counts.total):
-            return []
-        self._counted = now
-        return [CounterSeen(entity=self._job.names.run, name="completed", value=now[0], total=now[1], **stamp)]
-
-    def _diagnostic_events(self, stamp: Stamp) -> list[Event]:
-        events: list[Event] = []
-        current = tuple(diagnostics(self._job))
-        for diagnostic in current:
-            if self._said.get(diagnostic.id) != diagnostic:
-                self._said[diagnostic.id] = diagnostic
-                events.append(DiagnosticSeen(diagnostic=diagnostic, **stamp))
-        now = {diagnostic.id for diagnostic in current}
-        for gone in [d for d in self._said.values() if d.id not in now]:
-            if not gone.resolved:
-                over = structs.replace(gone, severity=Severity.DEBUG, resolved=True)
-                self._said[gone.id] = over
-                events.append(DiagnosticSeen(diagnostic=over, **stamp))
-        return events
+        return {(self._job.names.run, "completed"): (seen, counts.total)}

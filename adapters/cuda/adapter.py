@@ -17,13 +17,15 @@ from livedbg.adapters.cuda.driver_lines import DriverLinesDecoder
 from livedbg.adapters.cuda.nccl_logs.decoder import NcclDecoder
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import LogRecord, LogSource, Severity, SourceHealth, SourceStatus
-from livedbg.model.events import Event, LogSourceSeen, LogsSeen, StatusSeen
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.model import LogRecord, LogSource, Severity
+from livedbg.model.events import Event, LogSourceSeen, LogsSeen
+from livedbg.session.adapter import Context, Request
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from livedbg.adapters.cuda.kernel_log import KernelLine, KernelLog
+    from livedbg.adapters.cuda.kernel_log import KernelLine
 
 __all__ = ["CudaAdapter"]
 
@@ -33,7 +35,7 @@ _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _BEFORE_NS: Final = 5_000_000_000  # messages from so long before a target began are still of interest
 
 
-class CudaAdapter(Adapter):
+class CudaAdapter(PolledAdapter):
     """Errors of CUDA, from logs and from the kernel's log.
 
     Option of a request: `cuda.kernel-log`, a file to read instead of /dev/kmsg.
@@ -46,7 +48,10 @@ class CudaAdapter(Adapter):
     cost = "reads log lines that are read anyway, and /dev/kmsg where there is an NVIDIA driver; nothing is touched"
 
     def __init__(self) -> None:
+        super().__init__()
         self._decoder = CudaDecoder()
+        self._kernel_decoder = CudaDecoder()  # the other one belongs to the thread that reads logs
+        self._statuses = Statuses(self.name)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -65,44 +70,33 @@ class CudaAdapter(Adapter):
             return
         from livedbg.adapters.cuda.kernel_log import KernelLog
 
-        log = KernelLog(Path(named)) if named else KernelLog()
+        self._log = KernelLog(Path(named)) if named else KernelLog()
         try:
-            await self._watch(context, log)
+            await super().run(context)
         except OSError as error:  # it may be for root alone
             uses = await asyncio.to_thread(uses_gpu, [target.pid for target in context.request.processes])
             if named or uses:
-                self._unread(context, log.path, error)
+                path = clean_line(str(self._log.path))
+                sentence = f"{path} can't be read ({error.strerror}): Xids are known from named logs only."
+                self._statuses.say(
+                    context, _source(context).id, "kernel-log", sentence, "sudo dmesg | grep 'NVRM: Xid'"
+                )
             context.settled()
         finally:
-            log.close()
+            self._log.close()
 
-    async def _watch(self, context: Context, log: KernelLog) -> None:
-        decoder = CudaDecoder()  # the other one belongs to the thread that reads logs
-        source = LogSource(id=f"log:{context.request.host}/kernel", name="kernel")
-        settled = False
-        since_ns = await asyncio.to_thread(_since, context.request)
-        while True:
-            lines = await asyncio.to_thread(log.read)
-            fresh = [line for line in lines if line.since_boot_ns >= since_ns]
-            if fresh:
-                self._report(context, decoder, source, fresh)
-            if not settled:
-                settled = True
-                context.settled()
-            if context.request.once or targets_ended(context):
-                return
-            await context.sleep(_POLL_S)
+    async def begin(self, context: Context) -> bool:
+        """Since when the messages are of interest."""
+        self._since_ns = await asyncio.to_thread(_since, context.request)
+        return True
 
-    def _unread(self, context: Context, path: Path, error: OSError) -> None:
-        status = SourceStatus(
-            source=self.name,
-            target=f"log:{context.request.host}/kernel",
-            health=SourceHealth.DEGRADED,
-            code="kernel-log",
-            sentence=f"{clean_line(str(path))} can't be read ({error.strerror}): Xids are known from named logs only.",
-            remedy="sudo dmesg | grep 'NVRM: Xid'",
-        )
-        context.emit(StatusSeen(status=status, **context.stamp()))
+    async def look(self, context: Context) -> float:
+        """Read what the kernel has logged since."""
+        lines = await asyncio.to_thread(self._log.read)
+        fresh = [line for line in lines if line.since_boot_ns >= self._since_ns]
+        if fresh:
+            self._report(context, self._kernel_decoder, _source(context), fresh)
+        return _POLL_S
 
     @staticmethod
     def _report(context: Context, decoder: CudaDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
@@ -122,6 +116,10 @@ class CudaAdapter(Adapter):
             records.append(structs.replace(record, links=links))
         context.emit(LogSourceSeen(source=source, **stamp), LogsSeen(records=tuple(records), **stamp))
         context.emit(*events, *decoder.flush(stamp))
+
+
+def _source(context: Context) -> LogSource:
+    return LogSource(id=f"log:{context.request.host}/kernel", name="kernel")
 
 
 def _since(request: Request) -> int:

@@ -11,7 +11,8 @@ from livedbg.adapters.exceptions.catchpoint import TracingCatchpoint
 from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
-from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.adapter import Context, Level, Request
+from livedbg.session.polling import PolledAdapter
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
@@ -23,7 +24,7 @@ _LAST_STACKS_S: Final = 6.0  # for stacks, where the session ends: it waits for 
 _REMEMBERED: Final = 8  # of those: between two reads of what the process has loaded
 
 
-class ExceptionsAdapter(Adapter):
+class ExceptionsAdapter(PolledAdapter):
     """Traces exceptions as they are thrown, and calls of functions, by kernel probes."""
 
     name: ClassVar[str] = "exceptions"
@@ -33,6 +34,8 @@ class ExceptionsAdapter(Adapter):
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Uncatch)
 
     def __init__(self) -> None:
+        super().__init__()
+        self._looks = 0
         self._armed: dict[str, TracingCatchpoint] = {}
         self._count = 0
         self._pool: UnwinderPool | None = None
@@ -44,18 +47,9 @@ class ExceptionsAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Report what was traced, until the session ends."""
-        self._pool = shared_unwinders(context.request) if no_unwinder(context.request) is None else None
-        context.settled()
-        turn = 0
         ends: float | None = None
         try:
-            while not (context.request.once or targets_ended(context)):
-                await asyncio.sleep(_REPORT_S if self._armed else _IDLE_S)
-                turn += 1
-                for armed in list(self._armed.values()):
-                    armed.report()
-                    if turn % _REMEMBERED == 0:
-                        await armed.remember()
+            await super().run(context)
         except asyncio.CancelledError:
             ends = time.monotonic() + _LAST_STACKS_S
             raise
@@ -68,6 +62,21 @@ class ExceptionsAdapter(Adapter):
                 await asyncio.gather(*(armed.disarm(patience_s=left_s) for armed in all_armed))
             if self._pool is not None:
                 await self._pool.close()
+
+    async def begin(self, context: Context) -> bool:
+        """Nobody waits for what somebody may ask for."""
+        self._pool = shared_unwinders(context.request) if no_unwinder(context.request) is None else None
+        context.settled()
+        return not context.request.once
+
+    async def look(self, context: Context) -> float:
+        """Report what was traced."""
+        self._looks += 1
+        for armed in list(self._armed.values()):
+            armed.report()
+            if self._looks % _REMEMBERED == 0:
+                await armed.remember()
+        return _REPORT_S if self._armed else _IDLE_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Set a catchpoint, or take one out.

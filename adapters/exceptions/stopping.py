@@ -9,7 +9,8 @@ from livedbg.adapters.exceptions.catch_request import catchpoint_of
 from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.adapters.exceptions.stop_catchpoint import StoppingCatchpoint
 from livedbg.model.intents import Catch, Intent, Resume, Uncatch
-from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.adapter import Context, Level, Request
+from livedbg.session.polling import PolledAdapter
 from livedbg.touch.warm import WarmGdbs
 
 __all__ = ["StoppingAdapter"]
@@ -18,7 +19,7 @@ _REPORT_S: Final = 0.25  # between two reports of a catchpoint's counts
 _IDLE_S: Final = 1.0
 
 
-class StoppingAdapter(Adapter):
+class StoppingAdapter(PolledAdapter):
     """Stops threads at what they throw, one at a time."""
 
     name: ClassVar[str] = "stopping"
@@ -30,6 +31,7 @@ class StoppingAdapter(Adapter):
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Resume, Uncatch)
 
     def __init__(self) -> None:
+        super().__init__()
         self._points: dict[str, StoppingCatchpoint] = {}
         self._gdbs = WarmGdbs()
         self._count = 0
@@ -41,15 +43,22 @@ class StoppingAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Report what was seen, until the session ends."""
-        context.settled()
         try:
-            while not (context.request.once or targets_ended(context)):
-                await asyncio.sleep(_REPORT_S if self._points else _IDLE_S)
-                for point in self._points.values():
-                    point.report()
+            await super().run(context)
         finally:
             await asyncio.gather(*(point.disarm() for point in self._points.values()))
             await self._gdbs.close()
+
+    async def begin(self, context: Context) -> bool:
+        """Nobody waits for what somebody may ask for."""
+        context.settled()
+        return not context.request.once
+
+    async def look(self, context: Context) -> float:
+        """Report what was seen."""
+        for point in self._points.values():
+            point.report()
+        return _REPORT_S if self._points else _IDLE_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Set a catchpoint, take one out, or resume its thread; catchpoints without a stop are left alone.

@@ -17,11 +17,12 @@ from typing import ClassVar, Final
 
 from livedbg.adapters.glance.results import denied, skip_reasons, stacks_of
 from livedbg.linux import procfs, ptrace
-from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus, ids
+from livedbg.model import Intrusion, Process, ids
 from livedbg.model.errors import LivedbgError, TargetError, TargetGone, ToolMissing
-from livedbg.model.events import StacksSeen, StatusSeen, Touched
+from livedbg.model.events import StacksSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
-from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Level, Request, threads_seen, until_ended
+from livedbg.session.publisher import Statuses
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.glance import Glanced, glance
@@ -30,9 +31,6 @@ from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["GlanceAdapter"]
 
-_CHECK_S: Final = 1.0  # between two checks whether the targets have ended
-_FIRST_S: Final = 0.05
-_PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _UNWIND_S: Final = 60.0
 _NEAR_S: Final = 0.05  # a watchdog that is nearer than this is worth a word
 
@@ -51,7 +49,7 @@ class GlanceAdapter(Adapter):
     def __init__(self) -> None:
         self._pool: UnwinderPool | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._reported: defaultdict[str, set[str]] = defaultdict(set)
+        self._statuses, self._skipped = Statuses(self.name), Statuses(self.name)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -64,8 +62,7 @@ class GlanceAdapter(Adapter):
             if GLANCE_ONCE in context.request.options:
                 await self._all(context)
             context.settled()
-            while not (context.request.once or targets_ended(context)):
-                await context.sleep(_CHECK_S)
+            await until_ended(context)
         finally:
             if self._pool is not None:
                 await self._pool.close()
@@ -86,18 +83,14 @@ class GlanceAdapter(Adapter):
         await self._glance(context, process, wanted, "requested in the app: stacks of running threads")
 
     async def _all(self, context: Context) -> None:
-        for _ in range(_PATIENCE):
-            if context.snapshot().threads or targets_ended(context):
-                break
-            await context.sleep(_FIRST_S)
+        await threads_seen(context)
         for process in list(context.snapshot().processes.values()):
             if process.target and not process.exited:
                 try:
                     await self._glance(context, process, set(), "requested by --glance: stacks of running threads")
                 except LivedbgError as error:
-                    self._emit_status(
-                        context, process.id, error.code, f"No native stacks: {error.message}", error.remedy
-                    )
+                    sentence = f"No native stacks: {error.message}"
+                    self._statuses.say(context, process.id, error.code, sentence, error.remedy)
 
     async def _glance(self, context: Context, process: Process, wanted: set[int], why: str) -> None:
         refuse_touch(context.request, "A glance stops each running thread briefly")
@@ -167,7 +160,7 @@ class GlanceAdapter(Adapter):
         took_s = sum(found.stops_ns.values()) / 1e9
         if budget is not None and budget.seconds < max(_NEAR_S, 10 * took_s):
             sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms in total. {budget.sentence}"
-            self._emit_status(context, process.id, "watchdog-near", sentence, "run without --glance")
+            self._statuses.say(context, process.id, "watchdog-near", sentence, "run without --glance")
 
     def _report(self, context: Context, process: Process, found: Glanced) -> None:
         """Report of which threads there is no stack; withdraw what no longer holds.
@@ -179,23 +172,7 @@ class GlanceAdapter(Adapter):
         if reasons and not found.copies:
             code, (sentence, remedy) = next(iter(reasons.items()))
             raise TargetError(sentence, remedy, code)
-        for code, (sentence, remedy) in reasons.items():
-            self._emit_status(context, process.id, code, sentence, remedy)
-        for code in self._reported[process.id] - reasons.keys():
-            status = SourceStatus(source=self.name, target=process.id, health=SourceHealth.OK, code=code)
-            context.emit(StatusSeen(status=status, **context.stamp()))
-        self._reported[process.id] = set(reasons)
-
-    def _emit_status(self, context: Context, target: str, code: str, sentence: str, remedy: str) -> None:
-        status = SourceStatus(
-            source=self.name,
-            target=target,
-            health=SourceHealth.DEGRADED,
-            code=code,
-            sentence=sentence,
-            remedy=remedy,
-        )
-        context.emit(StatusSeen(status=status, **context.stamp()))
+        self._skipped.only(context, process.id, reasons)
 
 
 def _must_be_possible(request: Request) -> None:

@@ -13,13 +13,15 @@ from livedbg.adapters.launches.steps import Step, Steps
 from livedbg.adapters.launches.tracer import LaunchTracer, Traced
 from livedbg.adapters.launches.trails import Trails
 from livedbg.linux.procfs import process_exists
-from livedbg.model import Intrusion, SourceHealth, SourceStatus, ids
-from livedbg.model.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
+from livedbg.model import Intrusion, SourceHealth, ids
+from livedbg.model.events import CounterSeen, LaunchesSeen, Touched
 from livedbg.model.intents import Intent, WatchLaunches
 from livedbg.model.launches import CALLS, TRACED, TRACED_TO, LaunchTrail
 from livedbg.probes.errors import probe_refused
 from livedbg.probes.launch_calls import all_functions
-from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.adapter import Context, Level, Request
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.session.systems import declared
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
@@ -29,7 +31,7 @@ __all__ = ["LaunchesAdapter"]
 _CHECK_S: Final = 0.5
 
 
-class LaunchesAdapter(Adapter):
+class LaunchesAdapter(PolledAdapter):
     """Traces what a process launches, by kernel probes on the functions that systems declare."""
 
     name: ClassVar[str] = "launches"
@@ -40,7 +42,10 @@ class LaunchesAdapter(Adapter):
     level: ClassVar[Level] = Level.TRACE
     handles: ClassVar[tuple[type[Intent], ...]] = (WatchLaunches,)
 
+    awaited = False
+
     def __init__(self) -> None:
+        super().__init__()
         self._watched: dict[str, _Watched] = {}
 
     @classmethod
@@ -50,16 +55,18 @@ class LaunchesAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Wait for the end; tracers run by themselves."""
-        context.settled()
         try:
-            while not targets_ended(context):
-                await asyncio.sleep(_CHECK_S)
-                for watched in list(self._watched.values()):
-                    if not process_exists(watched.pid):
-                        await self._end(watched)
+            await super().run(context)
         finally:
             for watched in list(self._watched.values()):
                 await self._end(watched)
+
+    async def look(self, context: Context) -> float:
+        """Take the probes out of processes that have ended."""
+        for watched in list(self._watched.values()):
+            if not process_exists(watched.pid):
+                await self._end(watched)
+        return _CHECK_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Begin or end to trace.
@@ -100,6 +107,7 @@ class _Watched:
         functions = all_functions(own for _, own in declared(lambda system: system.launch_functions))
         self._tracer = LaunchTracer(self.pid, share, functions, self._take)
         self._taken_s = time.monotonic()
+        self._statuses = Statuses("launches")
         self._reported: tuple[object, ...] = ()
 
     async def begin(self) -> None:
@@ -182,11 +190,8 @@ class _Watched:
         """Report how well it is seen, where that has changed: the sentence has numbers that change ever."""
         if self._reported != (code, health, *about):
             self._reported = (code, health, *about)
-            status = SourceStatus(
-                source="launches", target=self.process, health=health, code=code, sentence=clean_line(sentence),
-                remedy=remedy,
-            )  # fmt: skip
-            self._context.emit(StatusSeen(status=status, **self._context.stamp()))
+            self._context.emit(*self._statuses.withdrawn(self.process, self._context.stamp(), but=(code,)))
+            self._statuses.say(self._context, self.process, code, clean_line(sentence), remedy, health=health)
 
 
 def _too_fast(pid: int, traced: Traced) -> tuple[str, str]:

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Final
 from livedbg.adapters.native.due import due
 from livedbg.adapters.native.watched import Watched
 from livedbg.gdbmi import GdbTimeout
-from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
+from livedbg.model import Process, SourceHealth, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError
-from livedbg.model.events import StacksSeen, StatusSeen
+from livedbg.model.events import StacksSeen
 from livedbg.model.intents import Intent, WantStacks
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Context, Request, threads_seen
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.session.sources import StackSources
 from livedbg.session.tools import find_gdb
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
@@ -28,8 +30,6 @@ from livedbg.unwind.unwound import Unwound
 __all__ = ["NativeAdapter"]
 
 _CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
-_FIRST_S: Final = 0.05
-_PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for
 _BRIEF: Final = Limit(cpu=0.001, wall=0.05, least_s=6.0, most_s=60.0)  # the same where all of it moves on by itself
 _LONG_S: Final = 8.0  # shortest rest before a capture of long waits, and _AGAIN_S after a look that found none
@@ -41,7 +41,7 @@ _MOST_THREADS: Final = 1024
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"
 
 
-class NativeAdapter(Adapter):
+class NativeAdapter(PolledAdapter):
     """Takes the native stacks of threads that wait."""
 
     name: ClassVar[str] = "native"
@@ -52,11 +52,13 @@ class NativeAdapter(Adapter):
     handles: ClassVar[tuple[type[Intent], ...]] = (WantStacks,)
 
     def __init__(self) -> None:
+        super().__init__()
         self._watched: dict[str, Watched] = {}
         self._sources = StackSources()
         self._pool: UnwinderPool | None = None
         self._problem: LivedbgError | None = None
-        self._reported: dict[str, set[str]] = {}
+        self._troubles, self._notes = Statuses(self.name), Statuses(self.name)
+        self._warming = set[asyncio.Task[None]]()
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -65,25 +67,25 @@ class NativeAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """See Adapter."""
+        try:
+            await super().run(context)
+        finally:
+            for task in self._warming:
+                task.cancel()
+            await _whatever_comes(asyncio.gather(*self._warming, return_exceptions=True))
+            if self._pool is not None:
+                await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+
+    async def begin(self, context: Context) -> bool:
+        """Start what unwinds while others read the processes, if there is something that does."""
         self._problem = no_unwinder(context.request)
         if self._problem is not None:
             self._report(context, "", self._problem)
-            context.settled()
-            return
+            return False
         self._pool = shared_unwinders(context.request)
-        warm = {asyncio.create_task(self._warm(self._pool, target.pid)) for target in context.request.processes[:1]}
-        try:
-            await self._first_threads(context)
-            await self._turn(context)
-            context.settled()
-            while not (context.request.once or targets_ended(context)):
-                await context.sleep(_CHECK_S)
-                await self._turn(context)
-        finally:
-            for task in warm:
-                task.cancel()
-            await _whatever_comes(asyncio.gather(*warm, return_exceptions=True))
-            await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+        self._warming = {asyncio.create_task(_warm(self._pool, one.pid)) for one in context.request.processes[:1]}
+        await threads_seen(context)
+        return True
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take stacks now, because somebody asks.
@@ -105,18 +107,8 @@ class NativeAdapter(Adapter):
         async with watched.lock:
             await self._take(context, process, threads, _LIMIT_ASKED_S, values=intent.local_variables)
 
-    async def _warm(self, pool: UnwinderPool, pid: int) -> None:
-        """Start what unwinds while others read the processes."""
-        with contextlib.suppress(LivedbgError):  # the first capture will report what is wrong
-            await pool.warm(pid)
-
-    async def _first_threads(self, context: Context) -> None:
-        for _ in range(_PATIENCE):
-            if context.snapshot().threads or targets_ended(context):
-                return
-            await context.sleep(_FIRST_S)
-
-    async def _turn(self, context: Context) -> None:
+    async def look(self, context: Context) -> float:
+        """Take the stacks that are due."""
         snapshot = context.snapshot().as_of_looks()
         now = time.monotonic()
         for process in list(snapshot.processes.values()):
@@ -141,7 +133,7 @@ class NativeAdapter(Adapter):
                 except LivedbgError as error:
                     self._report(context, process.id, error)
                 else:
-                    self._withdraw(context, process.id)
+                    self._troubles.withdraw(context, process.id)
                 watched.taken.update({thread.id: wait for thread, wait in threads if thread.id not in moving})
                 after_s = self._pool.cpu_s(process.pid)
                 cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
@@ -149,6 +141,7 @@ class NativeAdapter(Adapter):
                 watched.next_s = time.monotonic() + _LIMIT.rest_s(cost)
                 watched.brief_s = time.monotonic() + _BRIEF.rest_s(cost)
                 watched.long_s = time.monotonic() + max(_LONG_S, 4 * cost.wall_s)
+        return _CHECK_S
 
     async def _take_reporting(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
         """`_take`, and a status where it takes long: a report of one sample must say why there are no stacks."""
@@ -203,14 +196,7 @@ class NativeAdapter(Adapter):
         stacks = await self._sources.added(process.pid, self._stacks(unwound, ids, taken_ns))
         context.emit(StacksSeen(stacks=stacks, **context.stamp()))
         for note in unwinder.notes:
-            status = SourceStatus(
-                source=self.name,
-                target=process.id,
-                health=SourceHealth.DEGRADED,
-                code=note.code,
-                sentence=note.sentence,
-            )
-            context.emit(StatusSeen(status=status, **context.stamp()))
+            self._notes.say(context, process.id, note.code, note.sentence)
         return moving
 
     def _stacks(self, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int) -> tuple[Stack, ...]:
@@ -228,24 +214,15 @@ class NativeAdapter(Adapter):
             if tid in ids and stack.frames
         )
 
-    def _withdraw(self, context: Context, target: str) -> None:
-        """Withdraw what was reported of a process."""
-        for code in self._reported.pop(target, ()):
-            status = SourceStatus(source=self.name, target=target, health=SourceHealth.OK, code=code)
-            context.emit(StatusSeen(status=status, **context.stamp()))
-
     def _report(self, context: Context, target: str, error: LivedbgError) -> None:
-        missing = error.code in {"gdb-missing", "machine"}
-        self._reported.setdefault(target, set()).add(error.code or "native-stacks")
-        status = SourceStatus(
-            source=self.name,
-            target=target,
-            health=SourceHealth.FAILED if missing else SourceHealth.DEGRADED,
-            code=error.code or "native-stacks",
-            sentence=f"No native stacks: {error.message}",
-            remedy=error.remedy,
-        )
-        context.emit(StatusSeen(status=status, **context.stamp()))
+        health = SourceHealth.FAILED if error.code in {"gdb-missing", "machine"} else SourceHealth.DEGRADED
+        sentence = f"No native stacks: {error.message}"
+        self._troubles.say(context, target, error.code or "native-stacks", sentence, error.remedy, health=health)
+
+
+async def _warm(pool: UnwinderPool, pid: int) -> None:
+    with contextlib.suppress(LivedbgError):  # the first capture will report what is wrong
+        await pool.warm(pid)
 
 
 async def _whatever_comes(work: asyncio.Future[Any]) -> None:

@@ -13,9 +13,9 @@ from livedbg.adapters.nvfuser.decoder import NvfuserDecoder
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.adapters.nvfuser.trace_files import TraceWatch
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import SourceHealth, SourceStatus
-from livedbg.model.events import StatusSeen
-from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.session.adapter import Context, Request, logs_ended
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -29,17 +29,20 @@ _LOGS_S: Final = 120.0  # how long a session that reads once waits for the logs
 _ENVIRON: Final = 1 << 20
 
 
-class NvfuserAdapter(Adapter):
+class NvfuserAdapter(PolledAdapter):
     """Segments of nvFuser's fusions, and the passes that its threads are in."""
 
     name = "nvfuser"
     sees = "fusions, their segments and errors, from what nvFuser prints, and its passes from NVFUSER_TRACE's file"
     cost = "reads such logs a second time, and looks for traces each second; the target is not touched"
 
+    of_logs = True
+
     def __init__(self) -> None:
+        super().__init__()
         self.model = NvfuserModel()
         self._follower: LogFollower | None = None
-        self._reported: dict[str, str] = {}
+        self._statuses = Statuses(self.name)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -50,30 +53,27 @@ class NvfuserAdapter(Adapter):
         """What recognises nvFuser's logs."""
         return (NvfuserDecoder(self.model),)
 
-    async def run(self, context: Context) -> None:
-        """See Adapter."""
-        traces = TraceWatch(context.request.host)
-        settled = False
-        while True:
-            over = logs_ended(context)
-            once = context.request.once
-            if once:
-                await self._after_logs(context)
-            if self.model.wanted:
-                await self._follow(context, final=once or over)
-            context.emit(*self.model.collect(context.stamp()))
-            places = [*context.request.logs, *await self._named_traces(context)]
-            while await asyncio.to_thread(traces.read, places, _SLICE_S):
-                context.emit(*traces.events(context.stamp()))
-                await context.drain()
-            context.emit(*traces.events(context.stamp()))
-            self._report(context)
-            if not settled:
-                settled = True
-                context.settled()
-            if once or over:
-                return
-            await context.sleep(_POLL_S)
+    async def begin(self, context: Context) -> bool:
+        """A session that reads once waits for the logs."""
+        self._traces = TraceWatch(context.request.host)
+        if context.request.once:
+            await self._after_logs(context)
+        return True
+
+    async def look(self, context: Context) -> float:
+        """Read on in the logs and the traces."""
+        if self.model.wanted:
+            await self._follow(context, final=context.request.once or logs_ended(context))
+        context.emit(*self.model.collect(context.stamp()))
+        places = [*context.request.logs, *await self._named_traces(context)]
+        while await asyncio.to_thread(self._traces.read, places, _SLICE_S):
+            context.emit(*self._traces.events(context.stamp()))
+            await context.drain()
+        context.emit(*self._traces.events(context.stamp()))
+        for path, sentence in self._follower.problems.items() if self._follower is not None else ():
+            remedy = "copy the whole file, if it was cut on its way"
+            self._statuses.say(context, clean_line(path), "bad-file", clean_line(sentence), remedy)
+        return _POLL_S
 
     async def _follow(self, context: Context, *, final: bool) -> None:
         """Read on in the logs that have nvFuser's text."""
@@ -97,20 +97,6 @@ class NvfuserAdapter(Adapter):
         pids = [p.pid for p in context.snapshot().processes.values() if p.host == host and not p.exited]
         pids += [target.pid for target in context.request.processes]
         return await asyncio.to_thread(_traces_of, dict.fromkeys(pids))
-
-    def _report(self, context: Context) -> None:
-        for path, sentence in self._follower.problems.items() if self._follower is not None else ():
-            if self._reported.get(path) != sentence:
-                self._reported[path] = sentence
-                status = SourceStatus(
-                    source=self.name,
-                    target=clean_line(path),
-                    health=SourceHealth.DEGRADED,
-                    code="bad-file",
-                    sentence=clean_line(sentence),
-                    remedy="copy the whole file, if it was cut on its way",
-                )
-                context.emit(StatusSeen(status=status, **context.stamp()))
 
 
 def _traces_of(pids: dict[int, None]) -> list[str]:

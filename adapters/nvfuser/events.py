@@ -9,8 +9,9 @@ from livedbg.adapters.nvfuser.diagnostics import diagnostics
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.job import Job
 from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord
-from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState, ids
-from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, ExceptionSeen, Stamp, TasksSeen
+from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState, ids
+from livedbg.model.events import Event, Stamp
+from livedbg.session.publisher import Publisher
 from livedbg.text.wording import many
 
 __all__ = ["Emitter"]
@@ -31,10 +32,8 @@ class Emitter:
         self.job = job
         self.scope = f"nvfuser/{label}" if label else "nvfuser"
         self._label = label
-        self._tasks: dict[str, Task] = {}
-        self._edges: dict[str, tuple[Edge, ...]] = {}
-        self._said: dict[str, Diagnostic] = {}
-        self._hits: dict[str, ExceptionHit] = {}
+        self._shown = Publisher(self.scope, dated=False)
+        self._fusions: dict[str, Publisher] = {}
 
     def collect(self, stamp: Stamp) -> list[Event]:
         """The events that follow from what the job took since the last call."""
@@ -47,23 +46,11 @@ class Emitter:
         for record in records:
             record.changed = False
             tasks = [self._task(record, group) for group in record.groups.values()]
-            new = [task for task in tasks if self._tasks.get(task.id) != task]
-            if new:
-                self._tasks.update((task.id, task) for task in new)
-                events.append(TasksSeen(tasks=tuple(new), **stamp))
-            edges = tuple(self._edges_of(record))
-            if edges != self._edges.get(record.label, ()):
-                self._edges[record.label] = edges
-                events.append(EdgesReplaced(scope=f"{self.scope}/{record.label}", edges=edges, **stamp))
-            for hit in self._exceptions(record):
-                if self._hits.get(hit.id) != hit:
-                    self._hits[hit.id] = hit
-                    events.append(ExceptionSeen(hit=hit, **stamp))
-        for said in diagnostics(self.job, records, self.scope, self.id_of):
-            if self._said.get(said.id) != said:
-                self._said[said.id] = said
-                events.append(DiagnosticSeen(diagnostic=said, **stamp))
-        return events
+            fusion = self._fusions.setdefault(record.label, Publisher(f"{self.scope}/{record.label}", dated=False))
+            fusion.edges.replace(self._edges_of(record))
+            events += fusion.add(stamp, tasks=tasks, exceptions=self._exceptions(record))
+        said = diagnostics(self.job, records, self.scope, self.id_of)
+        return events + self._shown.add(stamp, diagnostics=said)
 
     def id_of(self, record: FusionRecord, group: GroupRecord) -> str:
         """The identifier of a group's task."""

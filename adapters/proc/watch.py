@@ -31,17 +31,8 @@ from livedbg.linux.live_environment import LiveEnvironment
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall, Stat
 from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState, ids
-from livedbg.model.events import (
-    EdgesReplaced,
-    Event,
-    ProcessExited,
-    ProcessSeen,
-    ResourcesSeen,
-    Stamper,
-    StatusSeen,
-    ThreadsExited,
-    ThreadsSeen,
-)
+from livedbg.model.events import Event, ProcessExited, ProcessSeen, Stamper, ThreadsExited, ThreadsSeen
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["ProcessWatch"]
@@ -102,13 +93,12 @@ class ProcessWatch:
         self._waiting: dict[int, Wait] = {}
         self._runs: dict[int, int | None] = {}
         self._edges: dict[EdgeKey, Edge] = {}
-        self._resources: dict[str, Resource] = {}
+        self._shown = {part: Publisher(f"proc/{self.id}{part}") for part in ("", "/threads", "/cgroup", "/limits")}
+        self._statuses = Statuses(problems.SOURCE)
         self._others: set[int] = set()
         self._members: frozenset[int] = frozenset()
-        self._told: set[str] = set()
         self._children_due = True
         self._files = OpenFiles(scene.host, pid)
-        self._held_back: dict[str, Resource] = {}
         self._ending = ExitStatus(pid, watched=not role)
 
     def close(self) -> None:
@@ -144,7 +134,7 @@ class ProcessWatch:
         except PermissionError:
             self.gone = True
             self.close()
-            return [StatusSeen(status=problems.hidden(self._scene.host, self.pid), **self._stamp())]
+            return self._statuses.changes(problems.hidden(self._scene.host, self.pid), self._stamp())
         events += self._process_events(stat, samples)
         events += self._thread_events(samples, changed, waits)
         events += self._edge_events(waits)
@@ -196,15 +186,11 @@ class ProcessWatch:
             )
         if self._process is not None and self._turn == 0:
             events.append(ProcessSeen(process=self._process, **self._stamp()))
-        code = "zombie" if sentence else ""
-        events += [
-            EdgesReplaced(scope=f"proc/{self.id}", edges=(), **self._stamp()),
-            EdgesReplaced(scope=f"proc/{self.id}/threads", edges=(), **self._stamp()),
-            EdgesReplaced(scope=f"proc/{self.id}/cgroup", edges=(), **self._stamp()),
-            ProcessExited(id=self.id, status=status, **self._stamp()),
-            StatusSeen(status=problems.ended(self._scene.host, self.pid, status, code, sentence), **self._stamp()),
-        ]
-        return events
+        for shown in self._shown.values():
+            events += shown.clear(self._stamp())
+        events.append(ProcessExited(id=self.id, status=status, **self._stamp()))
+        ended = problems.ended(self._scene.host, self.pid, status, "zombie" if sentence else "", sentence)
+        return events + self._statuses.changes(ended, self._stamp())
 
     def _read_identity(self, stat: Stat) -> list[Event]:
         """Read what it is, now and then; find out what may be seen, at first and after an exec."""
@@ -231,13 +217,10 @@ class ProcessWatch:
 
     def _tell(self, found: Problem | None) -> list[Event]:
         """Statuses of a problem that is new, and of those that are no more."""
-        code = found.code if found is not None else ""
-        host = self._scene.host
-        statuses = [problems.seen(host, self.pid, old) for old in self._told - {code} if old]
-        if code not in self._told:
-            statuses.append(problems.status_of(host, self.pid, found) if found else problems.seen(host, self.pid))
-        self._told = {code}
-        return [StatusSeen(status=status, **self._stamp()) for status in statuses]
+        host, stamp = self._scene.host, self._stamp()
+        status = problems.status_of(host, self.pid, found) if found else problems.seen(host, self.pid)
+        events = self._statuses.withdrawn(self.id, stamp, but=(status.code,))
+        return events + self._statuses.changes(status, stamp)
 
     def _view(self) -> tuple[ProcessView, Libc]:
         mappings = parse_maps(self.pid)
@@ -324,8 +307,7 @@ class ProcessWatch:
             yield ThreadsExited(ids=gone, **self._stamp())
         if gone or any(thread.tid not in self._members for thread in seen):
             self._members = frozenset(self._threads)
-            edges = tuple(self._part_of(thread) for thread in self._threads.values())
-            yield EdgesReplaced(scope=f"proc/{self.id}/threads", edges=edges, **self._stamp())
+            yield from self._shown["/threads"].show(self._stamp(), edges=map(self._part_of, self._threads.values()))
 
     def _part_of(self, thread: Thread) -> Edge:
         evidence = f"/proc/{self.pid}/task/{thread.tid}"
@@ -377,32 +359,17 @@ class ProcessWatch:
         }
         named = [(ids.thread(self._scene.host, self.pid, tid), wait) for tid, wait in waiting.items()]
         edges, resources = edges_of(named, since, stamp["mono_ns"])
-        events: list[Event] = []
-        fresh = tuple(r for r in resources.values() if self._resources.get(r.id) != r)
-        if fresh:
-            events.append(ResourcesSeen(resources=fresh, **stamp))
-        self._resources = resources
-        if edges != self._edges:
-            self._edges = edges
-            events.append(EdgesReplaced(scope=f"proc/{self.id}", edges=tuple(edges.values()), **stamp))
+        self._edges = edges
         self._others = {pid for key in edges for pid in (_pid_of(key.source), _pid_of(key.target)) if pid}
-        return events
+        return self._shown[""].show(stamp, resources=resources.values(), edges=edges.values())
 
     def _whole_events(self, file: str, found: Resource | None) -> list[Event]:
         """What holds back the process as a whole, if that is new: its control group, or a limit of its own."""
-        if found == self._held_back.get(file):
-            return []
-        scope = f"proc/{self.id}/{file}"
         if found is None:
-            del self._held_back[file]
-            return [EdgesReplaced(scope=scope, edges=(), **self._stamp())]
-        self._held_back[file] = found
+            return self._shown[f"/{file}"].show(self._stamp(), resources=(), edges=())
         ends = (self.id, found.id) if file == "cgroup" else (found.id, self.id)
         edge = Edge(kind=EdgeKind.PART_OF, source=ends[0], target=ends[1], evidence=f"/proc/{self.pid}/{file}")
-        return [
-            ResourcesSeen(resources=(found,), **self._stamp()),
-            EdgesReplaced(scope=scope, edges=(edge,), **self._stamp()),
-        ]
+        return self._shown[f"/{file}"].show(self._stamp(), resources=(found,), edges=(edge,))
 
     def _find_children(self, changed: list[ThreadSample]) -> None:
         """New children can come only from threads that ran; when many did, all are asked now and then."""

@@ -25,8 +25,9 @@ from livedbg.model import SourceHealth
 from livedbg.model.errors import TargetUnsuitable
 from livedbg.model.intents import Intent, WantStacks
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Context, Request
 from livedbg.session.pacing import Limit, Stopwatch
+from livedbg.session.polling import PolledAdapter
 
 __all__ = ["PythonAdapter"]
 
@@ -49,7 +50,7 @@ class _NotPython:
         self.next_s = time.monotonic() + self.pause_s
 
 
-class PythonAdapter(Adapter):
+class PythonAdapter(PolledAdapter):
     """Watches the Python processes of a session."""
 
     name = "python"
@@ -58,34 +59,32 @@ class PythonAdapter(Adapter):
     handles = (WantStacks,)
 
     def __init__(self) -> None:
+        super().__init__()
         self._watches: dict[int, tuple[int, Watch]] = {}
         self._others: dict[int, _NotPython] = {}
         self._spy: PySpy | None = None
-        self._statuses: Statuses | None = None
+        self._below = set[int]()
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """When processes are watched."""
         return bool(request.processes)
 
-    async def run(self, context: Context) -> None:
-        """Watch until the targets have ended; in a session that samples once, do that."""
-        statuses = self._statuses = Statuses(context)
+    async def begin(self, context: Context) -> bool:
+        """What is below the named processes is looked at at once: others have yet to list it."""
+        self._statuses = Statuses(context)
         self._spy = PySpy(context.request.options.get("python.py-spy", ""))
-        first = True
-        while True:
-            watch = Stopwatch()
-            snapshot = context.snapshot()
-            pids = self._pids(context.request, snapshot)
-            if first:
-                pids |= await asyncio.to_thread(_descendants, context.request)
-            await self._turn(context, snapshot, pids, statuses)
-            if first:
-                context.settled()
-                first = False
-            if context.request.once or targets_ended(context):
-                return
-            await context.sleep(max(context.request.interval_s, _LIMIT.rest_s(watch.cost())))
+        self._below = await asyncio.to_thread(_descendants, context.request)
+        return True
+
+    async def look(self, context: Context) -> float:
+        """Sample the processes that have changed."""
+        watch = Stopwatch()
+        snapshot = context.snapshot()
+        pids = self._pids(context.request, snapshot) | self._below
+        self._below = set()
+        await self._turn(context, snapshot, pids, self._statuses)
+        return max(context.request.interval_s, _LIMIT.rest_s(watch.cost()))
 
     async def reread(self, context: Context) -> None:
         """Read locks, the GIL and event loops again; not stacks: those of threads that have not run are the same."""

@@ -29,9 +29,9 @@ from livedbg.cpython.greenlets import GreenletReader
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.model import Edge, EdgeKey, Resource, SourceHealth, Task, TaskState, ids
-from livedbg.model.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen, TasksSeen
+from livedbg.model import EdgeKey, SourceHealth, Task, TaskState, ids
 from livedbg.session.adapter import Context
+from livedbg.session.publisher import Publisher
 
 __all__ = ["MOST_PUBLISHED", "LoopReading", "LoopWatch"]
 
@@ -74,7 +74,7 @@ class LoopWatch:
         self._process = process
         self._context = context
         self._statuses = statuses
-        self._scope = f"python/{ids.process(context.request.host, process.pid)}/tasks"
+        self._out = Publisher(f"python/{ids.process(context.request.host, process.pid)}/tasks")
         self._names = TaskNames(context.request.host, process.pid)
         reader = process.reader
         layout = process.interpreter.layout
@@ -83,9 +83,6 @@ class LoopWatch:
         self._greenlets = GreenletReader(self._heap, reader) if self._heap is not None and reader is not None else None
         self._peers = Peers(process.pid)
         self._places: dict[str, object] = {}
-        self._tasks: dict[str, Task] = {}
-        self._edges: tuple[Edge, ...] = ()
-        self._resources: tuple[Resource, ...] = ()
         self._since: dict[object, int] = {}
         self._published: set[str] = set()
         self._untimed: set[object] = set()
@@ -152,34 +149,21 @@ class LoopWatch:
         )
         ends = {edge.target for edge in edges}
         resources = tuple(resource for resource in state.resources.values() if resource.id in ends)
-        gone = [self._ended(task, now) for own, task in self._tasks.items() if own not in tasks]
-        changed = [task for own, task in tasks.items() if self._tasks.get(own) != task]
-        fresh = {task.id for task in changed}
-        stacks = tuple(stack for stack in state.stacks(now) if stack.thread in fresh)
-        events: list[Event] = []
-        if changed or gone:
-            events.append(TasksSeen(tasks=(*changed, *gone), **stamp))
-        if stacks:
-            events.append(StacksSeen(stacks=stacks, **stamp))
-        if resources and resources != self._resources:
-            events.append(ResourcesSeen(resources=resources, **stamp))
-        if edges != self._edges:
-            events.append(EdgesReplaced(scope=self._scope, edges=edges, **stamp))
-        self._tasks, self._edges, self._resources, self._first = tasks, edges, resources, False
-        self._context.emit(*events)
+        stacks = [stack for stack in state.stacks(now) if stack.thread in tasks]
+        self._first = False
+        self._context.emit(
+            *self._out.show(stamp, tasks=tasks.values(), stacks=stacks, resources=resources, edges=edges)
+        )
 
     def unreadable(self) -> None:
         """Report that the tasks could not be read, and take back what was said of their waits."""
-        if self._tasks:
-            pid = self._process.pid
-            self._statuses.report(pid, SourceHealth.DEGRADED, "tasks-unreadable", _UNREADABLE)
+        if self._out.tasks:
+            self._statuses.report(self._process.pid, SourceHealth.DEGRADED, "tasks-unreadable", _UNREADABLE)
             self.forget()
 
     def forget(self) -> None:
         """Take the edges off the graph."""
-        if self._edges:
-            self._context.emit(EdgesReplaced(scope=self._scope, edges=(), **self._context.stamp()))
-        self._edges = ()
+        self._context.emit(*self._out.show(self._context.stamp(), edges=()))
 
     def _shown(self, state: LoopState) -> set[str]:
         """The tasks that are published (T1)."""
@@ -200,9 +184,6 @@ class LoopWatch:
             return task
         return structs.replace(task, since_mono_ns=self._since[task.id, task.state, self._places[task.id]])
 
-    def _ended(self, task: Task, now: int) -> Task:
-        return structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=now, where=(), attributes={})
-
     def _unseen(self) -> None:
         """Say which loops are there whose tasks can't be read."""
         frames = [frame for thread in self._process.last.threads.values() for frame in thread.frames]
@@ -218,11 +199,9 @@ class LoopWatch:
 
     def _describe(self, sample: LoopSample) -> None:
         pid = self._process.pid
-        health = SourceHealth.DEGRADED if sample.loops.cut else SourceHealth.OK
-        if sample.loops.cut or self._statuses.has(pid, "tasks-cut"):
-            self._statuses.report(pid, health, "tasks-cut", _CUT if sample.loops.cut else "")
-        if self._statuses.has(pid, "tasks-unreadable"):
-            self._statuses.report(pid, SourceHealth.OK, "tasks-unreadable")
+        if sample.loops.cut:
+            self._statuses.report(pid, SourceHealth.DEGRADED, "tasks-cut", _CUT)
+        self._statuses.recovered(pid, "tasks-unreadable", *(() if sample.loops.cut else ("tasks-cut",)))
         for other in sorted(sample.others):
             sentence = _OTHERS.format(what=other, dump=_DUMPS[other])
             self._statuses.report(pid, SourceHealth.DEGRADED, f"{other}-unseen", sentence)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from livedbg.cpython.interpreter import Interpreter
-from livedbg.model import SourceHealth, SourceStatus, ids
+from livedbg.model import SourceHealth, ids
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone
-from livedbg.model.events import StatusSeen
+from livedbg.session import publisher
 from livedbg.session.adapter import Context
 
 __all__ = ["Statuses"]
 
 _SOURCE = "python"
-_RECOVERABLE = frozenset({"py-spy-failed", "py-spy-missing", "no-permission"})
+_RECOVERABLE = ("no-permission", "py-spy-failed", "py-spy-missing")
 _UNKNOWN_SENTENCE = (
     "{label}: livedbg can't read locks of this version: stacks and the GIL's holder come from py-spy; "
     "waiters of the GIL, holders of locks and tasks of event loops (asyncio, trio) are unknown."
@@ -23,7 +23,7 @@ _FREE_SENTENCE = (
 
 
 class Statuses:
-    """Emits statuses when they change.
+    """What was said of processes.
 
     Args:
         context: of the adapter.
@@ -31,26 +31,18 @@ class Statuses:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._reported: dict[tuple[int, str], SourceStatus] = {}
+        self._said = publisher.Statuses(_SOURCE)
 
     def report(self, pid: int, health: SourceHealth, code: str, sentence: str = "", remedy: str = "") -> None:
         """Report something about a process, unless it was reported already."""
-        status = SourceStatus(
-            source=_SOURCE,
-            target=ids.process(self._context.request.host, pid),
-            health=health,
-            code=code,
-            sentence=sentence,
-            remedy=remedy,
-        )
-        if self._reported.get((pid, code)) != status:
-            self._reported[pid, code] = status
-            self._context.emit(StatusSeen(status=status, **self._context.stamp()))
+        self._said.say(self._context, self._target(pid), code, sentence, remedy, health=health)
 
-    def has(self, pid: int, code: str) -> bool:
-        """Whether something was reported about a process that is not good."""
-        known = self._reported.get((pid, code))
-        return known is not None and known.health is not SourceHealth.OK
+    def recovered(self, pid: int, *codes: str) -> None:
+        """Withdraw what was reported under some codes; without any: what kept stacks from coming in."""
+        self._said.withdraw(self._context, self._target(pid), *(codes or _RECOVERABLE))
+
+    def _target(self, pid: int) -> str:
+        return ids.process(self._context.request.host, pid)
 
     def failed(self, pid: int, error: LivedbgError) -> None:
         """Report what an error means."""
@@ -61,12 +53,6 @@ class Statuses:
         else:
             health = SourceHealth.DEGRADED
         self.report(pid, health, error.code, error.message, error.remedy)
-
-    def recovered(self, pid: int) -> None:
-        """Stacks come in again: withdraw what was reported against it."""
-        for (about, code), status in list(self._reported.items()):
-            if about == pid and code in _RECOVERABLE and status.health is not SourceHealth.OK:
-                self.report(pid, SourceHealth.OK, code)
 
     def describe(self, pid: int, interpreter: Interpreter) -> None:
         """Report what can be seen of an interpreter, where that is not everything."""

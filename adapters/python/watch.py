@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from livedbg.adapters.python.loop_watch import LoopWatch
 from livedbg.adapters.python.movement import UNKNOWN, Movement
@@ -14,11 +14,12 @@ from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of, given_nam
 from livedbg.adapters.python.samples import Sample
 from livedbg.adapters.python.state import PythonState
 from livedbg.adapters.python.status import Statuses
-from livedbg.model import Edge, EdgeKey, Resource, Stack, ids
+from livedbg.model import Stack, ids
 from livedbg.model.errors import LivedbgError
-from livedbg.model.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen
+from livedbg.model.events import StacksSeen
 from livedbg.session.adapter import Context
 from livedbg.session.pacing import ChangePace, timed
+from livedbg.session.publisher import Publisher
 from livedbg.session.sources import StackSources
 
 __all__ = ["Watch"]
@@ -26,13 +27,6 @@ __all__ = ["Watch"]
 _MOVING_S: Final = 5.0  # longest pause while all that moved goes on moving
 _MOVING_STACKS_S: Final = 20.0  # the same of stacks: py-spy takes some ten milliseconds
 _CUT = "taken while the thread ran: it may be truncated or inconsistent"
-
-
-class _Sent(Struct, frozen=True):
-    """What was last put on the stream."""
-
-    edges: tuple[Edge, ...] = ()
-    resources: tuple[Resource, ...] = ()
 
 
 class Watch:
@@ -56,8 +50,7 @@ class Watch:
         self._loop_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_S)
         self._loops = LoopWatch(process, context, statuses)
         self._spy_owner: int | None = None
-        self._since: dict[EdgeKey, int] = {}
-        self._sent = _Sent()
+        self._shown = Publisher(f"python/{self.id}")
         self._stacks: dict[str, Stack] = {}
         self._sources = StackSources()
         self._lock = asyncio.Lock()
@@ -107,13 +100,7 @@ class Watch:
     def forget(self) -> None:
         """The process has ended: take its edges off the graph."""
         self._loops.forget()
-        if self._sent.edges:
-            self._context.emit(EdgesReplaced(scope=self._scope, edges=(), **self._context.stamp()))
-        self._sent = _Sent()
-
-    @property
-    def _scope(self) -> str:
-        return f"python/{self.id}"
+        self._context.emit(*self._shown.show(self._context.stamp(), edges=()))
 
     async def _sample(self, moved: Movement) -> None:
         if not self.process.readable:
@@ -189,14 +176,5 @@ class Watch:
         runtime = self.process.interpreter.runtime
         if self._spy_owner is not None and runtime is not None and not self.process.interpreter.free_threaded:
             state.owner_by_py_spy(runtime, self._spy_owner)
-        stamp = self._context.stamp()
-        self._since = {key: self._since.get(key, began_ns) for key in state.edges}
-        edges = tuple(structs.replace(e, since_mono_ns=self._since[key]) for key, e in state.edges.items())
-        resources = tuple(state.resources.values())
-        events: list[Event] = []
-        if resources != self._sent.resources and resources:
-            events.append(ResourcesSeen(resources=resources, **stamp))
-        if edges != self._sent.edges:
-            events.append(EdgesReplaced(scope=self._scope, edges=edges, **stamp))
-        self._sent = _Sent(edges, resources)
-        self._context.emit(*events)
+        stamp, resources = self._context.stamp(), state.resources.values()
+        self._context.emit(*self._shown.show(stamp, resources=resources, edges=state.edges.values(), since_ns=began_ns))

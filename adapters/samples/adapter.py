@@ -26,7 +26,7 @@ from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, Intent, Sa
 from livedbg.probes.clock_samples import ClockSamples
 from livedbg.probes.perf_event import NoPerf, supported
 from livedbg.probes.perf_records import Sample
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
@@ -40,9 +40,7 @@ _SOON_NS: Final = 5 * _MS  # the same for the first stack
 _SOON_S: Final = 0.3  # how long the first stacks are waited for
 _POLL_S: Final = 0.02
 _LIMIT: Final = Limit(cpu=0.005, wall=0.2, least_s=1.0, most_s=30.0)  # of a turn without the unwinding
-_FIRST_S: Final = 0.05
 _RATE_HZ: Final = 99  # samples a second of a profile: not in step with what a program does 100 times a second
-_PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _PYTHON_ONLY: Final = "Python functions are read from memory instead: what they call outside of Python counts for them."
 _PROFILE_HZ: Final = 1000  # samples a second of a profile, of all threads together
 
@@ -78,7 +76,7 @@ class SamplesAdapter(Adapter):
         self._pool = shared_unwinders(context.request)
         self._shown = Shown(self._pool, self._account, self._troubles, self._faster.covers)
         try:
-            await self._first_threads(context)
+            await threads_seen(context)
             if SAMPLES_FOR in context.request.options:
                 await self._profile(context)
                 return
@@ -140,12 +138,6 @@ class SamplesAdapter(Adapter):
                 self._troubles.deny(context, error)
             except LivedbgError as error:
                 self._troubles.report(context, "", error)
-
-    async def _first_threads(self, context: Context) -> None:
-        for _ in range(_PATIENCE):
-            if context.snapshot().threads or targets_ended(context):
-                return
-            await context.sleep(_FIRST_S)
 
     async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
         """A stack of each of these threads, as soon as it has run for a moment."""

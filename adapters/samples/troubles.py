@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from livedbg.linux.access import access_problem
-from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
-from livedbg.model.events import StatusSeen
 from livedbg.probes.clock_refused import Refused, refused
 from livedbg.probes.perf_event import NoPerf
 from livedbg.session.adapter import Context
+from livedbg.session.publisher import Statuses
 
 __all__ = ["Troubles"]
 
@@ -21,11 +20,10 @@ class Troubles:
     """
 
     def __init__(self, source: str) -> None:
-        self._source = source
-        self._refused: Refused | None = None
+        self._refused, self._failed = Statuses(source), Statuses(source)
 
     def deny(self, context: Context, error: NoPerf, instead: str = "") -> None:
-        """Report once that there are no samples, and why.
+        """Report that there are no samples, and why.
 
         Args:
             context: of the session.
@@ -33,39 +31,17 @@ class Troubles:
             instead: a sentence that says what there is.
         """
         why = _refusal(context, error)
-        if instead:
-            why = why._replace(sentence=f"{why.sentence} {instead}")
-        if self._refused != why:
-            self.allowed(context)
-            self._refused = why
-            status = SourceStatus(
-                source=self._source,
-                target="",
-                health=SourceHealth.DEGRADED,
-                code=why.code,
-                sentence=why.sentence,
-                remedy=why.remedy,
-            )
-            context.emit(StatusSeen(status=status, **context.stamp()))
+        sentence = f"{why.sentence} {instead}" if instead else why.sentence
+        self._refused.only(context, "", {why.code: (sentence, why.remedy)})
 
     def allowed(self, context: Context) -> None:
-        """Withdraw what was reported."""
-        if self._refused is not None:
-            status = SourceStatus(source=self._source, target="", health=SourceHealth.OK, code=self._refused.code)
-            self._refused = None
-            context.emit(StatusSeen(status=status, **context.stamp()))
+        """Withdraw what `deny` reported."""
+        self._refused.withdraw(context, "")
 
     def report(self, context: Context, target: str, error: LivedbgError) -> None:
         """Report that samples of a process can't be unwound."""
-        status = SourceStatus(
-            source=self._source,
-            target=target,
-            health=SourceHealth.DEGRADED,
-            code=error.code or "samples",
-            sentence=f"No native stacks of running threads: {error.message}",
-            remedy=error.remedy,
-        )
-        context.emit(StatusSeen(status=status, **context.stamp()))
+        sentence = f"No native stacks of running threads: {error.message}"
+        self._failed.say(context, target, error.code or "samples", sentence, error.remedy)
 
 
 def _refusal(context: Context, error: NoPerf) -> Refused:

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from livedbg.adapters.values.dump_folders import Finder, folders_of, named_in
 from livedbg.adapters.values.threads import Turn, in_thread
 from livedbg.linux import target_files
-from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.errors import SourceError
-from livedbg.model.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
+from livedbg.model.events import DumpCompared, DumpSeen, ValuesSeen
 from livedbg.model.intents import VALUES_GOLDEN, CompareValues, Intent, PreviewValues
-from livedbg.session.adapter import Adapter, Context, Level, Request, logs_ended
+from livedbg.session.adapter import Context, Level, Request
 from livedbg.session.filereaders import dump_readers
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _LIMIT: Final = Limit(wall=0.05, least_s=5.0)  # of searches of the folders
 _KEEP_S: Final = 60.0
 
 
-class ValuesAdapter(Adapter):
+class ValuesAdapter(PolledAdapter):
     """Finds dumps of tensors, and shows what is in them when somebody asks."""
 
     name: ClassVar[str] = "values"
@@ -46,14 +47,18 @@ class ValuesAdapter(Adapter):
     level: ClassVar[Level] = Level.OBSERVE
     handles: ClassVar[tuple[type[Intent], ...]] = (PreviewValues, CompareValues)
 
+    of_logs = True
+
     def __init__(self) -> None:
+        super().__init__()
         self._readers = dump_readers()
         self._finder = Finder(self._readers.files)
         self._paths: dict[str, Path] = {}  # by the state's names
         self._goldens: dict[str, str] = {}  # what each was compared with
         self._previews, self._compares = Turn(), Turn()
         self._listed: dict[str, ValueDump] = {}
-        self._ill: dict[str, str] = {}  # by name: the code of what is wrong with it
+        self._statuses = Statuses(self.name)
+        self._comparing: set[asyncio.Task[None]] = set()
         self._previewer: Previewer | None = None
         self._previewed_s = 0.0
 
@@ -64,27 +69,23 @@ class ValuesAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Search for dumps that are new or have changed."""
-        first = True
-        comparisons: set[asyncio.Task[None]] = set()
         try:
-            while True:
-                began_s = time.monotonic()
-                for name in await self._changed(context):
-                    task = asyncio.create_task(self._compare(name, self._goldens[name], context))
-                    comparisons.add(task)
-                    task.add_done_callback(comparisons.discard)
-                if first:
-                    context.settled()
-                    first = False
-                if self._previews.idle and began_s - self._previewed_s > _KEEP_S:
-                    self._previewer = None
-                if logs_ended(context):
-                    await asyncio.gather(*comparisons)
-                    return
-                await context.sleep(_LIMIT.rest_s(Cost(wall_s=time.monotonic() - began_s)))
+            await super().run(context)
+            await asyncio.gather(*self._comparing)
         finally:
-            for task in comparisons:
+            for task in self._comparing:
                 task.cancel()
+
+    async def look(self, context: Context) -> float:
+        """Look for dumps; those that have changed are compared again."""
+        began_s = time.monotonic()
+        for name in await self._changed(context):
+            task = asyncio.create_task(self._compare(name, self._goldens[name], context))
+            self._comparing.add(task)
+            task.add_done_callback(self._comparing.discard)
+        if self._previews.idle and began_s - self._previewed_s > _KEEP_S:
+            self._previewer = None
+        return _LIMIT.rest_s(Cost(wall_s=time.monotonic() - began_s))
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Preview a tensor, or compare a dump.
@@ -160,10 +161,9 @@ class ValuesAdapter(Adapter):
             name = clean_line(str(path))
             context.emit(DumpSeen(dump=ValueDump(path=name, count=0, replaced=True), **context.stamp()))
         for path in changes.gone:
-            self._say(context, clean_line(str(path)), "gone", "The dump no longer exists.", "")
-        self._say(
-            context, "", "left-out" if changes.left_out else "", changes.left_out, "livedbg values FOLDER --screen"
-        )
+            self._statuses.only(context, clean_line(str(path)), {"gone": ("The dump no longer exists.", "")})
+        left_out = {"left-out": (changes.left_out, "livedbg values FOLDER --screen")} if changes.left_out else {}
+        self._statuses.only(context, "", left_out)
         compare = []
         for path in changes.dumps:
             name = clean_line(str(path))
@@ -184,28 +184,13 @@ class ValuesAdapter(Adapter):
         try:
             dump = await in_thread(read)
         except SourceError as error:
-            self._say(context, name, error.code, error.message, error.remedy)
+            self._statuses.only(context, name, {error.code: (error.message, error.remedy)})
             return False
         if dump is not None:
-            self._say(context, name, "", "", "")
+            self._statuses.withdraw(context, name)
             self._listed[name] = dump
             context.emit(DumpSeen(dump=dump, **context.stamp()))
         return dump is not None
-
-    def _say(self, context: Context, name: str, code: str, sentence: str, remedy: str) -> None:
-        """What is wrong with a dump, or with the search; with no code, that nothing is wrong any more."""
-        before = self._ill.pop(name, "")
-        if before and before != code:
-            over = SourceStatus(source=self.name, target=name, health=SourceHealth.OK, code=before)
-            context.emit(StatusSeen(status=over, **context.stamp()))
-        if not code:
-            return
-        self._ill[name] = code
-        if name or before != code:
-            status = SourceStatus(
-                source=self.name, target=name, health=SourceHealth.DEGRADED, code=code, sentence=sentence, remedy=remedy
-            )  # fmt: skip
-            context.emit(StatusSeen(status=status, **context.stamp()))
 
 
 def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:

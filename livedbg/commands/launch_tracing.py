@@ -11,6 +11,7 @@ from livedbg.commands.messages import warn
 from livedbg.model import SourceHealth
 from livedbg.model.errors import TargetError
 from livedbg.model.intents import WatchLaunches
+from livedbg.model.snapshot import StatusKey
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 
@@ -58,17 +59,15 @@ class TracingStatus:
     """Reports on standard error how launches are traced, once that is known and whenever it changes."""
 
     def __init__(self) -> None:
-        self._reported: dict[str, tuple[SourceHealth, str]] = {}
+        self._reported: dict[StatusKey, SourceHealth] = {}
 
     def report(self, update: Update) -> None:
         """Report what is new; a sentence of which only the numbers changed, by its code, is not."""
         for key, status in update.snapshot.statuses.items():
-            now = (status.health, status.code)
-            if (
-                key.source == "launches"
-                and status.health is not SourceHealth.ENDED
-                and self._reported.get(key.target) != now
-            ):
-                self._reported[key.target] = now
+            told = status.health is SourceHealth.ENDED or self._reported.get(key) is status.health
+            if key.source == "launches" and not told:
+                self._reported[key] = status.health
+                if not status.sentence:  # withdrawn
+                    continue
                 with contextlib.suppress(OSError):  # nobody reads standard error; this is the session's thread
                     warn(status.sentence, status.remedy)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from livedbg.linux.procfs import process_exists
@@ -38,9 +38,14 @@ __all__ = [
     "logs_ended",
     "processes_seen",
     "targets_ended",
+    "threads_seen",
+    "until",
+    "until_ended",
 ]
 
 _FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
+_NAP_S: Final = 0.02
+_CHECK_S: Final = 1.0
 
 
 class Context(Protocol):
@@ -91,11 +96,27 @@ def targets_ended(context: Context) -> bool:
     return ended_in(context.snapshot(), context.request)
 
 
+async def until(context: Context, seen: Callable[[Snapshot], object], most_s: float = _FIRST_S) -> None:
+    """Wait until the state has something, for a while, and while a target lives."""
+    end = time.monotonic() + most_s
+    while not (seen(context.snapshot()) or targets_ended(context)) and time.monotonic() < end:
+        await context.sleep(_NAP_S)
+
+
 async def processes_seen(context: Context) -> None:
     """Wait until a process is known, as those who look at processes need a while; not if the targets have ended."""
-    end = time.monotonic() + _FIRST_S
-    while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
-        await context.sleep(0.02)
+    await until(context, lambda snapshot: snapshot.processes)
+
+
+async def threads_seen(context: Context) -> None:
+    """Wait until a thread is known: stacks are of threads."""
+    await until(context, lambda snapshot: snapshot.threads)
+
+
+async def until_ended(context: Context) -> None:
+    """Wait until the targets have ended; not in a session that samples once."""
+    while not (context.request.once or targets_ended(context)):
+        await context.sleep(_CHECK_S)
 
 
 def ended_in(snapshot: Snapshot, request: Request) -> bool:

@@ -446,6 +446,8 @@ class Store:
             counters[key] = Counter(event.value, event.total, event.mono_ns, event.mono_ns)
         elif old.value != event.value:
             counters[key] = Counter(event.value, event.total, old.first_mono_ns, event.mono_ns, old.changes + 1)
+        elif old.total != event.total:  # it was told later how much there will be
+            counters[key] = msgspec.structs.replace(old, total=event.total)
 
     def _diagnostic_seen(self, event: ev.DiagnosticSeen) -> None:
         self._dirty("diagnostics")[event.diagnostic.id] = event.diagnostic

@@ -8,8 +8,9 @@ from livedbg.adapters.ascend.live.core_threads import CoreThread, CoreThreads
 from livedbg.adapters.ascend.live.state import LiveCore
 from livedbg.adapters.ascend.names import Names, core_type
 from livedbg.model import Edge, EdgeKind, Process, ids
-from livedbg.model.events import EdgesReplaced, Event, Stamp, ThreadRolesSeen
+from livedbg.model.events import Event, Stamp, ThreadRolesSeen
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.publisher import Publisher
 
 __all__ = ["CoreRoles"]
 
@@ -25,7 +26,7 @@ class CoreRoles:
     def __init__(self, process: Process, names: Names) -> None:
         self._process, self._names = process, names
         self._threads = CoreThreads(process.pid)
-        self._edges: tuple[Edge, ...] = ()
+        self._shown = Publisher(f"ascend-cores/{process.id}")
 
     def sample(self) -> Mapping[int, int]:
         """By tid its core; none where that is not certain, or several chips are simulated.
@@ -64,9 +65,7 @@ class CoreRoles:
         if new:
             yield ThreadRolesSeen(roles=new, **stamp)
         edges = tuple(self._edge(core, name) for name, core in sorted(wanted.items()) if name in here)
-        if edges != self._edges:
-            self._edges = edges
-            yield EdgesReplaced(scope=f"ascend-cores/{self._process.id}", edges=edges, **stamp)
+        yield from self._shown.show(stamp, edges=edges)
 
     def _role(self, core: int, subslot: str) -> str:
         kind = core_type(subslot)

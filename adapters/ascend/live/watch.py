@@ -21,18 +21,19 @@ from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
+from livedbg.model import LogSource, Process, SourceHealth
 from livedbg.model.errors import LivedbgError
-from livedbg.model.events import CounterSeen, Looked, StatusSeen
-from livedbg.session.adapter import Context, targets_ended
+from livedbg.model.events import Looked
+from livedbg.session.adapter import Context
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
+from livedbg.session.polling import Polled
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.session.tools import find_gdb
 
 __all__ = ["LiveWatch"]
 
 _SOURCE: Final = "ascend-memory"
 _LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
-_AGAIN_S: Final = 0.3  # between the two samples of a report
 _MOST_AGAIN: Final = 5  # more looks of it, while a run that is not young has not moved
 _YOUNG_NS: Final = 10_000_000_000
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
@@ -46,8 +47,7 @@ class _Scheduler(Struct):
     view: LiveView
     job: Job
     roles: CoreRoles
-    cut: bool = False
-    queued: int | None = None
+    shown: Publisher
 
 
 class _Seen(Struct):
@@ -63,54 +63,45 @@ class _Seen(Struct):
     schedulers: dict[int, _Scheduler] = field(default_factory=dict)
 
 
-class LiveWatch:
+class LiveWatch(Polled):
     """The schedulers of one session.
 
     Args:
         model: the jobs, shared with the decoder of logs.
     """
 
+    apart_s = 0.3
+
     def __init__(self, model: AscendModel) -> None:
+        super().__init__()
         self._model = model
         self._finder = LibraryFinder()
         self._layouts: dict[str, Layout | None] = {}
         self._seen: dict[str, _Seen] = {}
-        self._said: dict[tuple[str, str], SourceStatus] = {}
+        self._statuses = Statuses("ascend")
         self._spent_s = 0.0
         self._looked = False
-        self._lock = asyncio.Lock()
-        self._sampled_s = 0.0
+        self._looks = 0
 
-    async def run(self, context: Context) -> None:
-        """Look until the processes have ended; once, or rather twice, for a report."""
-        if not context.request.processes:
-            return
-        await first_processes(context, self._model)
-        while not targets_ended(context):
-            await self.sample(context)
-            if context.request.once:
-                for number in range(_MOST_AGAIN):
-                    if self._seen_any and (number == 0 or self._any_stands()):
-                        await context.sleep(_AGAIN_S)
-                        await self.sample(context)
-                return
-            await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else SEARCH_S)
+    async def begin(self, context: Context) -> bool:
+        """Wait for the first processes, where some are watched."""
+        if context.request.processes:
+            await first_processes(context, self._model)
+        return bool(context.request.processes)
+
+    async def again(self, context: Context) -> bool:
+        """A report samples twice, and some times more while a run that is not young has not moved."""
+        self._looks += 1
+        more = 1 if self._looks == 1 else _MOST_AGAIN if self._any_stands() else 0
+        return context.request.once and self._seen_any and self._looks <= more
 
     async def reread(self, context: Context) -> None:
-        """Sample again, but not at once: what stands shows between two samples that are some time apart."""
+        """Sample again."""
         if self._seen_any:
-            await asyncio.sleep(max(0.0, self._sampled_s + _AGAIN_S - time.monotonic()))
-            await self.sample(context)
+            await self.turn(context)
 
-    async def sample(self, context: Context) -> None:
+    async def look(self, context: Context) -> float:
         """One sample of all schedulers."""
-        async with self._lock:
-            try:
-                await self._sample(context)
-            finally:
-                self._sampled_s = time.monotonic()
-
-    async def _sample(self, context: Context) -> None:
         self._spent_s, began_ns = 0.0, time.monotonic_ns()
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]
@@ -136,6 +127,7 @@ class LiveWatch:
             since = began_ns if self._seen_any else None
             context.emit(Looked(source=_SOURCE, since_mono_ns=since, **context.stamp()))
         self._looked = self._seen_any
+        return _LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else SEARCH_S
 
     def _forget_shared(self) -> None:
         """No chip is read any more: a log that they shared speaks for itself again."""
@@ -218,7 +210,9 @@ class LiveWatch:
             job.process = job.process or process.id
             if job.process == process.id and job.environment is None:
                 job.environment = dict(process.environment)
-        seen.schedulers[number] = _Scheduler(process, reader, view, job, CoreRoles(process, job.names))
+        seen.schedulers[number] = _Scheduler(
+            process, reader, view, job, CoreRoles(process, job.names), Publisher(job.names.run)
+        )
 
     def _job_of(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
         """The job that a scheduler belongs to; None: not known yet.
@@ -291,27 +285,20 @@ class LiveWatch:
         if names:
             name_kernels(scheduler.process.pid, names)
         if sample is not None:
-            self._report_queued(scheduler, sample, context)
+            if sample.queued is not None:
+                queued = {(scheduler.job.names.run, "in ready queues"): (sample.queued, None)}
+                context.emit(*scheduler.shown.add(context.stamp(), counters=queued))
             self._report_cut(scheduler, context)
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
 
-    def _report_queued(self, scheduler: _Scheduler, sample: Sample, context: Context) -> None:
-        if sample.queued is None or sample.queued == scheduler.queued:
-            return
-        scheduler.queued = sample.queued
-        entity = scheduler.job.names.run
-        context.emit(CounterSeen(entity=entity, name="in ready queues", value=float(sample.queued), **context.stamp()))
-
     def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
         """Say that a sample doesn't cover all dependencies, or that it does again."""
-        cut = scheduler.reader.cut
-        if cut == scheduler.cut:
-            return
-        scheduler.cut = cut
-        sentence = "There are so many dependencies that some are read in the next sample." if cut else ""
-        health = SourceHealth.DEGRADED if cut else SourceHealth.OK
-        self._say(context, scheduler.process, "live-many", sentence, health=health)
+        if scheduler.reader.cut:
+            sentence = "There are so many dependencies that some are read in the next sample."
+            self._say(context, scheduler.process, "live-many", sentence, health=SourceHealth.DEGRADED)
+        else:
+            self._statuses.withdraw(context, scheduler.process.id, "live-many")
 
     async def _unreturned(self, scheduler: _Scheduler) -> list[Unreturned]:
         """The cores whose kernels have not returned; of a process with several schedulers that can't be told."""
@@ -354,9 +341,4 @@ class LiveWatch:
         remedy: str = "",
         health: SourceHealth = SourceHealth.FAILED,
     ) -> None:
-        status = SourceStatus(
-            source="ascend", target=process.id, health=health, code=code, sentence=sentence, remedy=remedy
-        )
-        if self._said.get((process.id, code)) != status:
-            self._said[process.id, code] = status
-            context.emit(StatusSeen(status=status, **context.stamp()))
+        self._statuses.say(context, process.id, code, sentence, remedy, health=health)

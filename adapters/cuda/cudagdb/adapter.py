@@ -20,13 +20,15 @@ from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe, has_dump_pip
 from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, request_dump
 from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.state_events import events_of
-from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
+from livedbg.model import Intrusion, Process, SourceHealth
 from livedbg.model.devices import DUMP_READY, DeviceState
 from livedbg.model.errors import LivedbgError, TargetGone
-from livedbg.model.events import StatusSeen, Touched
+from livedbg.model.events import Touched
 from livedbg.model.intents import DumpDevice, Intent
-from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.adapter import Context, Level, Request
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
@@ -38,7 +40,7 @@ _LAST_S: Final = 0.25
 _READ_S: Final = 120.0
 
 
-class CudaGdbAdapter(Adapter):
+class CudaGdbAdapter(PolledAdapter):
     """Says what runs on the devices of a process."""
 
     name: ClassVar[str] = "cudagdb"
@@ -47,7 +49,11 @@ class CudaGdbAdapter(Adapter):
     level: ClassVar[Level] = Level.TOUCH
     handles: ClassVar[tuple[type[Intent], ...]] = (DumpDevice,)
 
+    awaited = False
+
     def __init__(self) -> None:
+        super().__init__()
+        self._statuses = Statuses(self.name)
         self._watches: dict[str, DumpWatch | None] = {}
         self._ready: set[str] = set()
         self._newest: dict[str, DeviceState] = {}
@@ -60,20 +66,18 @@ class CudaGdbAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """See Adapter."""
-        context.settled()
-        while True:
-            over, begun_s = targets_ended(context), time.monotonic()
-            for process in list(context.snapshot().processes.values()):
-                if process.target:
-                    await self._check(context, process)
-            if over:
-                break
-            await context.sleep(_LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s)))
+        await super().run(context)
         for _ in range(_LAST_CHECKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
             await asyncio.sleep(_LAST_S)
-            for process in list(context.snapshot().processes.values()):
-                if process.target:
-                    await self._check(context, process)
+            await self.look(context)
+
+    async def look(self, context: Context) -> float:
+        """Which processes take orders, and the dumps that they wrote."""
+        begun_s = time.monotonic()
+        for process in list(context.snapshot().processes.values()):
+            if process.target:
+                await self._check(context, process)
+        return _LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s))
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take a dump of one process and read it.
@@ -112,7 +116,7 @@ class CudaGdbAdapter(Adapter):
         if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_dump_pipe, process.pid):
             self._ready.add(process.id)
             sentence = "It accepts requests for a GPU core dump: D on the screen Device, or livedbg device PID --dump."
-            self._say(context, self._status(process.id, SourceHealth.OK, DUMP_READY, sentence))
+            self._statuses.say(context, process.id, DUMP_READY, sentence, health=SourceHealth.OK)
         watch = self._watches[process.id]
         if watch is None or self._locks[process.id].locked():
             return
@@ -127,7 +131,7 @@ class CudaGdbAdapter(Adapter):
             state = await open_core(gdb, core, None, process, limit_s=_READ_S)
         except LivedbgError as error:
             said = clean_line(f"A GPU core dump was written, {path}, and can't be read: {error.message}")
-            self._say(context, self._status(process, SourceHealth.DEGRADED, error.code, said, clean_line(error.remedy)))
+            self._statuses.say(context, process, error.code, said, clean_line(error.remedy))
             return
         self._emit(context, state)
 
@@ -135,12 +139,6 @@ class CudaGdbAdapter(Adapter):
         known = compare_states(self._newest.get(state.target), state)
         self._newest[state.target] = known
         context.emit(*events_of(known, context.stamp()))
-
-    def _status(self, target: str, health: SourceHealth, code: str, sentence: str, remedy: str = "") -> SourceStatus:
-        return SourceStatus(source=self.name, target=target, health=health, code=code, sentence=sentence, remedy=remedy)
-
-    def _say(self, context: Context, status: SourceStatus) -> None:
-        context.emit(StatusSeen(status=status, **context.stamp()))
 
 
 def _named(request: Request) -> str | None:

@@ -14,10 +14,11 @@ from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.nvml.events import GpuEvents
 from livedbg.adapters.cuda.nvml.samples import NvmlTrouble, Sample
 from livedbg.adapters.cuda.nvml.worker import Worker
-from livedbg.model import SourceHealth, SourceStatus
-from livedbg.model.events import StatusSeen
-from livedbg.session.adapter import Adapter, Context, targets_ended
+from livedbg.model import SourceHealth
+from livedbg.session.adapter import Context
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 
 if TYPE_CHECKING:
     from livedbg.adapters.cuda.nvml.bindings import Nvml
@@ -35,7 +36,7 @@ _SOURCE: Final = "nvml"
 _TARGET: Final = "NVML"
 
 
-class NvmlAdapter(Adapter):
+class NvmlAdapter(PolledAdapter):
     """Utilisation, memory, clocks, heat and errors of NVIDIA's GPUs.
 
     Options of a request: `nvml.interval_s` between two samples, `nvml.limit_s` for an answer.
@@ -45,70 +46,55 @@ class NvmlAdapter(Adapter):
     sees = "how busy, full and hot NVIDIA's GPUs are, their errors, and which processes use them (NVML)"
     cost = "some ten calls of NVML a second and GPU, none without an NVIDIA driver; the target is not touched"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._statuses = Statuses(_SOURCE)
+        self._reader = _Reader()
+        self._worker: Worker | None = None
+
     async def run(self, context: Context) -> None:
         """Ask again and again, where there is a driver."""
-        if not await asyncio.to_thread(_loadable):
-            context.settled()
-            return
-        await _Sampling().run(context)
-
-
-def _loadable() -> bool:
-    """Whether there is an NVIDIA driver's library."""
-    try:
-        ctypes.CDLL(_LIBRARY)
-    except OSError:
-        return False
-    return True
-
-
-class _Sampling:
-    """Samples the GPUs in one session."""
-
-    def __init__(self) -> None:
-        self._health: SourceStatus | None = None
-
-    async def run(self, context: Context) -> None:
-        """Sample until the targets have ended (or once)."""
-        worker = Worker("livedbg-nvml")
         try:
-            await self._watch(context, worker)
+            await super().run(context)
         finally:
-            worker.close()
+            if self._worker is not None:
+                self._worker.close()
 
-    async def _watch(self, context: Context, worker: Worker) -> None:
-        once = context.request.once
+    async def begin(self, context: Context) -> bool:
+        """Whether there is a driver. Only a session that samples once waits for its answer."""
+        if not context.request.once:
+            context.settled()
+        self._events = GpuEvents(context.request.host)
+        if not await asyncio.to_thread(_loadable):
+            return False
+        self._worker = Worker("livedbg-nvml")
+        return True
+
+    async def look(self, context: Context) -> float | None:
+        """One sample of all GPUs."""
+        assert self._worker is not None
         options = context.request.options
-        limit_s = float(options.get("nvml.limit_s", _ONCE_S if once else _LIMIT_S))
-        poll_s = float(options.get("nvml.interval_s", _POLL_S))
-        if not once:
-            context.settled()
-        gpu_events = GpuEvents(context.request.host)
-        reader = _Reader()
-        while True:
-            begun = time.monotonic()
-            used = False
-            try:
-                sample = await worker.ask(reader.sample, limit_s)
-            except TimeoutError:
-                said = f"NVML has not answered for {limit_s:g} s: the driver or a GPU may hang."
-                self._say(context, SourceHealth.DEGRADED, "no-answer", said, "nvidia-smi; dmesg | grep 'NVRM: Xid'")
-            except NvmlTrouble as trouble:
-                if trouble.code != "no-bindings" or await asyncio.to_thread(uses_gpu, self._pids(context)):
-                    self._say(context, SourceHealth.DEGRADED, trouble.code, trouble.sentence, trouble.remedy)
-                if trouble.code == "no-bindings":
-                    break
-            else:
-                pids = self._pids(context)
-                used = any(pids & gpu.processes.keys() for gpu in sample.gpus)
-                context.emit(*gpu_events.changes(sample, pids, context.stamp()))
-                self._namespaces(context, sample, used)
-            if once or targets_ended(context):
-                break
-            took_s = 0.0 if worker.busy else time.monotonic() - begun  # a sample that was given up costs nothing more
-            await context.sleep(max(poll_s if used else _POLL_UNUSED_S, _LIMIT.rest_s(Cost(wall_s=took_s))))
-        if once:
-            context.settled()
+        limit_s = float(options.get("nvml.limit_s", _ONCE_S if context.request.once else _LIMIT_S))
+        begun = time.monotonic()
+        used = False
+        try:
+            sample = await self._worker.ask(self._reader.sample, limit_s)
+        except TimeoutError:
+            said = f"NVML has not answered for {limit_s:g} s: the driver or a GPU may hang."
+            self._say(context, "no-answer", said, "nvidia-smi; dmesg | grep 'NVRM: Xid'")
+        except NvmlTrouble as trouble:
+            if trouble.code != "no-bindings" or await asyncio.to_thread(uses_gpu, self._pids(context)):
+                self._say(context, trouble.code, trouble.sentence, trouble.remedy)
+            if trouble.code == "no-bindings":
+                return None
+        else:
+            pids = self._pids(context)
+            used = any(pids & gpu.processes.keys() for gpu in sample.gpus)
+            context.emit(*self._events.changes(sample, pids, context.stamp()))
+            self._namespaces(context, sample, used)
+        took_s = 0.0 if self._worker.busy else time.monotonic() - begun  # a sample that was given up costs no more
+        poll_s = float(options.get("nvml.interval_s", _POLL_S)) if used else _POLL_UNUSED_S
+        return max(poll_s, _LIMIT.rest_s(Cost(wall_s=took_s)))
 
     def _pids(self, context: Context) -> frozenset[int]:
         found = {target.pid for target in context.request.processes}
@@ -121,22 +107,23 @@ class _Sampling:
         """NVML names processes as the host does: inside a container it can't be known which are ours."""
         listed = sum(len(gpu.processes) for gpu in sample.gpus)
         if used or not listed or not uses_gpu(self._pids(context)):
-            self._say(context, SourceHealth.OK, "", "", "")
+            self._statuses.only(context, _TARGET, {})
+            self._statuses.say(context, _TARGET, "", health=SourceHealth.OK)
             return
         sentence = "A process of the target has a GPU open, but NVML doesn't list it: NVML uses the host's PIDs."
-        self._say(context, SourceHealth.DEGRADED, "pid-namespace", sentence, "run livedbg in the host's PID namespace")
+        self._say(context, "pid-namespace", sentence, "run livedbg in the host's PID namespace")
 
-    def _say(self, context: Context, health: SourceHealth, code: str, sentence: str, remedy: str) -> None:
-        before = self._health
-        if before is not None and before.code != code and before.code:  # what was said before is over
-            over = SourceStatus(source=_SOURCE, target=_TARGET, health=SourceHealth.OK, code=before.code)
-            context.emit(StatusSeen(status=over, **context.stamp()))
-        status = SourceStatus(
-            source=_SOURCE, target=_TARGET, health=health, code=code, sentence=sentence, remedy=remedy
-        )
-        if status != before and (code or before is None or before.code):
-            context.emit(StatusSeen(status=status, **context.stamp()))
-        self._health = status
+    def _say(self, context: Context, code: str, sentence: str, remedy: str) -> None:
+        self._statuses.only(context, _TARGET, {code: (sentence, remedy)})
+
+
+def _loadable() -> bool:
+    """Whether there is an NVIDIA driver's library."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
 
 
 class _Reader:

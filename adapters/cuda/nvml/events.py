@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from livedbg.adapters.cuda.nvml.samples import GpuSample, Sample
 from livedbg.model import Edge, EdgeKind, Resource, ids
-from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, Stamp
+from livedbg.model.events import Event, Stamp
+from livedbg.session.publisher import Publisher
 from livedbg.text.quantities import byte_size
 
 __all__ = ["GpuEvents"]
@@ -19,9 +20,7 @@ class GpuEvents:
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._resources: dict[str, Resource] = {}
-        self._counters: dict[tuple[str, str], float] = {}
-        self._edges: tuple[Edge, ...] = ()
+        self._shown = Publisher("nvml/processes")
 
     def changes(self, sample: Sample, pids: frozenset[int], stamp: Stamp) -> list[Event]:
         """The events of one sample.
@@ -31,25 +30,16 @@ class GpuEvents:
             pids: the observed processes.
             stamp: of now.
         """
-        events: list[Event] = []
-        changed = []
-        edges = []
+        resources, edges, counters = [], [], dict[tuple[str, str], tuple[float, float | None]]()
         for gpu in sample.gpus:
             resource = self._resource(gpu)
-            if self._resources.get(resource.id) != resource:
-                self._resources[resource.id] = resource
-                changed.append(resource)
-            events += self._counted(resource.id, gpu.counters, stamp)
+            resources.append(resource)
+            counters |= {(resource.id, name): (value, None) for name, value in gpu.counters.items()}
             for pid in sorted(pids & gpu.processes.keys()):
                 edges.append(self._edge(pid, resource, gpu))
-                share = {f"gpu{gpu.gpu.index}_busy_percent": float(gpu.busy[pid])} if pid in gpu.busy else {}
-                events += self._counted(ids.process(self._host, pid), share, stamp)
-        if changed:
-            events.insert(0, ResourcesSeen(resources=tuple(changed), **stamp))
-        if tuple(edges) != self._edges:
-            self._edges = tuple(edges)
-            events.append(EdgesReplaced(scope="nvml/processes", edges=self._edges, **stamp))
-        return events
+                if pid in gpu.busy:
+                    counters[ids.process(self._host, pid), f"gpu{gpu.gpu.index}_busy_percent"] = gpu.busy[pid], None
+        return self._shown.show(stamp, resources=resources, edges=edges, counters=counters)
 
     def _resource(self, sample: GpuSample) -> Resource:
         gpu = sample.gpu
@@ -71,14 +61,6 @@ class GpuEvents:
             state=state,
             attributes={name: value for name, value in facts.items() if value},
         )
-
-    def _counted(self, entity: str, counters: dict[str, float], stamp: Stamp) -> list[Event]:
-        events: list[Event] = []
-        for name, value in counters.items():
-            if self._counters.get((entity, name)) != value:
-                self._counters[entity, name] = value
-                events.append(CounterSeen(entity=entity, name=name, value=value, **stamp))
-        return events
 
     def _edge(self, pid: int, resource: Resource, sample: GpuSample) -> Edge:
         used = sample.processes[pid]

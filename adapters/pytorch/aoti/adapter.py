@@ -15,16 +15,15 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from msgspec import structs
-
 from livedbg.adapters.pytorch.aoti.running import in_generated
 from livedbg.adapters.pytorch.aoti.sources import Model, in_folder
 from livedbg.adapters.pytorch.aoti.tasks import call_edges, call_tasks
 from livedbg.linux.maps import parse_maps
-from livedbg.model import Edge, Frame, Process, Stack, Task, TaskState
-from livedbg.model.events import EdgesReplaced, Event, TasksSeen
+from livedbg.model import Edge, Frame, Process, Stack, Task
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
+from livedbg.session.adapter import Context, Request, processes_seen, until
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher
 
 __all__ = ["ModelsAdapter"]
 
@@ -34,7 +33,6 @@ _LOOK_S: Final = 1.0
 _LIBRARY: Final = ".wrapper.so"
 _CALLS: Final = "/pt2_archive/_package.py"
 """The Python function that calls a model: torch/export/pt2_archive/_package.py, AOTICompiledModel."""
-_SCOPE: Final = "pytorch/aoti"
 
 
 class _Seen(NamedTuple):
@@ -50,7 +48,7 @@ class _Seen(NamedTuple):
     since_mono_ns: int
 
 
-class ModelsAdapter(Adapter):
+class ModelsAdapter(PolledAdapter):
     """AOTInductor models of the processes of a session."""
 
     name = "aoti"
@@ -59,28 +57,24 @@ class ModelsAdapter(Adapter):
     cost = "no stop; looks at new stacks once a second, and reads the generated code of a model once"
 
     def __init__(self) -> None:
+        super().__init__()
         self._models: dict[tuple[str, int | None, str], Model | None] = {}
         self._seen: dict[str, _Seen] = {}
-        self._tasks: dict[str, Task] = {}
-        self._edges: tuple[Edge, ...] = ()
+        self._shown = Publisher("pytorch/aoti")
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """When stacks of processes are taken."""
         return bool(request.processes) and request.stacks == "native"
 
-    async def run(self, context: Context) -> None:
-        """Look until the targets have ended."""
-        if context.request.once:
-            if await self._has_model(context):
-                await self._stacks(context)
-                await self._look(context)
-            context.settled()
-            return
-        context.settled()
-        while not targets_ended(context):
-            await context.sleep(_LOOK_S)
-            await self._look(context)
+    async def begin(self, context: Context) -> bool:
+        """A session that samples once waits for the stacks of those that call a model, if there is one."""
+        if not context.request.once:
+            return True
+        found = await self._has_model(context)
+        if found:
+            await self._stacks(context)
+        return found
 
     async def _has_model(self, context: Context) -> bool:
         await processes_seen(context)
@@ -90,17 +84,16 @@ class ModelsAdapter(Adapter):
     async def _stacks(self, context: Context) -> None:
         """Wait for native stacks of the threads that call a model."""
         begun = time.monotonic()
-        while not targets_ended(context):
-            snapshot = context.snapshot()
-            stacks = [snapshot.stacks.get(thread.id) for thread in snapshot.threads.values() if not thread.exited]
-            late = time.monotonic() - begun
-            if None not in stacks and (late > _PATIENCE_S or not any(map(_needs_native, stacks))):
-                return
-            if late > _STACKS_S:
-                return
-            await context.sleep(0.05)
 
-    async def _look(self, context: Context) -> None:
+        def seen(snapshot: Snapshot) -> bool:
+            stacks = [snapshot.stacks.get(thread.id) for thread in snapshot.threads.values() if not thread.exited]
+            late = time.monotonic() - begun > (_PATIENCE_S if None not in stacks else _STACKS_S)
+            return late or not (None in stacks or any(map(_needs_native, stacks)))
+
+        await until(context, seen)
+
+    async def look(self, context: Context) -> float:
+        """Look at the new stacks."""
         snapshot = context.snapshot()
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
@@ -122,7 +115,8 @@ class ModelsAdapter(Adapter):
             if model is not None and call is not None:
                 tasks |= {task.id: task for task in call_tasks(model, call, process, thread, since_ns)}
                 edges += call_edges(model, call, process, thread)
-        self._put(tasks, tuple(edges), context)
+        context.emit(*self._shown.show(context.stamp(), tasks=tasks.values(), edges=edges))
+        return _LOOK_S
 
     @staticmethod
     def _followed(before: _Seen | None, stack: Stack) -> _Seen:
@@ -134,23 +128,6 @@ class ModelsAdapter(Adapter):
         if frame is None or before is None or before.frame is None or _place(before.frame) != _place(frame):
             return _Seen(stack, frame, stack.taken_mono_ns)
         return _Seen(stack, frame, before.since_mono_ns)
-
-    def _put(self, tasks: dict[str, Task], edges: tuple[Edge, ...], context: Context) -> None:
-        """What has changed."""
-        stamp = context.stamp()
-        gone = [
-            structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
-            for name, task in self._tasks.items()
-            if name not in tasks and task.state is not TaskState.COMPLETED
-        ]
-        changed = [task for name, task in tasks.items() if self._tasks.get(name) != task]
-        events: list[Event] = []
-        if changed or gone:
-            events.append(TasksSeen(tasks=(*changed, *gone), **stamp))
-        if edges != self._edges:
-            events.append(EdgesReplaced(scope=_SCOPE, edges=edges, **stamp))
-        self._tasks, self._edges = tasks, edges
-        context.emit(*events)
 
     async def _model(self, process: Process, frame: Frame) -> Model | None:
         """The model whose generated code a frame is in."""

@@ -42,84 +42,69 @@ from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
 from livedbg.adapters.pytorch.rpc.tasks import rpc_events
 from livedbg.analysis.ranks import REACHED
-from livedbg.model import (
-    Diagnostic,
-    Edge,
-    SourceHealth,
-    SourceStatus,
-    Task,
-    TaskState,
-    ids,
-)
-from livedbg.model.events import CounterSeen, DiagnosticSeen, EdgesReplaced, Event, RanksSeen, StatusSeen, TasksSeen
+from livedbg.model import Edge, Task, ids
+from livedbg.model.events import RanksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
+from livedbg.session.adapter import Context, Request, until
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher, Statuses
 
 __all__ = ["CollectivesAdapter"]
 
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
-_APART_S: Final = 0.5  # two looks of a session that samples once
 _LIMIT: Final = Limit(cpu=0.004, least_s=1.0, most_s=10.0)
 _RANK_BY: Final = "its process groups"
-_SCOPE: Final = "pytorch/collectives"
 _ANY: Final = frozenset({0})
 """Some thread."""
 
 
-class CollectivesAdapter(Adapter):
+class CollectivesAdapter(PolledAdapter):
     """Collectives of the processes of a session that use torch.distributed."""
 
     name = "collectives"
     sees = "collectives of torch.distributed that stand, which ranks are in them, and which are not"
     cost = "no stop; reads the Flight Recorder of each rank from memory, every 15 s while all go on, else each second"
 
+    apart_s = 0.5
+
     def __init__(self) -> None:
+        super().__init__()
         self._readers: dict[tuple[str, int | None], RankReader] = {}
         self._before: dict[str, Look] = {}
         self._rpc: dict[str, tuple[RpcThread, ...]] = {}
-        self._counts: dict[tuple[str, str], int] = {}
         self._messages = Messages()
         self._peeks = Peeks()
         self._ended = Ended()
-        self._tasks: dict[str, Task] = {}
-        self._edges: tuple[Edge, ...] = ()
-        self._slow: dict[str, Diagnostic] = {}
-        self._said: dict[str, SourceStatus] = {}
-        self._lock = asyncio.Lock()
-        self._looked_s = 0.0
+        self._shown = Publisher("pytorch/collectives")
+        self._statuses = Statuses("pytorch")
+        self._ranks: list[RankSeen] = []
+        self._stopped = self._looked_twice = False
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """When processes are watched."""
         return bool(request.processes)
 
-    async def run(self, context: Context) -> None:
-        """Look until the targets have ended; a session that samples once looks twice."""
-        await processes_seen(context)
-        ranks, cost = await self._look(context)
-        if context.request.once:
-            if ranks:
-                await context.sleep(_APART_S)
-                await self._stacks(context, ranks)
-                await self._look(context)
-            context.settled()
-            return
-        context.settled()
-        known, stopped = 0, False
-        while not targets_ended(context):
-            fresh = len(ranks) > known  # what found them has a cost that comes once
-            known = len(ranks)
-            pause_s = _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(cost)
-            stopped = await rest(context, partial(self._peek, context), pause_s)
-            ranks, cost = await self._look(context)
+    async def again(self, context: Context) -> bool:
+        """A session that samples once looks twice, where somebody uses torch.distributed."""
+        if self._looked_twice or not self._ranks or not context.request.once:
+            return False
+        self._looked_twice = True
+        await self._stacks(context, self._ranks)
+        return True
+
+    async def rest(self, context: Context, pause_s: float) -> None:
+        """Peek until the rings are to be read again."""
+        self._stopped = await rest(context, partial(self._peek, context), pause_s)
 
     async def _peek(self, context: Context) -> bool:
         """Whether every rank has enqueued something since the last peek."""
         counts = await asyncio.to_thread(counts_of, list(self._readers.values()))
-        known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._counts}
-        self._say({(process, ENQUEUED): count for process, count in known.items()}, context)
+        known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._shown.counters}
+        told = {(process, ENQUEUED): (float(count), None) for process, count in known.items()}
+        context.emit(*self._shown.add(context.stamp(), counters=told))
         return self._peeks.take(known)
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
@@ -128,30 +113,25 @@ class CollectivesAdapter(Adapter):
         wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
         posted = {thread for rank in ranks for thread in _posted(rank, context.request.host)}
         begun = time.monotonic()
-        while wanted and context.request.stacks != "none" and not targets_ended(context):
-            known = context.snapshot().stacks
-            stacks = [known.get(thread) for thread in wanted]
-            native = {thread for thread in wanted if thread in known and known[thread].layer != "python"}
-            if all(one in native or (one not in posted and waits_in_collective(known.get(one))) for one in wanted):
-                return
-            if time.monotonic() - begun > (_PATIENCE_S if None not in stacks else _STACKS_S):
-                return
-            await context.sleep(0.05)
+
+        def seen(snapshot: Snapshot) -> bool:
+            stacks = {thread: snapshot.stacks.get(thread) for thread in wanted}
+            native = {thread for thread, stack in stacks.items() if stack is not None and stack.layer != "python"}
+            late = time.monotonic() - begun > (_PATIENCE_S if None not in stacks.values() else _STACKS_S)
+            return late or all(
+                one in native or (one not in posted and waits_in_collective(stacks[one])) for one in wanted
+            )
+
+        if context.request.stacks != "none":
+            await until(context, seen)
 
     async def reread(self, context: Context) -> None:
-        """Look again, but not at once: what stands shows between two looks that are some time apart."""
-        if self._before or self._tasks:
-            await asyncio.sleep(max(0.0, self._looked_s + _APART_S - time.monotonic()))
-            await self._look(context)
+        """Look again."""
+        if self._before or self._shown.tasks:
+            await self.turn(context)
 
-    async def _look(self, context: Context) -> tuple[list[RankSeen], Cost]:
-        async with self._lock:
-            try:
-                return await self._look_alone(context)
-            finally:
-                self._looked_s = time.monotonic()
-
-    async def _look_alone(self, context: Context) -> tuple[list[RankSeen], Cost]:
+    async def look(self, context: Context) -> float:
+        """Read the recorders of all ranks."""
         watch = Stopwatch()
         snapshot = context.snapshot()
         living = [process for process in snapshot.processes.values() if process.target and not process.exited]
@@ -171,13 +151,13 @@ class CollectivesAdapter(Adapter):
         alive = {(process.id, process.start_ticks) for process in living}
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
         seen = of_jobs(without_copies(seen, snapshot))
-        if seen or self._tasks:
+        if seen or self._shown.tasks:
             self._number(seen, snapshot, context)
-            self._count(seen, snapshot, context)
             self._put(seen, snapshot, context)
-            self._late(seen, snapshot, context)
         own = watch.cost()
-        return seen, Cost(own.cpu_s + spent_s, own.wall_s)
+        fresh = len(seen) > len(self._ranks)  # what found them has a cost that comes once
+        stopped, self._stopped, self._ranks = self._stopped, False, seen
+        return _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(Cost(own.cpu_s + spent_s, own.wall_s))
 
     def _number(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
         """Say the ranks that the environment does not tell."""
@@ -189,7 +169,7 @@ class CollectivesAdapter(Adapter):
         if fresh:
             context.emit(RanksSeen(ranks=fresh, by=_RANK_BY, **context.stamp()))
 
-    def _count(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
+    def _counted(self, seen: Sequence[RankSeen], snapshot: Snapshot) -> dict[tuple[str, str], tuple[float, None]]:
         """How many collectives each rank has enqueued so far, which is its newest in each group, and its messages."""
         looks = [rank.look for rank in seen if rank.look.initialised]
         counts = {(look.process, ENQUEUED): sum(ring.count for ring in look.rings) for look in looks}
@@ -199,19 +179,10 @@ class CollectivesAdapter(Adapter):
             counts[process, MESSAGES] = self._messages.of(rank, snapshot.threads_of(process))
         for (process, group), number in reached(looks).items():
             counts[process, REACHED + group] = number
-        self._counts = {key: count for key, count in self._counts.items() if key in counts}
-        self._say(counts, context)
-
-    def _say(self, counts: Mapping[tuple[str, str], int], context: Context) -> None:
-        """Put counts on the stream that have changed."""
-        for (process, name), count in counts.items():
-            if self._counts.get((process, name)) != count:
-                context.emit(CounterSeen(entity=process, name=name, value=float(count), **context.stamp()))
-        self._counts |= counts
+        return {key: (float(count), None) for key, count in counts.items()}
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
-        """What has changed in what stands."""
-        stamp = context.stamp()
+        """What stands, and who comes late."""
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
         for number, job in enumerate(jobs_of(seen, snapshot)):
@@ -239,46 +210,21 @@ class CollectivesAdapter(Adapter):
             edges += asked
         self._before = {rank.look.process: rank.look for rank in seen}
         self._rpc = {rank.look.process: rank.rpc for rank in seen}
-        gone = [
-            structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
-            for name, task in self._tasks.items()
-            if name not in tasks
-        ]
-        changed = [task for name, task in tasks.items() if self._tasks.get(name) != task]
-        events: list[Event] = []
-        if changed or gone:
-            events.append(TasksSeen(tasks=(*changed, *gone), **stamp))
-        if tuple(edges) != self._edges:
-            events.append(EdgesReplaced(scope=_SCOPE, edges=tuple(edges), **stamp))
-        self._tasks, self._edges = tasks, tuple(edges)
-        context.emit(*events)
-
-    def _late(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
-        """Say which ranks come late, and which no longer do."""
-        jobs = ([rank.look for rank in job] for job in jobs_of(seen, snapshot))
-        late = {one.id: one for one in (late_diagnostic(one) for looks in jobs for one in latecomers(looks))}
-        gone = {name: structs.replace(one, attributes={}, resolved=True) for name, one in self._slow.items()}
-        for name, one in {**gone, **late}.items():
-            if self._slow.get(name) != one:
-                context.emit(DiagnosticSeen(diagnostic=one, **context.stamp()))
-        self._slow = late
+        late = [late_diagnostic(one) for job in jobs_of(seen, snapshot) for one in latecomers([r.look for r in job])]
+        counters = self._counted(seen, snapshot)
+        context.emit(
+            *self._shown.show(context.stamp(), tasks=tasks.values(), edges=edges, counters=counters, diagnostics=late)
+        )
 
     def _tell(self, reader: RankReader, context: Context) -> None:
         """Say what can't be read of a process, and when it can be again."""
-        known = self._said.get(reader.process.id)
-        if not reader.problem and known is None:
-            return
-        status = SourceStatus(
-            source="pytorch",
-            target=reader.process.id,
-            health=SourceHealth.DEGRADED if reader.problem else SourceHealth.OK,
-            code="recorder-unread",
-            sentence=f"Collectives are not seen: {reader.problem}." if reader.problem else "",
-            remedy="stacks are read all the same; docs/systems/pytorch.md has the versions" if reader.problem else "",
-        )
-        if status != known:
-            self._said[reader.process.id] = status
-            context.emit(StatusSeen(status=status, **context.stamp()))
+        process = reader.process.id
+        if reader.problem:
+            remedy = "stacks are read all the same; docs/systems/pytorch.md has the versions"
+            sentence = f"Collectives are not seen: {reader.problem}."
+            self._statuses.say(context, process, "recorder-unread", sentence, remedy)
+        else:
+            self._statuses.withdraw(context, process, "recorder-unread")
 
 
 def _crosses(one: Look, other: Look) -> bool:

@@ -9,9 +9,10 @@ from typing import Final
 
 from livedbg.adapters.pytorch.elastic.error_files import Failure, Run, first_failures, run_of
 from livedbg.model import Diagnostic, Evidence, Process, Severity
-from livedbg.model.events import DiagnosticSeen
-from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
+from livedbg.session.adapter import Context, Request
 from livedbg.session.pacing import Limit, timed
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["ElasticErrorsAdapter"]
@@ -20,7 +21,7 @@ _VARIABLE: Final = "TORCHELASTIC_ERROR_FILE"
 _LIMIT: Final = Limit(cpu=0.005, wall=0.1, least_s=2.0)
 
 
-class ElasticErrorsAdapter(Adapter):
+class ElasticErrorsAdapter(PolledAdapter):
     """Errors that workers of torchrun's agent have left in its folders."""
 
     name = "elastic-errors"
@@ -29,28 +30,20 @@ class ElasticErrorsAdapter(Adapter):
     cost = "looks for the files of the newest 16 starts every 2 s at most"
 
     def __init__(self) -> None:
-        self._said: set[tuple[str, int]] = set()
+        super().__init__()
+        self._shown = Publisher("pytorch/elastic")
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """When processes are watched."""
         return bool(request.processes)
 
-    async def run(self, context: Context) -> None:
-        """Look until the targets have ended."""
-        await processes_seen(context)
-        while True:
-            runs = _runs(context.snapshot().processes.values(), context.request.host)
-            found, cost = await asyncio.to_thread(timed, _read, runs)
-            for pid, run, failure in found:
-                if (run.folder, failure.start) not in self._said:
-                    self._said.add((run.folder, failure.start))
-                    said = _diagnostic(pid, run, failure, context.request.host)
-                    context.emit(DiagnosticSeen(diagnostic=said, **context.stamp()))
-            context.settled()
-            if context.request.once or targets_ended(context):
-                return
-            await context.sleep(_LIMIT.rest_s(cost))
+    async def look(self, context: Context) -> float:
+        """Look for the files of the newest starts."""
+        runs = _runs(context.snapshot().processes.values(), context.request.host)
+        found, cost = await asyncio.to_thread(timed, _read, runs)
+        context.emit(*self._shown.add(context.stamp(), diagnostics=(_diagnostic(*one) for one in found)))
+        return _LIMIT.rest_s(cost)
 
 
 def _runs(processes: Iterable[Process], host: str) -> dict[str, tuple[int, Run]]:
@@ -66,15 +59,15 @@ def _runs(processes: Iterable[Process], host: str) -> dict[str, tuple[int, Run]]
     return found
 
 
-def _read(runs: dict[str, tuple[int, Run]]) -> list[tuple[int, Run, Failure]]:
+def _read(runs: dict[str, tuple[int, Run]]) -> list[tuple[Run, Failure]]:
     return [
-        (pid, run, failure)
+        (run, failure)
         for pid, run in runs.values()
         for failure in first_failures(run, Path(f"/proc/{pid}", "root" if run.folder.startswith("/") else "cwd"))
     ]
 
 
-def _diagnostic(pid: int, run: Run, failure: Failure, host: str) -> Diagnostic:
+def _diagnostic(run: Run, failure: Failure) -> Diagnostic:
     folder = clean_line(run.folder)
     return Diagnostic(
         id=f"pytorch/worker-failed/{folder}/{failure.start}",

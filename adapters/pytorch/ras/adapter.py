@@ -18,11 +18,13 @@ from livedbg.adapters.pytorch.ras.client import PORT, NoAnswer, ask_ras
 from livedbg.adapters.pytorch.ras.compared import Said, compared
 from livedbg.adapters.pytorch.ras.reply import RasReply
 from livedbg.adapters.pytorch.ras.version import nccl_version
-from livedbg.model import Diagnostic, Evidence, Intrusion, Process, Severity, SourceHealth, SourceStatus
+from livedbg.model import Diagnostic, Evidence, Intrusion, Process, Severity
 from livedbg.model.errors import SourceError, TargetUnsuitable
-from livedbg.model.events import DiagnosticSeen, StatusSeen, Touched
-from livedbg.session.adapter import Adapter, Context, Level, Request, processes_seen, targets_ended
+from livedbg.model.events import Touched
+from livedbg.session.adapter import Context, Level, Request, processes_seen
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["NAME", "NcclRasAdapter"]
@@ -33,9 +35,10 @@ _JSON_SINCE: Final = (2, 28, 7)
 _APART_S: Final = 2.0
 _LIMIT: Final = Limit(wall=0.05, least_s=30.0)
 _TEXT: Final = "NCCL's RAS"
+_SILENT: Final = f"--ask {NAME}=HOST:PORT where NCCL_RAS_ADDR says another; NCCL_RAS_ENABLE=0 switches it off"
 
 
-class NcclRasAdapter(Adapter):
+class NcclRasAdapter(PolledAdapter):
     """Ranks that are behind or missing, as NCCL's own service has it."""
 
     name = NAME
@@ -45,34 +48,45 @@ class NcclRasAdapter(Adapter):
     level = Level.TOUCH
 
     def __init__(self) -> None:
-        self._said: dict[str, Diagnostic] = {}
-        self._failed = False
+        super().__init__()
+        self._shown, self._statuses = Publisher("pytorch/ras"), Statuses(NAME)
+        self._before: RasReply | None = None
+        self._first = False
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """Only where it is asked for (R1)."""
         return bool(request.processes) and request.asked(NAME) is not None
 
-    async def run(self, context: Context) -> None:
-        """Ask twice, then now and then."""
+    async def begin(self, context: Context) -> bool:
+        """Whom to ask, and in which words.
+
+        Raises:
+            TouchRefused: touches are forbidden.
+            TargetUnsuitable: the NCCL of the job is too old, or not known.
+            SourceError: the address is none.
+        """
         refuse_touch(context.request, f"A query of {_TEXT} wakes a thread in every rank of the job")
-        version = await self._version(context)
-        host, port = address(context)
-        before: RasReply | None = None
-        while True:
-            begun_s = time.monotonic()
-            reply = await self._ask(context, host, port, version)
-            if reply is not None:
-                self._tell(context, compared(before, reply))
-            first, before = before is None, reply or before
-            if not first or reply is None:
-                context.settled()
-                if context.request.once:
-                    return
-            if targets_ended(context):
-                return
-            cost = Cost(wall_s=time.monotonic() - begun_s)
-            await context.sleep(_APART_S if first and reply is not None else _LIMIT.rest_s(cost))
+        self._nccl = await self._version(context)
+        self._address = address(context)
+        return True
+
+    async def look(self, context: Context) -> float:
+        """Ask."""
+        begun_s = time.monotonic()
+        reply = await self._ask(context, *self._address, self._nccl)
+        self._first = self._before is None and reply is not None
+        if reply is not None:
+            told = (_diagnostic(one) for one in compared(self._before, reply))
+            context.emit(*self._shown.show(context.stamp(), diagnostics=told))
+            self._before = reply
+        return _APART_S if self._first else _LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s))
+
+    async def again(self, context: Context) -> bool:
+        """Two answers are compared."""
+        if self._first:
+            await context.sleep(_APART_S)
+        return self._first
 
     async def _version(self, context: Context) -> tuple[int, int, int]:
         """The NCCL of the processes.
@@ -110,43 +124,10 @@ class NcclRasAdapter(Adapter):
         try:
             reply = await ask_ras(host, port, json=version >= _JSON_SINCE)
         except NoAnswer as error:
-            self._status(context, SourceHealth.DEGRADED, f"{_TEXT} says nothing: {error}.")
+            self._statuses.say(context, "", "ras-silent", f"{_TEXT} says nothing: {error}.", _SILENT)
             return None
-        self._status(context, SourceHealth.OK, "")
+        self._statuses.withdraw(context, "")
         return reply
-
-    def _status(self, context: Context, health: SourceHealth, sentence: str) -> None:
-        if health is SourceHealth.OK and not self._failed:
-            return
-        self._failed = health is not SourceHealth.OK
-        status = SourceStatus(
-            source=NAME,
-            target="",
-            health=health,
-            code="ras-silent",
-            sentence=sentence,
-            remedy=f"--ask {NAME}=HOST:PORT where NCCL_RAS_ADDR says another; NCCL_RAS_ENABLE=0 switches it off",
-        )
-        context.emit(StatusSeen(status=status, **context.stamp()))
-
-    def _tell(self, context: Context, said: list[Said]) -> None:
-        found = {one.key: _diagnostic(one) for one in said}
-        gone = {
-            key: Diagnostic(
-                id=one.id,
-                system=one.system,
-                code=one.code,
-                severity=one.severity,
-                sentence=one.sentence,
-                resolved=True,
-            )
-            for key, one in self._said.items()
-            if key not in found
-        }
-        for key, one in {**gone, **found}.items():
-            if self._said.get(key) != one:
-                context.emit(DiagnosticSeen(diagnostic=one, **context.stamp()))
-        self._said = found
 
 
 def address(context: Context) -> tuple[str, int]:

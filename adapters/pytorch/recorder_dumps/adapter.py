@@ -11,9 +11,10 @@ from livedbg.adapters.pytorch.recorder_dumps.compared import Said, compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, Dump, looks_like_dump, rank_in_name, read_dump
 from livedbg.linux import target_files
 from livedbg.logs.seen_paths import is_file
-from livedbg.model import Diagnostic, Evidence, Severity, SourceHealth, SourceStatus
-from livedbg.model.events import DiagnosticSeen, StatusSeen
-from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.model import Diagnostic, Evidence, Severity
+from livedbg.session.adapter import Context, Request
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["RecorderDumpsAdapter"]
@@ -22,9 +23,10 @@ _DEPTH: Final = 4  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one scan may visit
 _FILES: Final = 16_384
 _POLL_S: Final = 2.0
+_AGAIN: Final = "let torch write it again (torch.distributed's debug server, or TORCH_FR_DUMP_TEMP_FILE)"
 
 
-class RecorderDumpsAdapter(Adapter):
+class RecorderDumpsAdapter(PolledAdapter):
     """Dumps of Flight Recorders in the folders of logs."""
 
     name = "recorder-dumps"
@@ -32,39 +34,39 @@ class RecorderDumpsAdapter(Adapter):
     sees = "which rank had not entered a collective, from the Flight Recorder dumps of a job that may have ended"
     cost = "looks for the files every 2 s; reads each when it has changed"
 
+    of_logs = True
+
     def __init__(self) -> None:
+        super().__init__()
         self._dumps: dict[Path, tuple[tuple[int, int], Dump | None]] = {}
-        self._said: set[tuple[str, str]] = set()
+        self._news = False  # some of them were read by the last look
+        self._shown, self._statuses = Publisher("pytorch/dumps"), Statuses(self.name)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """When logs are named: a process has its recorder in memory."""
         return bool(request.logs)
 
-    async def run(self, context: Context) -> None:
-        """Look until the logs have ended."""
-        while True:
-            over = logs_ended(context)
-            await self._scan(context)
-            context.settled()
-            if context.request.once or over:
-                return
-            await context.sleep(_POLL_S)
-
-    async def _scan(self, context: Context) -> None:
-        changed = await asyncio.to_thread(self._read, list(context.request.logs), context)
-        if not changed:
-            return
+    async def look(self, context: Context) -> float:
+        """Look for the files."""
+        bad = await asyncio.to_thread(self._read, list(context.request.logs))
+        for path, problem in bad.items():
+            sentence = clean_line(f"{path.name} looks like a Flight Recorder dump and can't be read: {problem}.")
+            self._statuses.say(context, clean_line(str(path)), "bad-dump", sentence, _AGAIN)
         folders: dict[Path, list[Dump]] = {}
-        for path, (_, dump) in self._dumps.items():
+        for path, (_, dump) in self._dumps.items() if self._news else ():
             if dump is not None:
                 folders.setdefault(path.parent, []).append(dump)
         for folder, dumps in folders.items():
             if len({dump.rank for dump in dumps}) == len(dumps):
-                self._put(folder, dumps, context)
+                told = (_diagnostic(folder, one, dumps) for one in compare(dumps))
+                fresh = [one for one in told if one.id not in self._shown.diagnostics]
+                context.emit(*self._shown.add(context.stamp(), diagnostics=fresh))
+        return _POLL_S
 
-    def _read(self, names: Sequence[str], context: Context) -> bool:
-        changed = False
+    def _read(self, names: Sequence[str]) -> dict[Path, str]:
+        """Read the dumps that are new; those that can't be read, and why."""
+        self._news, bad = False, dict[Path, str]()
         for path in _candidates(names):
             try:
                 status = target_files.status(path)
@@ -74,29 +76,12 @@ class RecorderDumpsAdapter(Adapter):
                 self._dumps[path] = (stamp, None)
                 if looks_like_dump(path):
                     self._dumps[path] = (stamp, read_dump(path))
-                    changed = True
+                    self._news = True
             except OSError:
                 continue  # it has just gone
-            except BadDump as bad:
-                self._tell(path, str(bad), context)
-        return changed
-
-    def _put(self, folder: Path, dumps: Sequence[Dump], context: Context) -> None:
-        for one in compare(dumps):
-            if (str(folder), one.key) not in self._said:
-                self._said.add((str(folder), one.key))
-                context.emit(DiagnosticSeen(diagnostic=_diagnostic(folder, one, dumps), **context.stamp()))
-
-    def _tell(self, path: Path, problem: str, context: Context) -> None:
-        status = SourceStatus(
-            source=self.name,
-            target=clean_line(str(path)),
-            health=SourceHealth.DEGRADED,
-            code="bad-dump",
-            sentence=clean_line(f"{path.name} looks like a Flight Recorder dump and can't be read: {problem}."),
-            remedy="let torch write it again (torch.distributed's debug server, or TORCH_FR_DUMP_TEMP_FILE)",
-        )
-        context.emit_threadsafe(StatusSeen(status=status, **context.stamp()))
+            except BadDump as error:
+                bad[path] = str(error)
+        return bad
 
 
 def _candidates(names: Iterable[str]) -> Iterator[Path]:

@@ -17,8 +17,9 @@ from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Diagnostic, Evidence, Process, Severity
-from livedbg.model.events import DiagnosticSeen
-from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
+from livedbg.session.adapter import Context, Request
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher
 
 __all__ = ["SettingsAdapter", "known_of"]
 
@@ -28,7 +29,7 @@ _READERS: Final = ("distributed/**/*.py", "_C/*.pyi")
 _PIECE: Final = 4 << 20
 
 
-class SettingsAdapter(Adapter):
+class SettingsAdapter(PolledAdapter):
     """Settings of torch.distributed."""
 
     name = "settings"
@@ -37,49 +38,42 @@ class SettingsAdapter(Adapter):
     cost = "searches the libraries of torch once for the names; nothing where no such variable is set"
 
     def __init__(self) -> None:
+        super().__init__()
         self._done: set[str] = set()
-        self._said: dict[str, Diagnostic] = {}
+        self._shown = Publisher("pytorch/settings")
 
     @classmethod
     def applies(cls, request: Request) -> bool:
         """When processes are watched."""
         return bool(request.processes)
 
-    async def run(self, context: Context) -> None:
+    async def look(self, context: Context) -> float:
         """Look at each process once it has loaded torch."""
-        await processes_seen(context)
-        while True:
-            processes = [one for one in context.snapshot().processes.values() if self._wanted(one)]
-            if processes:
-                found, done = await asyncio.to_thread(_read, processes)
-                self._done |= done
-                self._tell(context, found)
-            context.settled()
-            if context.request.once or targets_ended(context):
-                return
-            await context.sleep(_AGAIN_S)
+        processes = [one for one in context.snapshot().processes.values() if self._wanted(one)]
+        if processes:
+            found, done = await asyncio.to_thread(_read, processes)
+            self._done |= done
+            told = [self._diagnostic(*setting, of) for setting, of in found.items()]
+            context.emit(*self._shown.add(context.stamp(), diagnostics=told))
+        return _AGAIN_S
 
     def _wanted(self, process: Process) -> bool:
         if process.id in self._done or process.exited or not process.target:
             return False
         return any(name.startswith(PREFIXES) for name in process.environment)
 
-    def _tell(self, context: Context, found: dict[tuple[str, str], list[str]]) -> None:
-        for (name, sentence), processes in found.items():
-            key = f"{name}/{sentence}"
-            known = self._said.get(key)
-            one = Diagnostic(
-                id=f"pytorch/{SETTING}/{key}",
-                system="pytorch",
-                code=SETTING,
-                severity=Severity.INFO,
-                sentence=sentence,
-                entities=tuple(dict.fromkeys((*(known.entities if known else ()), *processes))),
-                evidence=(Evidence(kind="environment", source=name, text=sentence),),
-            )
-            if one != known:
-                self._said[key] = one
-                context.emit(DiagnosticSeen(diagnostic=one, **context.stamp()))
+    def _diagnostic(self, name: str, sentence: str, processes: Iterable[str]) -> Diagnostic:
+        key = f"pytorch/{SETTING}/{name}/{sentence}"
+        known = self._shown.diagnostics.get(key)
+        return Diagnostic(
+            id=key,
+            system="pytorch",
+            code=SETTING,
+            severity=Severity.INFO,
+            sentence=sentence,
+            entities=tuple(dict.fromkeys((*(known.entities if known else ()), *processes))),
+            evidence=(Evidence(kind="environment", source=name, text=sentence),),
+        )
 
 
 def _read(processes: Iterable[Process]) -> tuple[dict[tuple[str, str], list[str]], set[str]]:

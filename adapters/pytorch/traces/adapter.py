@@ -8,7 +8,8 @@ from typing import Final
 from livedbg.adapters.pytorch.traces.decoder import CompileDecoder
 from livedbg.adapters.pytorch.traces.workers import Roles
 from livedbg.logs.decoder import LogDecoder
-from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.adapter import Context, Request
+from livedbg.session.polling import PolledAdapter
 
 __all__ = ["CompileTracesAdapter"]
 
@@ -17,13 +18,17 @@ _ONCE_LOOKS: Final = 20
 _POLL_S: Final = 2.0
 
 
-class CompileTracesAdapter(Adapter):
+class CompileTracesAdapter(PolledAdapter):
     """Compilations of torch.compile, from TORCH_TRACE and TORCH_LOGS."""
 
     name = "compile-traces"
     title = "Traces of torch.compile"
     sees = "compilations of torch.compile, their phases, graph breaks, recompilations and failures, from its logs"
     cost = "reads log lines that are read anyway"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._roles, self._looks = Roles(), 0
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -34,11 +39,19 @@ class CompileTracesAdapter(Adapter):
         """The decoder of the logs."""
         return (CompileDecoder(),)
 
-    async def run(self, context: Context) -> None:
-        """Watch for compile workers; the decoder does the rest."""
+    async def begin(self, context: Context) -> bool:
+        """Nobody waits for what is not there."""
         context.settled()
-        roles, looks, once = Roles(), 0, context.request.once
-        while context.request.processes and not targets_ended(context) and not (once and looks >= _ONCE_LOOKS):
-            context.emit(*roles.events(context.snapshot(), context.stamp()))
-            await context.sleep(_ONCE_S if once else _POLL_S)
-            looks += 1
+        return bool(context.request.processes)
+
+    async def look(self, context: Context) -> float:
+        """Watch for compile workers; the decoder does the rest."""
+        context.emit(*self._roles.events(context.snapshot(), context.stamp()))
+        return _POLL_S
+
+    async def again(self, context: Context) -> bool:
+        """A session that samples once is over soon."""
+        self._looks += 1
+        if context.request.once:
+            await context.sleep(_ONCE_S)
+        return context.request.once and self._looks < _ONCE_LOOKS

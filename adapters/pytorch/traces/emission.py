@@ -16,7 +16,8 @@ from livedbg.adapters.pytorch.traces.words import (
 )
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState, ids
-from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.model.events import Event, Stamp
+from livedbg.session.publisher import Publisher
 
 __all__ = ["BREAK", "FAILED", "LOST_WORKER", "OPEN", "RECOMPILED", "Emission"]
 
@@ -33,20 +34,15 @@ class Emission:
     """Remembers what was said."""
 
     def __init__(self) -> None:
-        self._said: dict[str, Task | Diagnostic] = {}
+        self._shown = Publisher("pytorch/compile", dated=False)
         self._tasks: dict[str, int] = {}
 
     def events(self, programs: Iterable[Program], sources: Mapping[str, LogSource], stamp: Stamp) -> Iterator[Event]:
         """What changed in some programs."""
         for program in programs:
             said = {id_: source for id_ in program.sources if (source := sources.get(id_)) is not None}
-            tasks = tuple(self._new_tasks(program))
-            if tasks:
-                yield TasksSeen(tasks=tasks, **stamp)
-            for diagnostic in _Speaker(program, said).diagnostics():
-                if self._said.get(diagnostic.id) != diagnostic:
-                    self._said[diagnostic.id] = diagnostic
-                    yield DiagnosticSeen(diagnostic=diagnostic, **stamp)
+            told = _Speaker(program, said).diagnostics()
+            yield from self._shown.add(stamp, tasks=self._new_tasks(program), diagnostics=told)
 
     def _new_tasks(self, program: Program) -> Iterator[Task]:
         news, program.news = program.news, {}
@@ -55,13 +51,11 @@ class Emission:
             if one is None or not one.begun_wall_ns or not program.trace:
                 continue
             task = _task(program, one)
-            if task.id not in self._said:
+            if task.id not in self._shown.tasks:
                 if self._tasks.get(program.name, 0) >= _TASKS:
                     continue
                 self._tasks[program.name] = self._tasks.get(program.name, 0) + 1
-            if self._said.get(task.id) != task:
-                self._said[task.id] = task
-                yield task
+            yield task
 
 
 def _task_id(program: Program, key: str) -> str:

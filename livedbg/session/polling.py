@@ -1,0 +1,103 @@
+"""Looks at a source again and again, until what it watches has ended.
+
+Invariants:
+    polling.O1. Two looks never run at once, whoever asks for them, and the second begins `apart_s` after the end of the
+        first, where only two looks tell what stands.
+    polling.O2. The last look begins after all that is watched has ended: what was there until then is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from livedbg.session.adapter import Adapter, Context, logs_ended, processes_seen, targets_ended
+
+__all__ = ["Polled", "PolledAdapter"]
+
+
+class Polled(ABC):
+    """The loop around `look`.
+
+    Class attributes:
+        apart_s: the least time between two looks.
+        of_logs: it looks at what lies beside logs: it begins at once, and ends with them.
+        awaited: the first full look of a session waits for its first look.
+    """
+
+    apart_s: ClassVar[float] = 0.0
+    of_logs: ClassVar[bool] = False
+    awaited: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Lock()
+        self._looked_s = -math.inf
+
+    @abstractmethod
+    async def look(self, context: Context) -> float | None:
+        """Look once, and emit what is new.
+
+        Returns:
+            Seconds to the next look; None: there is nothing more to see.
+        """
+
+    async def begin(self, context: Context) -> bool:
+        """Wait for what the first look needs, mostly processes; whether there is something to see."""
+        if not self.awaited:
+            self.looked(context)
+        elif not self.of_logs:
+            await processes_seen(context)
+        return True
+
+    async def again(self, context: Context) -> bool:
+        """Wait for what the first full sample needs beside the looks so far; whether that is another look."""
+        return False
+
+    async def rest(self, context: Context, pause_s: float) -> None:
+        """Wait until the next look."""
+        await context.sleep(pause_s)
+
+    def over(self, context: Context) -> bool:
+        """Whether nothing new will come."""
+        return logs_ended(context) if self.of_logs else targets_ended(context)
+
+    def looked(self, context: Context) -> None:
+        """The first full sample is done."""
+        return
+
+    async def turn(self, context: Context) -> float | None:
+        """`look`, alone and not too soon (O1): for who reads again."""
+        async with self._turns:
+            await asyncio.sleep(max(0.0, self._looked_s + self.apart_s - time.monotonic()))
+            try:
+                return await self.look(context)
+            finally:
+                self._looked_s = time.monotonic()
+
+    async def run(self, context: Context) -> None:
+        """Look until all is over; in a session that samples once, as often as that takes."""
+        goes_on = await self.begin(context)
+        first = True
+        while goes_on:
+            over = self.over(context)
+            pause_s = await self.turn(context)
+            while first and pause_s is not None and await self.again(context):
+                pause_s = await self.turn(context)
+            if first:
+                self.looked(context)
+                first = False
+            if over or pause_s is None or context.request.once:
+                return
+            await self.rest(context, pause_s)
+        self.looked(context)
+
+
+class PolledAdapter(Polled, Adapter):
+    """An adapter that looks again and again."""
+
+    def looked(self, context: Context) -> None:
+        """See Polled."""
+        context.settled()
