@@ -61,6 +61,17 @@ async def test_O2_the_last_look_begins_after_the_end() -> None:
     assert looks.seen == ["look", "settled", "rest", "look", "rest", "look"]
 
 
+@pytest.mark.invariant("polling.O2")
+async def test_O2_what_ends_while_it_is_looked_at_is_looked_at_again() -> None:
+    class Ends(Looks):
+        def over(self, context: Any) -> bool:
+            return "look" in self.seen
+
+    looks = Ends()
+    await looks.run(looks.context())
+    assert looks.seen == ["look", "settled", "rest", "look"]
+
+
 @pytest.mark.parametrize(("needs", "expected"), [(0, 1), (2, 3)])
 async def test_a_session_that_samples_once_looks_as_often_as_it_takes(needs: int, expected: int) -> None:
     looks = Looks()
