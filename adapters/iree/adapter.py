@@ -17,9 +17,10 @@ from livedbg.adapters.iree.dispatch_graph import DispatchGraph, graph_beside
 from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
 from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import Process, SourceStatus
-from livedbg.model.events import StatusSeen
-from livedbg.session.adapter import Adapter, Context, Request, processes_seen, targets_ended
+from livedbg.model import Process
+from livedbg.session.adapter import Context, Request, processes_seen
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 
 if TYPE_CHECKING:
     from livedbg.adapters.iree.live.watch import LiveWatch
@@ -31,7 +32,7 @@ _SEARCH_S: Final = 2.0
 _SEARCH_MOST_S: Final = 30.0
 
 
-class IreeAdapter(Adapter):
+class IreeAdapter(PolledAdapter):
     """Dispatches, queue operations and semaphores of IREE runtimes in processes."""
 
     name = "iree"
@@ -41,10 +42,14 @@ class IreeAdapter(Adapter):
         "1 % of a core), else reads some hundred bytes each second"
     )
 
+    apart_s = 0.5
+
     def __init__(self) -> None:
+        super().__init__()
         self._due: dict[str, tuple[float, float]] = {}
         self._live: LiveWatch | None = None
-        self._said: dict[tuple[str, str], SourceStatus] = {}
+        self._statuses = Statuses("iree")
+        self._looked_twice = False
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -55,35 +60,32 @@ class IreeAdapter(Adapter):
         """What understands traced tensors."""
         return (TraceDecoder(_once(request), _sources(request)),)
 
-    async def run(self, context: Context) -> None:
-        """Look until the targets have ended."""
-        if not context.request.processes:
-            context.settled()
-            return
-        await processes_seen(context)
-        settled = False
-        while not targets_ended(context):
-            found = await self._found(context)
-            if found and self._live is None:
-                from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
+    async def begin(self, context: Context) -> bool:
+        """Wait for processes, where some are watched."""
+        if context.request.processes:
+            await processes_seen(context)
+        return bool(context.request.processes)
 
-                self._live = LiveWatch(self._say, _once(context.request), _sources(context.request))
-            pause_s = _SEARCH_S
-            if self._live is not None:
-                pause_s = await self._live.turn(context, found)
-            if context.request.once:
-                break
-            if not settled:
-                settled = True
-                context.settled()
-            await context.sleep(pause_s)
-        if not settled:
-            context.settled()
+    async def look(self, context: Context) -> float:
+        """Look at the runtimes that are there."""
+        found = await self._found(context)
+        if found and self._live is None:
+            from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
+
+            self._live = LiveWatch(self._statuses, _once(context.request), _sources(context.request))
+        return await self._live.look(context, found) if self._live is not None else _SEARCH_S
+
+    async def again(self, context: Context) -> bool:
+        """A session that samples once looks twice."""
+        if self._live is None or self._looked_twice or not context.request.once:
+            return False
+        self._looked_twice = True
+        return await self._live.sampled(context)
 
     async def reread(self, context: Context) -> None:
         """Look at the runtimes again."""
         if self._live is not None:
-            await self._live.reread(context, await self._found(context))
+            await self.turn(context)
 
     async def _found(self, context: Context) -> list[Process]:
         """The processes that have mapped something of IREE."""
@@ -101,12 +103,6 @@ class IreeAdapter(Adapter):
         later = (time.monotonic() + pause_s, min(_SEARCH_MOST_S, 2 * pause_s))
         self._due[process.id] = (0.0, 0.0) if shows else later
         return shows
-
-    def _say(self, context: Context, statuses: Sequence[SourceStatus]) -> None:
-        for status in statuses:
-            if self._said.get((status.target or "", status.code)) != status:
-                self._said[status.target or "", status.code] = status
-                context.emit(StatusSeen(status=status, **context.stamp()))
 
 
 def _once(request: Request) -> Callable[[], DispatchGraph | None]:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraph, behind
 from livedbg.adapters.iree.dumped_sources import Dumped
 from livedbg.adapters.iree.traced import Header, TracedTensor, header, tensor
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
-from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, Stamp, TasksSeen
+from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.session.publisher import Publisher
 from livedbg.text.wording import many
 
 __all__ = ["MADE_NAN", "TraceDecoder"]
@@ -64,11 +65,11 @@ class _Log(Struct):
         told: a dispatch that made NaN was reported.
     """
 
-    number: int = 0
+    number: int
+    waiting: Publisher
     block: _Block | None = None
     open: _Open | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    waiting: tuple[Task, ...] = ()
     told_of: str = ""
     done: _Open | None = None
     told: bool = False
@@ -125,24 +126,21 @@ class TraceDecoder(LogDecoder):
             if log.block is not None and log.block.tensors:
                 events += self._taken(log, log.block, source, stamp)
             if log.open is None or log.open.name != log.told_of:
-                events += self._behind(log, source, stamp)
+                events += self._behind(log, stamp)
         return events
 
-    def _behind(self, log: _Log, source: str, stamp: Stamp) -> Iterator[Event]:
+    def _behind(self, log: _Log, stamp: Stamp) -> list[Event]:
         """What waits for the execution that is open, by the dispatch graph."""
         found, one = Behind(), log.open
         graph = self._graph() if one is not None else None
         if one is not None and graph is not None:
             found = behind(graph, _task(one, TaskState.RUNNING), one.dispatch, log.counts[one.dispatch] - 1, {})
-        over = tuple(structs.replace(task, state=TaskState.COMPLETED) for task in log.waiting)
-        if over or found.tasks:
-            yield TasksSeen(tasks=(*over, *found.tasks), **stamp)
-            yield EdgesReplaced(scope=f"iree/graph/{source}", edges=found.edges, **stamp)
-        log.waiting, log.told_of = found.tasks, one.name if one is not None else ""
+        log.told_of = one.name if one is not None else ""
+        return log.waiting.show(stamp, tasks=found.tasks, edges=found.edges)
 
     def _log(self, source: str) -> _Log:
         if source not in self._logs:
-            self._logs[source] = _Log(len(self._logs))
+            self._logs[source] = _Log(len(self._logs), Publisher(f"iree/graph/{source}", dated=False))
         return self._logs[source]
 
     def _begin(self, log: _Log, head: Header, record: LogRecord, stamp: Stamp) -> list[Event]:

@@ -420,7 +420,7 @@ def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
 
 def _has_run(thread: Thread, snapshot: Snapshot) -> bool:
     activity = snapshot.activity.get(thread.id)
-    return activity is not None and bool(activity.cpu_total_ns)
+    return activity is not None and bool(activity.cpu_total_ns or activity.runs)
 
 
 def _completes(state: RuleInput) -> bool:

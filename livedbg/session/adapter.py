@@ -14,7 +14,6 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -44,6 +43,7 @@ __all__ = [
 ]
 
 _FIRST_S: Final = 60.0  # with those who look at processes, on a busy machine
+_THREADS_S: Final = 5.0
 _NAP_S: Final = 0.02
 _CHECK_S: Final = 1.0
 
@@ -97,9 +97,10 @@ def targets_ended(context: Context) -> bool:
 
 
 async def until(context: Context, seen: Callable[[Snapshot], object], most_s: float = _FIRST_S) -> None:
-    """Wait until the state has something, for a while, and while a target lives."""
-    end = time.monotonic() + most_s
-    while not (seen(context.snapshot()) or targets_ended(context)) and time.monotonic() < end:
+    """Wait until the state has something, for a while (longer on a busy machine), and while a target lives."""
+    for _ in range(round(most_s / _NAP_S)):
+        if seen(context.snapshot()) or targets_ended(context):
+            return
         await context.sleep(_NAP_S)
 
 
@@ -109,8 +110,8 @@ async def processes_seen(context: Context) -> None:
 
 
 async def threads_seen(context: Context) -> None:
-    """Wait until a thread is known: stacks are of threads."""
-    await until(context, lambda snapshot: snapshot.threads)
+    """Wait until a thread is known, for a short while: there are processes of which none can be seen."""
+    await until(context, lambda snapshot: snapshot.threads, _THREADS_S)
 
 
 async def until_ended(context: Context) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from livedbg.model.snapshot import Snapshot
 from livedbg.session import polling
-from livedbg.session.polling import Polled
+from livedbg.session.adapter import Request, TargetProcess, until
+from livedbg.session.polling import Polled, PolledAdapter
 
 
 class Looks(Polled):
@@ -56,6 +59,17 @@ async def test_O2_the_last_look_begins_after_the_end() -> None:
     looks = Looks(ends=2)
     await looks.run(looks.context())
     assert looks.seen == ["look", "settled", "rest", "look", "rest", "look"]
+
+
+@pytest.mark.invariant("polling.O2")
+async def test_O2_what_ends_while_it_is_looked_at_is_looked_at_again() -> None:
+    class Ends(Looks):
+        def over(self, context: Any) -> bool:
+            return "look" in self.seen
+
+    looks = Ends()
+    await looks.run(looks.context())
+    assert looks.seen == ["look", "settled", "rest", "look"]
 
 
 @pytest.mark.parametrize(("needs", "expected"), [(0, 1), (2, 3)])
@@ -104,3 +118,57 @@ async def test_O1_looks_are_one_after_the_other_and_apart(monkeypatch: pytest.Mo
     await asyncio.gather(looks.run(context), *(looks.turn(context) for _ in range(3)))
     assert len(began) == 7
     assert all(later - before >= 0.5 - 1e-9 for before, later in zip(ended, began[1:], strict=False))
+
+
+class Standing(PolledAdapter):
+    """An adapter as it is without a method of its own but `look`."""
+
+    name = "standing"
+    sees = cost = "nothing"
+
+    async def look(self, context: Any) -> float | None:
+        context.said.append("look")
+        return None
+
+
+class Napping:
+    """A context whose state never has a process; the named one lives until the `dies`th nap."""
+
+    def __init__(self, *pids: int, dies: int = 1_000_000) -> None:
+        self.request = Request(host="box", processes=tuple(map(TargetProcess, pids)))
+        self.naps, self.dies, self.said = 0, dies, list[str]()
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot()
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps += 1
+        if self.naps == self.dies:
+            self.request = Request(host="box", processes=(TargetProcess(-1),))  # there is no such process
+
+    def settled(self) -> None:
+        self.said.append(f"settled after {self.naps > 0:d}")
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({}, ["look", "settled after 1"]),
+        ({"of_logs": True}, ["look", "settled after 0"]),
+        ({"awaited": False}, ["settled after 0", "look", "settled after 0"]),
+    ],
+)
+async def test_who_waits_for_processes_and_who_for_the_adapter(declared: dict[str, bool], expected: list[str]) -> None:
+    context: Any = Napping(os.getpid(), dies=3)
+    await type("Declared", (Standing,), declared)().run(context)
+    assert context.said == expected
+
+
+@pytest.mark.parametrize(("dies", "naps"), [(7, 7), (1_000_000, 50)])
+async def test_the_state_is_waited_for_a_while_and_while_a_target_lives(dies: int, naps: int) -> None:
+    context: Any = Napping(os.getpid(), dies=dies)
+    await until(context, lambda snapshot: snapshot.threads, 1.0)
+    assert context.naps == naps
+    before = context.naps
+    await until(context, lambda _: True)
+    assert context.naps == before

@@ -24,7 +24,16 @@ from livedbg.model import (
     Task,
     TaskState,
 )
-from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, Stamp, StatusSeen, TasksSeen
+from livedbg.model.events import (
+    DiagnosticSeen,
+    EdgesAdded,
+    EdgesRemoved,
+    EdgesReplaced,
+    Event,
+    Stamp,
+    StatusSeen,
+    TasksSeen,
+)
 from livedbg.model.snapshot import CounterKey, StatusKey
 from livedbg.session.publisher import EdgeBook, Publisher, Statuses
 from livedbg.state.merging import merge_task
@@ -121,6 +130,18 @@ def test_U1_edges_that_come_and_go_one_by_one(steps: list[Any]) -> None:
     assert dict(store.snapshot().edges) == expected and list(book.events(stamp())) == []
 
 
+def test_an_edge_that_comes_and_goes_between_two_calls_is_no_news() -> None:
+    book, edge = EdgeBook("x"), Edge(kind=EdgeKind.HOLDS, source="t", target="a")
+    book.put([edge])
+    book.drop([edge.key])
+    assert all(isinstance(event, EdgesRemoved) for event in book.events(stamp()))
+    book.put([edge])
+    assert [type(event) for event in book.events(stamp())] == [EdgesAdded]
+    book.drop([edge.key])
+    book.put([edge])
+    assert [type(event) for event in book.events(stamp())] == [EdgesAdded]
+
+
 def test_an_edge_holds_since_it_was_first_shown() -> None:
     publisher = Publisher("x")
     first, second = (Edge(kind=EdgeKind.HOLDS, source="t", target=name) for name in "ab")
@@ -189,6 +210,9 @@ def test_U3_a_status_is_said_once_and_withdrawn_once() -> None:
     for _ in range(2):
         statuses.withdraw(heard.context, "t")
     assert heard.count == 4 and heard.bad() == {} and heard.bad("u")
+    statuses.say(heard.context, "t", "ready", "R", health=SourceHealth.OK)
+    statuses.withdraw(heard.context, "t")
+    assert heard.store.snapshot().statuses[StatusKey("x", "t", "ready")].sentence == "R"
     statuses.say(heard.context, "t", "slow", "T")
     assert heard.bad() == {"slow": "T"}
     key = StatusKey("x", "t", "slow")

@@ -56,7 +56,7 @@ class Shown(NamedTuple):
     tasks: dict[str, Task]
     resources: dict[str, Resource]
     edges: tuple[Edge, ...]
-    counters: dict[tuple[str, str], tuple[int, int]]
+    counters: dict[tuple[str, str], tuple[float, float | None]]
 
 
 class _Seen(Struct):

@@ -18,24 +18,21 @@ from livedbg.adapters.iree.live.loops import Loop, Loops, Sampled, sleeps
 from livedbg.adapters.iree.live.outsiders import is_own, is_worker, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
-from livedbg.adapters.iree.live.view import Shown, View
+from livedbg.adapters.iree.live.view import View
 from livedbg.adapters.iree.live.waits import ends_by_itself
 from livedbg.linux.maps import parse_maps
-from livedbg.model import Edge, Process, Resource, SourceHealth, SourceStatus, Task, TaskState, ThreadState, ids
-from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, TasksSeen
+from livedbg.model import Process, Task, ThreadState, ids
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Context, targets_ended
+from livedbg.session.adapter import Context, until
 from livedbg.session.pacing import Cost, Limit, timed
+from livedbg.session.publisher import Publisher, Statuses
 
 __all__ = ["LiveWatch"]
 
 _LIMIT: Final = Limit(cpu=0.01, least_s=1.0, most_s=15.0)
-_APART_S: Final = 0.5  # two looks of a session that samples once
 _STACKS_S: Final = 10.0  # how long such a session waits for stacks, on a busy machine
 _SAMPLES_S: Final = 3.0  # between two times that workers are sampled
 _NEEDED: Final = "livedbg launch --recipe iree-replay -- COMMAND   (the runtime records what it queues)"
-
-Say = Callable[[Context, Sequence[SourceStatus]], None]
 
 
 class _Watched(Struct):
@@ -46,53 +43,39 @@ class _Watched(Struct):
     view: View
     loops: Loops
     lines: Lines
-    tasks: dict[str, Task] = field(default_factory=dict)
-    resources: dict[str, Resource] = field(default_factory=dict)
+    shown: Publisher
     looping: dict[int, Loop] = field(default_factory=dict)
     sampled_s: float = -math.inf
     in_callers: str = ""
-    edges: tuple[Edge, ...] = ()
-    counters: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
 
 class LiveWatch:
     """The runtimes of one session.
 
     Args:
-        say: puts the state of this source on the stream.
+        statuses: of this source.
         graph: gives the dispatch graph of the module, if there is one.
         sources: gives the dumped sources of its dispatches, by name.
     """
 
     def __init__(
         self,
-        say: Say,
+        statuses: Statuses,
         graph: Callable[[], DispatchGraph | None] = lambda: None,
         sources: Callable[[], Mapping[str, Dumped]] = dict,
     ) -> None:
-        self._say = say
+        self._statuses = statuses
         self._graph = graph
         self._sources = sources
         self._watched: dict[str, _Watched] = {}
-        self._lock = asyncio.Lock()
-        self._looked_s = 0.0
 
-    async def turn(self, context: Context, processes: Sequence[Process]) -> float:
-        """One look at each, or two of a session that samples once; gives the pause to the next one."""
-        cost_s = await self._look(context, processes)
-        if context.request.once and self._watched:
-            apart_s = time.monotonic() + _APART_S
+    async def sampled(self, context: Context) -> bool:
+        """Wait for what the second look of a session that samples once is to know; whether there is a runtime."""
+        if self._watched:
             await self._stacks(context)
             for watched in self._watched.values():
                 await self._sample(watched, context)
-            await context.sleep(max(0.0, apart_s - time.monotonic()))
-            await self._look(context, processes)
-        return _LIMIT.rest_s(Cost(cost_s))
-
-    async def reread(self, context: Context, processes: Sequence[Process]) -> None:
-        """Look again, but not at once: what stands shows between two looks that are some time apart."""
-        await asyncio.sleep(max(0.0, self._looked_s + _APART_S - time.monotonic()))
-        await self._look(context, processes)
+        return bool(self._watched)
 
     async def _stacks(self, context: Context) -> None:
         """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal.
@@ -100,9 +83,9 @@ class LiveWatch:
         A worker that sleeps meanwhile has ended its dispatch, and may never get one. Where a semaphore or an operation
         has changed, no stack is waited for: a thread without one may do anything.
         """
-        end, idle, moving = time.monotonic() + _STACKS_S, set[str](), set[str]()
-        while context.request.stacks != "none" and time.monotonic() < end and not targets_ended(context):
-            snapshot = context.snapshot()
+        idle, moving = set[str](), set[str]()
+
+        def seen(snapshot: Snapshot) -> bool:
             moving.update(name for name, one in self._watched.items() if name not in moving and one.reader.moved())
             missing = [
                 thread
@@ -114,21 +97,16 @@ class LiveWatch:
             idle.update(
                 thread.id for thread in missing if is_own(thread) and sleeps(_number(thread.process), thread.tid)
             )
-            if all(thread.id in idle for thread in missing):
-                return
-            await context.sleep(0.05)
+            return all(thread.id in idle for thread in missing)
 
-    async def _look(self, context: Context, processes: Sequence[Process]) -> float:
-        async with self._lock:
-            try:
-                return await self._look_alone(context, processes)
-            finally:
-                self._looked_s = time.monotonic()
+        if context.request.stacks != "none":
+            await until(context, seen, _STACKS_S)
 
-    async def _look_alone(self, context: Context, processes: Sequence[Process]) -> float:
+    async def look(self, context: Context, processes: Sequence[Process]) -> float:
+        """One look at each; gives the pause to the next one."""
         alive = {process.id: process for process in processes}
         for name in self._watched.keys() - alive.keys():
-            self._put(self._watched.pop(name), Shown({}, {}, (), {}), context)
+            context.emit(*self._watched.pop(name).shown.clear(context.stamp()))
         spent_s = 0.0
         for process in processes:
             watched = self._watched.get(process.id)
@@ -136,7 +114,12 @@ class LiveWatch:
                 prefix = str(process.pid) if len(processes) > 1 else ""
                 view = View(context.request.host, process, prefix)
                 watched = self._watched[process.id] = _Watched(
-                    process, Reader(process.pid), view, Loops(process.pid), Lines(process.pid)
+                    process,
+                    Reader(process.pid),
+                    view,
+                    Loops(process.pid),
+                    Lines(process.pid),
+                    Publisher(f"iree/{process.id}"),
                 )
             try:
                 shot, cost = await asyncio.to_thread(timed, watched.reader.look)
@@ -145,7 +128,7 @@ class LiveWatch:
             spent_s += cost.cpu_s
             if shot is not None:
                 await self._take(watched, shot, context)
-        return spent_s
+        return _LIMIT.rest_s(Cost(spent_s))
 
     async def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
         snapshot, process = context.snapshot(), watched.process
@@ -167,8 +150,15 @@ class LiveWatch:
         shown = watched.view.shown(running, outsiders, looping)
         graph = self._graph() if running else None
         shown = with_graph(graph, shown) if graph is not None else shown
-        self._put(watched, shown._replace(tasks=_sourced(shown.tasks, self._sources)), context)
-        self._say(context, _statuses(process, shot))
+        told = watched.shown.show(
+            context.stamp(),
+            tasks=_sourced(shown.tasks, self._sources).values(),
+            resources=shown.resources.values(),
+            edges=shown.edges,
+            counters=shown.counters,
+        )
+        context.emit(*told)
+        self._statuses.only(context, process.id, _problems(shot))
 
     async def _sample(self, watched: _Watched, context: Context) -> None:
         """Sample the threads that run a dispatch, if that was not done lately."""
@@ -177,31 +167,6 @@ class LiveWatch:
             threads = {_number(one.thread): one.thread for one in running}
             watched.looping = await watched.loops.look(context, threads, watched.reader.at)
             watched.sampled_s = time.monotonic()
-
-    def _put(self, watched: _Watched, shown: Shown, context: Context) -> None:
-        """What has changed in what stands."""
-        stamp, events = context.stamp(), list[Event]()
-        over = [
-            structs.replace(task, state=TaskState.COMPLETED, since_mono_ns=stamp["mono_ns"])
-            for name, task in watched.tasks.items()
-            if name not in shown.tasks
-        ]
-        fresh = [task for name, task in shown.tasks.items() if watched.tasks.get(name) != task]
-        if over or fresh:
-            events.append(TasksSeen(tasks=(*over, *fresh), **stamp))
-        resources = tuple(one for name, one in shown.resources.items() if watched.resources.get(name) != one)
-        if resources:
-            events.append(ResourcesSeen(resources=resources, **stamp))
-        if shown.edges != watched.edges:
-            events.append(EdgesReplaced(scope=f"iree/{watched.process.id}", edges=shown.edges, **stamp))
-        events += [
-            CounterSeen(entity=entity, name=name, value=float(value), total=float(total), **stamp)
-            for (entity, name), (value, total) in shown.counters.items()
-            if watched.counters.get((entity, name)) != (value, total)
-        ]
-        watched.tasks, watched.resources, watched.edges = shown.tasks, shown.resources, shown.edges
-        watched.counters = shown.counters
-        context.emit(*events)
 
 
 def _sampled(one: OnStack, samples: Mapping[int, Sampled], lines: Mapping[int, str]) -> OnStack:
@@ -255,27 +220,13 @@ def _number(name: str) -> int:
     return int(name.rpartition("/")[2])
 
 
-def _statuses(process: Process, shot: Shot) -> list[SourceStatus]:
-    """What can't be seen of it."""
-    found = []
+def _problems(shot: Shot) -> dict[str, tuple[str, str]]:
+    """What can't be seen of a process: by code a sentence and a remedy."""
     if not shot.known:
         version = f"of IREE {shot.runtime.version}" if shot.runtime.version else "of this build of IREE"
-        found.append(
-            (
-                "iree-version",
-                f"Queues and semaphores {version} are not read: only the layout of 3.13 is known. Dispatches are.",
-            )
-        )
-    elif shot.cut:
-        found.append(("iree-memory", "The process has more memory than is searched: queued work may be missing."))
-    return [
-        SourceStatus(
-            source="iree",
-            target=process.id,
-            health=SourceHealth.DEGRADED,
-            code=code,
-            sentence=sentence,
-            remedy=_NEEDED,
-        )
-        for code, sentence in found
-    ]
+        sentence = f"Queues and semaphores {version} are not read: only the layout of 3.13 is known. Dispatches are."
+        return {"iree-version": (sentence, _NEEDED)}
+    if shot.cut:
+        sentence = "The process has more memory than is searched: queued work may be missing."
+        return {"iree-memory": (sentence, _NEEDED)}
+    return {}
