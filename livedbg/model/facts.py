@@ -94,8 +94,11 @@ def facts_shown(value: object) -> dict[str, str]:
     plain: Any = msgspec.to_builtins(value)
     if not isinstance(plain, Mapping):
         return {}
-    return {str(name): _shown(one) for name, one in plain.items() if name != "of" and one not in (None, "", False)}
+    shown = ((name, one) for name, one in plain.items() if name != "of" and (one or type(one) in (int, float)))
+    return {str(name): _shown(one) for name, one in shown}
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
     return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)

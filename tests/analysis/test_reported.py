@@ -37,7 +37,7 @@ def found(world: World, judged: Judged | None = None) -> list[Finding]:
 
 
 def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, code: str = "bad-magic",
-         about: tuple[str, ...] = (), resolved: bool = False, **attributes: str) -> None:  # fmt: skip
+         about: tuple[str, ...] = (), *, resolved: bool = False, **attributes: str) -> None:  # fmt: skip
     diagnostic = Diagnostic(
         id=f"diagnostic:toy/{name}",
         system="toy",

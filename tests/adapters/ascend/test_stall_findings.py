@@ -51,7 +51,7 @@ class Job(World):
         self.store.apply(ev.TasksSeen(tasks=(task,), **self.stamp()))
         return self
 
-    def say(self, kind: str, sentence: str, *entities: str, **attributes: str) -> Job:
+    def say(self, kind: str, sentence: str, *entities: str, resolved: bool = False, **attributes: str) -> Job:
         said = Diagnostic(
             id=f"ascend/{kind}",
             system="ascend",
@@ -60,6 +60,7 @@ class Job(World):
             sentence=sentence,
             entities=entities,
             attributes={"scope": "ascend", **attributes},
+            resolved=resolved,
         )
         self.store.apply(ev.DiagnosticSeen(diagnostic=said, **self.stamp()))
         return self
@@ -141,7 +142,7 @@ def test_what_another_rule_judges_is_left_to_it() -> None:
     for key in ("by_scope", "host_built"):
         assert dumped().say("ring-full", "Full: x", **{key: "yes"}).stalls() == []
         assert dumped().say("ring-full", "Full: x", **{key: "no"}).stalls() != []
-    assert dumped().say("terminate", "x", resolved="yes").stalls() != []
+    assert dumped().say("terminate", "x", resolved=True).stalls() != []
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,11 @@ def test_what_a_task_that_runs_nowhere_waits_for(state: str, attributes: dict[st
 
 
 def test_the_orchestrator_waits_for_what_is_full_or_for_a_tensor() -> None:
-    ring = dumped().say("ring-full", "Ring 1 is full: 16 of 16.", "ring:ascend/1", code="code 3").stalled()
+    ring = (
+        dumped()
+        .say("ring-full", "Ring 1 is full: 16 of 16.", "ring:ascend/1", code="code 3", full="Ring 1 is full")
+        .stalled()
+    )
     assert "reports “Ring 1 is full” (code 3). That is a symptom: a slot is freed" in ring.sentence
     assert ring.entities == (R1, "core:ascend/8", "ring:ascend/1")
     assert any(step.startswith("do not raise PTO2_RING_TASK_WINDOW") for step in ring.next)
