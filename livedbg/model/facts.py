@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DescriptorFacts", "Facts", "GroupFacts", "LockFacts", "facts_of", "facts_shown"]
+__all__ = ["DescriptorFacts", "Facts", "GroupFacts", "LockFacts", "facts_from", "facts_of", "facts_shown"]
 
 F = TypeVar("F", bound="Facts")
 
@@ -87,6 +87,14 @@ def facts_of(value: object, kind: type[F]) -> F:
         except msgspec.ValidationError:
             pass
     return kind()
+
+
+def facts_from(texts: Mapping[str, object], kind: type[F]) -> F:
+    """The facts that recordings of before have as texts, by the names of their fields; damaged ones are none (F2)."""
+    try:
+        return msgspec.convert({**texts, "of": kind.__struct_config__.tag}, kind, strict=False)
+    except msgspec.ValidationError:
+        return kind()
 
 
 def facts_shown(value: object) -> dict[str, str]:
