@@ -257,7 +257,7 @@ class CollectivesAdapter(Adapter):
         """Say which ranks come late, and which no longer do."""
         jobs = ([rank.look for rank in job] for job in jobs_of(seen, snapshot))
         late = {one.id: one for one in (late_diagnostic(one) for looks in jobs for one in latecomers(looks))}
-        gone = {name: structs.replace(one, attributes={}, resolved=True) for name, one in self._slow.items()}
+        gone = {name: structs.replace(one, resolved=True) for name, one in self._slow.items()}
         for name, one in {**gone, **late}.items():
             if self._slow.get(name) != one:
                 context.emit(DiagnosticSeen(diagnostic=one, **context.stamp()))
