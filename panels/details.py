@@ -105,7 +105,7 @@ def _task(context: DrawContext, task: Task) -> Iterator[SheetLine]:
     if usual is not None:
         text = f"{elapsed(usual.mean_ns)} mean, {elapsed(usual.longest_ns)} max, {many(usual.count, 'run')}"
         yield SheetLine(text, lead="usually takes")
-    yield from (SheetLine(value, lead=name) for name, value in task.attributes.items())
+    yield from (SheetLine(value, lead=name) for name, value in task.shown().items())
 
 
 def _thread(context: DrawContext, thread: Thread) -> Iterator[SheetLine]:

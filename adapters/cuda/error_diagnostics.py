@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from livedbg.adapters.cuda.facts import CudaFacts, cuda_facts
 from livedbg.adapters.cuda.statement import Point, Statement
 from livedbg.adapters.cuda.xid import XidKind
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
@@ -200,9 +201,9 @@ def _ids(entry: _Entry) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _attributes(entry: _Entry) -> dict[str, str]:
+def _facts(entry: _Entry) -> CudaFacts:
     statement = entry.statement
-    attributes = {
+    texts = {
         "what": statement.what,
         "kernel": statement.kernel,
         "thread": entry.threads.text() if entry.threads else "",
@@ -217,7 +218,7 @@ def _attributes(entry: _Entry) -> dict[str, str]:
         "order": str(entry.order),
         **statement.attributes,
     }
-    return {name: value for name, value in attributes.items() if value}
+    return cuda_facts(texts)
 
 
 def _diagnostic(entry: _Entry) -> Diagnostic:
@@ -232,7 +233,7 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
         severity=statement.severity,
         sentence=f"{statement.what}{kernel}{again}.",
         entities=(entry.context.process,) if entry.context.process else (),
-        attributes=_attributes(entry),
+        facts=_facts(entry),
         evidence=tuple(place.evidence() for place in places),
         at_wall_ns=entry.place.wall_ns,
         cause=_cause(statement),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from livedbg.adapters.cuda.facts import about
 from livedbg.model import ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
@@ -26,6 +27,6 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     return any(word in hit.message for word in _WORDS) and any(
         diagnostic.system == "cuda"
         and not diagnostic.code.startswith(("nccl-", "nvrm-"))
-        and diagnostic.attributes.get("process", "") == (hit.process or "")
+        and about(diagnostic).process == (hit.process or "")
         for diagnostic in snapshot.diagnostics.values()
     )

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraph, behind
 from livedbg.adapters.iree.dumped_sources import Dumped
+from livedbg.adapters.iree.facts import DispatchFacts
 from livedbg.adapters.iree.traced import Header, TracedTensor, header, tensor
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
@@ -184,13 +185,6 @@ class TraceDecoder(LogDecoder):
 
 def _task(one: _Open, state: TaskState, outputs: str = "") -> Task:
     source = one.source or Dumped("")
-    attributes = {
-        "traced": one.dispatch,
-        "inputs": one.inputs,
-        "outputs": outputs,
-        "source": source.place,
-        "backend": source.backend,
-    }
     return Task(
         id=one.name,
         system="iree",
@@ -198,7 +192,9 @@ def _task(one: _Open, state: TaskState, outputs: str = "") -> Task:
         kernel=one.dispatch,
         state=state,
         since_wall_ns=one.since_wall_ns if state is TaskState.RUNNING else None,
-        attributes={name: text for name, text in attributes.items() if text},
+        facts=DispatchFacts(
+            traced=one.dispatch, inputs=one.inputs, outputs=outputs, source=source.place, backend=source.backend
+        ),
     )
 
 
@@ -220,7 +216,7 @@ def _made_nan(one: _Open, tensors: Sequence[TracedTensor], nans: int, log: str) 
         severity=Severity.ERROR,
         sentence=f"Dispatch {one.dispatch}{_source(one)} made NaN ({_where(tensors, nans)}): its inputs are finite.",
         entities=(one.name,),
-        attributes={"inputs": one.inputs, "outputs": _told(tensors)},
+        facts=DispatchFacts(inputs=one.inputs, outputs=_told(tensors)),
         evidence=(
             Evidence(kind="log", source=f"trace of {one.name.rpartition('/')[2]}", text=_told(tensors), log=log),
         ),

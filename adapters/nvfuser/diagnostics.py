@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
+from msgspec import structs
+
 from livedbg.adapters.nvfuser.dumps.failures import Failure
+from livedbg.adapters.nvfuser.facts import FusionFacts
 from livedbg.adapters.nvfuser.job import Job
 from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark
 from livedbg.model import Diagnostic, Evidence, Severity
@@ -26,11 +29,11 @@ def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: Id
         scope: what its identifiers begin with.
         id_of: the identifier of a group's task.
     """
-    about = {"scope": scope, "script": "yes" if job.scripts else "", "generation": _generation(job)}
+    about = FusionFacts(scope=scope, script=bool(job.scripts))
     for record in records:
         for group in record.groups.values():
             if group.error is not None:
-                about_it = {**about, "log": _log(job, record, group.error_mark)}
+                about_it = structs.replace(about, log=_log(job, record, group.error_mark))
                 yield _failed(record, group, group.error, about_it, id_of)
         for number, (failure, mark) in enumerate(record.failures, 1):
             yield _nameless(record, failure, mark, number, about)
@@ -41,7 +44,7 @@ def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: Id
             code="bad-option",
             severity=Severity.ERROR,
             sentence=f"This nvFuser knows no option {option.option!r} in NVFUSER_{option.variable}, and throws.",
-            attributes={**about, "option": option.option, "variable": option.variable, "available": ", ".join(words)},
+            facts=structs.replace(about, option=option.option, variable=option.variable, available=tuple(words)),
             evidence=(mark.evidence(f"Parsing {option.variable} failed. Invalid option: '{option.option}'"),),
             at_wall_ns=mark.wall_ns,
         )
@@ -50,9 +53,7 @@ def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: Id
     yield from _under_way(job, about, id_of)
 
 
-def _failed(
-    record: FusionRecord, group: GroupRecord, failure: Failure, about: dict[str, str], id_of: IdOf
-) -> Diagnostic:
+def _failed(record: FusionRecord, group: GroupRecord, failure: Failure, about: FusionFacts, id_of: IdOf) -> Diagnostic:
     fusion = f"fusion {record.number}" if record.number is not None else "a fusion"
     expressions = group.expressions
     what = ", ".join(
@@ -67,25 +68,21 @@ def _failed(
     where = f" (thrown in {failure.function} at {failure.place})" if failure.function else ""
     behind = record.segmented.behind(group.number) if record.segmented is not None else set()
     return Diagnostic(
-        id=f"diagnostic:{about['scope']}/{record.label}/g{group.number}",
+        id=f"diagnostic:{about.scope}/{record.label}/g{group.number}",
         system="nvfuser",
         code="group-failed",
         severity=Severity.CRITICAL,
         sentence=f"Segmentation group {group.number}{f' ({what})' if what else ''} of {fusion} {did}: "
         f"{failure.summary}{where}",
         entities=(id_of(record, group),),
-        attributes={
-            **about,
-            "group": str(group.number),
-            "when": record.when,
-            "kernel": group.kernel,
-            "groups": str(len(record.groups)),
-            "behind": str(len(behind)),
-            "dump": "yes" if record.segmented is not None else "",
-            "inferred": group.inferred,
-            "place": failure.place,
-            "exception": failure.exception,
-        },
+        facts=structs.replace(
+            about,
+            group=group.number,
+            when=record.when,
+            behind=len(behind),
+            dump=record.segmented is not None,
+            inferred=group.inferred,
+        ),
         evidence=_evidence(failure, group.error_mark),
         at_wall_ns=group.error_mark.wall_ns,
     )
@@ -99,15 +96,15 @@ def _log(job: Job, record: FusionRecord, error: Mark) -> str:
     return error.path if len(paths) < 2 or len(folders) > 1 else folders.pop()
 
 
-def _nameless(record: FusionRecord, failure: Failure, mark: Mark, number: int, about: dict[str, str]) -> Diagnostic:
+def _nameless(record: FusionRecord, failure: Failure, mark: Mark, number: int, about: FusionFacts) -> Diagnostic:
     where = f" (thrown in {failure.function} at {failure.place})" if failure.function else ""
     return Diagnostic(
-        id=f"diagnostic:{about['scope']}/{record.label}/error{number}",
+        id=f"diagnostic:{about.scope}/{record.label}/error{number}",
         system="nvfuser",
         code="failed",
         severity=Severity.CRITICAL,
         sentence=f"nvFuser threw: {failure.summary}{where}",
-        attributes={**about, "log": mark.path, "place": failure.place, "exception": failure.exception},
+        facts=structs.replace(about, log=mark.path),
         evidence=_evidence(failure, mark),
         at_wall_ns=mark.wall_ns,
     )
@@ -120,28 +117,24 @@ def _evidence(failure: Failure, mark: Mark) -> tuple[Evidence, ...]:
     return tuple(mark.evidence(line) for line in lines if line)
 
 
-def _generation(job: Job) -> str:
-    return job.scripts[-1][0].generation if job.scripts else ""
-
-
-def _versions(job: Job, about: dict[str, str]) -> Diagnostic:
+def _versions(job: Job, about: FusionFacts) -> Diagnostic:
     script, mark = job.scripts[-1]
     bindings = "nvfuser_direct" if script.generation == "nvfuser_direct" else "nvfuser (the bindings up to 2025)"
     versions = ", ".join(f"{name} {version}" for name, version in script.versions.items())
     devices = ", ".join(script.devices) or "no GPU"
     return Diagnostic(
-        id=f"diagnostic:{about['scope']}/versions",
+        id=f"diagnostic:{about.scope}/versions",
         system="nvfuser",
         code="versions",
         severity=Severity.INFO,
         sentence=f"Bindings: {bindings}; {versions or 'no versions said'}; {devices}.",
-        attributes={**about, **script.versions, "devices": devices},
+        facts=about,
         evidence=(mark.evidence("the head of the reproduction script"),),
         at_wall_ns=mark.wall_ns,
     )
 
 
-def _under_way(job: Job, about: dict[str, str], id_of: IdOf) -> Iterator[Diagnostic]:
+def _under_way(job: Job, about: FusionFacts, id_of: IdOf) -> Iterator[Diagnostic]:
     """The newest fusion: what it is at."""
     if not job.fusions:
         return
@@ -152,13 +145,13 @@ def _under_way(job: Job, about: dict[str, str], id_of: IdOf) -> Iterator[Diagnos
     fusion = f"fusion {record.number}" if record.number is not None else "the fusion that was cut last"
     parts = many(len(record.groups), "group")
     yield Diagnostic(
-        id=f"diagnostic:{about['scope']}/under-way",
+        id=f"diagnostic:{about.scope}/under-way",
         system="nvfuser",
         code="under-way",
         severity=Severity.INFO if active and not failed else Severity.DEBUG,
         sentence=f"Of {fusion} ({parts}), {doing or 'no group is under way'}, as the log says last.",
         entities=tuple(id_of(record, group) for group in active[:4]),
-        attributes={**about, "active": "yes" if active and not failed else ""},
+        facts=structs.replace(about, active=bool(active) and not failed),
         evidence=tuple(group.mark.evidence(group.text) for group in active[:4] if group.mark.source),
         at_wall_ns=max((group.mark.wall_ns or 0 for group in active), default=0) or None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from livedbg.adapters.nvfuser.facts import fusion_facts, pass_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.survived import unless_survived
@@ -28,7 +29,7 @@ def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
 
 def _computes(said: Diagnostic, state: RuleInput) -> bool:
     """Whether the traced process is seen to use processor time: a long pass, and no stall."""
-    process = state.snapshot.processes.get(said.attributes["process"])
+    process = state.snapshot.processes.get(pass_facts(said).process)
     if process is None or process.exited:
         return False
     lately_ns = state.snapshot.now(process.host).mono_ns - _LATELY_NS
@@ -70,8 +71,8 @@ class Failed:
             yield unless_survived(self._finding(said, alive), state.snapshot)
 
     def _finding(self, said: Diagnostic, alive: bool) -> Finding:
-        about = said.attributes
-        behind = int(about.get("behind", "0"))
+        about = fusion_facts(said)
+        behind = about.behind
         sentence = sentences(
             said.sentence,
             f"{many(behind, 'group')} behind it never ran" if behind else "",
@@ -85,25 +86,25 @@ class Failed:
             entities=said.entities,
             evidence=said.evidence,
             next=tuple(_steps(said)),
-            inferred=bool(about.get("inferred")),
+            inferred=bool(about.inferred),
             since_wall_ns=said.at_wall_ns,
             state=None if alive else VerdictState.CRASHED,
         )
 
 
 def _steps(said: Diagnostic) -> Iterator[str]:
-    about = said.attributes
-    log, group = about.get("log", ""), about.get("group", "")
-    cut = f" --segment {group}" if group and about.get("dump") else ""
-    if log and (about.get("script") or cut):
+    about = fusion_facts(said)
+    log = about.log
+    cut = f" --segment {about.group}" if about.group is not None and about.dump else ""
+    if log and (about.script or cut):
         yield f"livedbg repro {shell_word(log)}{cut} -o repro.py --run"
-    if not about.get("dump"):
+    if not about.dump:
         yield "livedbg launch --recipe nvfuser-dump=segmented_fusion -- CMD   shows the segments"
-    if about.get("when") == "compile":
+    if about.when == "compile":
         yield "livedbg launch --recipe nvfuser-dump=cuda_to_file -- CMD   keeps the kernel's source"
-    elif about.get("when") == "run":
+    elif about.when == "run":
         yield "livedbg launch --recipe nvfuser-dump=kernel_args --recipe cuda-blocking -- CMD   pins the launch down"
-    if not about.get("script"):
+    if not about.script:
         yield "print(fd.repro_script_for(inputs)) where the error is caught gives a script to reproduce it"
     yield "livedbg launch --recipe nvfuser-errors -- CMD   catches it with the stack of the throw"
 
@@ -121,10 +122,9 @@ class BadOption:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding an option."""
         for said in _said("bad-option", state):
-            about = said.attributes
-            known = about.get("available", "")
-            alike = [word for word in known.split(", ") if word and word[:5] == about["option"][:5]]
-            steps = [f"take {about['option']} out of NVFUSER_{about['variable']}"]
+            about = fusion_facts(said)
+            alike = [word for word in about.available if word[:5] == about.option[:5]]
+            steps = [f"take {about.option} out of NVFUSER_{about.variable}"]
             if alike:
                 steps.append(f"did you mean {' or '.join(alike[:4])}?")
             steps.append("livedbg recipes nvfuser-dump   lists the options")
@@ -158,49 +158,49 @@ class TraceStopped:
         """One finding a thread."""
         now_ns = state.snapshot.now().wall_ns
         for said in _said("trace-open", state):
-            process = state.snapshot.processes.get(said.attributes["process"])
-            quiet_ns = now_ns - int(said.attributes["last_wall_ns"] or now_ns)
+            process = state.snapshot.processes.get(pass_facts(said).process)
+            quiet_ns = now_ns - (pass_facts(said).last_wall_ns or now_ns)
             gone = process is not None and process.exited
-            nobody = not said.attributes["alive"] and not state.snapshot.processes
+            nobody = not pass_facts(said).alive and not state.snapshot.processes
             if _computes(said, state):
                 continue
-            if gone or nobody or said.attributes["ended"] or quiet_ns >= state.settings.task_stall_ns:
+            if gone or nobody or pass_facts(said).ended or quiet_ns >= state.settings.task_stall_ns:
                 yield self._finding(said, process, quiet_ns)
 
     def _finding(self, said: Diagnostic, process: Process | None, quiet_ns: int) -> Finding:
-        about = said.attributes
-        within = f" (in {about['within']})" if about["within"] else ""
+        about = pass_facts(said)
+        within = f" (in {about.within})" if about.within else ""
         gone = process is not None and process.exited
-        if gone or about["ended"]:
-            end = f"Process {about['pid']} ended in the midst of it"
+        if gone or about.ended:
+            end = f"Process {about.pid} ended in the midst of it"
             if process is not None and process.exit_status is not None:
                 status = process.exit_status
                 end += f", by signal {-status}" if status < 0 else f", with status {status}"
         elif process is not None:
             end = f"It has been there for {duration(quiet_ns)} without beginning another pass, and its process is alive"
-        elif about["alive"]:
+        elif about.alive:
             end = f"Nothing was written for {duration(quiet_ns)} since"
         else:
             end = (
-                f"Nothing was written for {duration(quiet_ns)} since, and no process {about['pid']} runs here: it was "
+                f"Nothing was written for {duration(quiet_ns)} since, and no process {about.pid} runs here: it was "
                 "killed in the midst of it, or it hangs there on another machine"
             )
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if gone else Severity.ERROR,
-            sentence=f"Thread …{about['thread']} of process {about['pid']} stopped in nvFuser's pass {about['pass']}"
+            sentence=f"Thread …{about.thread} of process {about.pid} stopped in nvFuser's pass {about.name}"
             f"{within}. {end}.",
             entities=said.entities,
             evidence=said.evidence,
             next=(
-                f"livedbg stacks {shell_word(about['pid'])} --native   shows the line"
+                f"livedbg stacks {about.pid} --native   shows the line"
                 if process is not None and not gone
                 else "livedbg launch --recipe nvfuser-trace -- CMD   shows whether it stops there again",
                 "livedbg launch --recipe nvfuser-dump=cuda_to_file -- CMD   the last kernel is the one in question",
             ),
             inferred=not gone,
-            since_wall_ns=int(about["last_wall_ns"] or 0) or None,
-            state=VerdictState.CRASHED if gone or about["ended"] else VerdictState.STALLED,
+            since_wall_ns=about.last_wall_ns or None,
+            state=VerdictState.CRASHED if gone or about.ended else VerdictState.STALLED,
         )
 
 
@@ -217,23 +217,23 @@ class UnderWay:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a job, and one a thread."""
         for said in _said("trace-open", state):
-            process = state.snapshot.processes.get(said.attributes["process"])
+            process = state.snapshot.processes.get(pass_facts(said).process)
             for_ns = state.snapshot.now().wall_ns - (said.at_wall_ns or 0)
             if process is not None and not process.exited and said.at_wall_ns and for_ns >= _LONG_NS:
-                about = said.attributes
-                within = f" (in {about['within']})" if about["within"] else ""
+                about = pass_facts(said)
+                within = f" (in {about.within})" if about.within else ""
                 computes = ", and its process is computing" if _computes(said, state) else ""
                 yield Finding(
                     rule=self.name,
                     severity=Severity.INFO,
-                    sentence=f"Thread …{about['thread']} of process {about['pid']} has been in nvFuser's pass "
-                    f"{about['pass']}{within} for {duration(for_ns)}{computes}.",
+                    sentence=f"Thread …{about.thread} of process {about.pid} has been in nvFuser's pass "
+                    f"{about.name}{within} for {duration(for_ns)}{computes}.",
                     entities=said.entities,
                     evidence=said.evidence,
                     since_wall_ns=said.at_wall_ns,
                 )
         for said in _said("under-way", state):
-            if said.attributes.get("active"):
+            if fusion_facts(said).active:
                 yield Finding(
                     rule=self.name,
                     severity=Severity.INFO,
@@ -255,9 +255,9 @@ class Versions:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a job in which something failed."""
-        failed = {d.attributes["scope"] for code in ("group-failed", "failed") for d in _said(code, state)}
+        failed = {fusion_facts(d).scope for code in ("group-failed", "failed") for d in _said(code, state)}
         for said in _said("versions", state):
-            if said.attributes["scope"] in failed:
+            if fusion_facts(said).scope in failed:
                 yield Finding(rule=self.name, severity=Severity.INFO, sentence=said.sentence, evidence=said.evidence)
 
 

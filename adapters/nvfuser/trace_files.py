@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
+from livedbg.adapters.nvfuser.facts import PassFacts
 from livedbg.linux import target_files
 from livedbg.linux.procfs import process_exists
 from livedbg.logs.seen_paths import is_file
@@ -152,19 +153,16 @@ class TraceWatch:
             severity=Severity.INFO if inner is not None else Severity.DEBUG,
             sentence=f"{inner.name} began and has not ended" if inner is not None else "all passes have ended",
             entities=(task.id,),
-            attributes={
-                "pass": inner.name if inner is not None else "",
-                "within": ", in ".join(outer),
-                "pid": str(thread.pid),
-                "thread": f"{thread.tid:#x}",
-                "process": ids.process(self._host, thread.pid),
-                "alive": "yes" if alive else "",
-                "last_wall_ns": str(self._wall_ns(trace, thread.last_us)),
-                "since_wall_ns": str(self._wall_ns(trace, inner.begun_us)) if inner is not None else "",
-                "ended": "yes" if trace.reader.ended else "",
-                "missing": str(thread.unmatched),
-                "trace": clean_line(str(trace.path)),
-            },
+            facts=PassFacts(
+                name=inner.name if inner is not None else "",
+                within=", in ".join(outer),
+                pid=thread.pid,
+                thread=f"{thread.tid:#x}",
+                process=ids.process(self._host, thread.pid),
+                alive=alive,
+                last_wall_ns=self._wall_ns(trace, thread.last_us) or 0,
+                ended=trace.reader.ended,
+            ),
             evidence=(Evidence(kind="file", file=clean_line(trace.path.name), text=text),) if text else (),
             at_wall_ns=self._wall_ns(trace, inner.begun_us) if inner is not None else None,
         )

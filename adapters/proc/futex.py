@@ -80,8 +80,8 @@ class FutexWait(Struct, frozen=True):
         owner: the thread that holds it, as the process numbers threads; None when not known.
         state: what its words say, for users.
         evidence: the words that were read.
-        ended_owner: the thread that its owner word names, where it is no living one.
         inferred: concluded from the shape of the memory only.
+        ended_owner: the thread that its owner word names, where it is no living one.
     """
 
     kind: str
@@ -91,8 +91,8 @@ class FutexWait(Struct, frozen=True):
     owner: int | None = None
     state: str | None = None
     attributes: dict[str, str] = field(default_factory=dict)
-    ended_owner: int | None = None
     inferred: bool = False
+    ended_owner: int | None = None
 
 
 IsThread = Callable[[int], bool]

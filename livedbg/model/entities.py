@@ -222,7 +222,8 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
         fanin_total: all dependencies.
         where: identifiers or names of what it runs on (`core:SYSTEM/8`).
         owner: who drives it (`scheduler thread 0`).
-        attributes: whatever else the runtime said, as text.
+        facts: what its system knows beyond that (livedbg.model.facts).
+        attributes: whatever else the runtime said, as text, for who shows it.
     """
 
     id: str
@@ -237,7 +238,12 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fanin_total: int | None = None
     where: tuple[str, ...] = ()
     owner: str | None = None
+    facts: Any = None
     attributes: dict[str, str] = field(default_factory=dict)
+
+    def shown(self) -> dict[str, str]:
+        """All that its system knows of it, as text by name."""
+        return {**self.attributes, **facts_shown(self.facts)}
 
 
 class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):

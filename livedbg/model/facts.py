@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DescriptorFacts", "Facts", "GroupFacts", "LockFacts", "facts_of", "facts_shown"]
+__all__ = ["DescriptorFacts", "Facts", "GroupFacts", "LockFacts", "facts_from", "facts_of", "facts_shown"]
 
 F = TypeVar("F", bound="Facts")
 
@@ -89,13 +89,24 @@ def facts_of(value: object, kind: type[F]) -> F:
     return kind()
 
 
+def facts_from(texts: Mapping[str, object], kind: type[F]) -> F:
+    """The facts that recordings of before have as texts, by the names of their fields; damaged ones are none (F2)."""
+    try:
+        return msgspec.convert({**texts, "of": kind.__struct_config__.tag}, kind, strict=False)
+    except msgspec.ValidationError:
+        return kind()
+
+
 def facts_shown(value: object) -> dict[str, str]:
     """Facts as text by name, for who shows what it does not understand."""
     plain: Any = msgspec.to_builtins(value)
     if not isinstance(plain, Mapping):
         return {}
-    return {str(name): _shown(one) for name, one in plain.items() if name != "of" and one not in (None, "", False)}
+    shown = ((name, one) for name, one in plain.items() if name != "of" and (one or type(one) in (int, float)))
+    return {str(name): _shown(one) for name, one in shown}
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
     return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)

@@ -5,7 +5,7 @@ The invariants of livedbg.model.entities hold for these values too.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -192,7 +192,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         severity: how bad the runtime's statement is.
         sentence: what it means, one sentence for the user.
         entities: what it is about.
-        attributes: the fields it carried, as text (`sub_class`, `error_code`, …).
+        facts: the fields it carried (livedbg.model.facts).
+        attributes: others, as text (`sub_class`, `error_code`, …).
         resolved: it no longer holds.
         late: it was written when all was over.
         cause: how near to the cause of an end it is; None where it is about no end. While an error stands that is not
@@ -209,6 +210,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Severity
     sentence: str
     entities: tuple[str, ...] = ()
+    facts: Any = None
     attributes: dict[str, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     at_wall_ns: int | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from livedbg.model import Diagnostic, Evidence, Resource, Thread, WaitKind
@@ -23,7 +22,7 @@ from livedbg.model.events import (
     StacksSeen,
     ThreadsSeen,
 )
-from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts
+from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, facts_from
 from livedbg.model.launches import TRACED, TRACED_TO
 
 __all__ = ["renamed", "sleeps_s", "wait_kind"]
@@ -114,13 +113,9 @@ def _resource(resource: Resource) -> Resource:
             **({"ended_owner": owner} if ended == "(exited)" else {}),
             **({"under_oom": True} if "under_oom" in text else {}),
             **({"inherited": text["evidence"]} if "evidence" in text else {}),
-            "of": kind.__struct_config__.tag,
         }
-        try:
-            known = msgspec.convert(said, kind, strict=False)
-            facts = known if known != kind() else None
-        except msgspec.ValidationError:
-            pass  # damaged: nothing is known
+        known = facts_from(said, kind)
+        facts = known if known != kind() else None
     return structs.replace(
         resource,
         outside=resource.outside or text.pop("outside", ""),

@@ -144,7 +144,7 @@ def _task(task: Task, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityOut:
     if since is None and task.since_mono_ns is not None:
         clock = snapshot.now()
         since = clock.wall_ns - (clock.mono_ns - task.since_mono_ns)
-    attributes = dict(task.attributes)
+    attributes = task.shown()
     if task.owner:
         attributes["owner"] = task.owner
     if task.fanin_left is not None:

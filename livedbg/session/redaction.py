@@ -134,6 +134,7 @@ def _diagnostic(event: DiagnosticSeen) -> DiagnosticSeen:
     masked: Diagnostic = replace(
         said,
         sentence=mask_text(said.sentence),
+        facts=_facts(said.facts),
         attributes=mask_environment(said.attributes),
         evidence=tuple(map(_evidence, said.evidence)),
     )
@@ -152,10 +153,10 @@ def _tasks(event: TasksSeen) -> TasksSeen:
 
 def _task(task: Task) -> Task:
     kernel = task.kernel and mask_text(task.kernel)
-    attributes = task.attributes and mask_environment(task.attributes)
-    if (kernel, attributes) == (task.kernel, task.attributes):
+    attributes, facts = task.attributes and mask_environment(task.attributes), _facts(task.facts)
+    if (kernel, attributes, facts) == (task.kernel, task.attributes, task.facts):
         return task
-    return replace(task, kernel=kernel, attributes=attributes)
+    return replace(task, kernel=kernel, attributes=attributes, facts=facts)
 
 
 def _resources(event: ResourcesSeen) -> ResourcesSeen:

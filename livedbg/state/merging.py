@@ -34,6 +34,8 @@ def merge_task(known: Task, new: Task) -> Task:
         changed["since_wall_ns"] = new.since_wall_ns
     if new.where and new.where != known.where:
         changed["where"] = new.where
+    if new.facts is not None and new.facts != known.facts:
+        changed["facts"] = new.facts
     if new.attributes:
         changed["attributes"] = {**known.attributes, **new.attributes}
     return msgspec.structs.replace(known, **changed) if changed else known

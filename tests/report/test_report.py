@@ -62,7 +62,7 @@ def test_a_deadlock_in_the_shape_of_the_schema() -> None:
     assert said["verdict"]["findings"] == ["F1"]
     assert said["verdict"]["finding"] == "F1"
     assert (said["verdict"]["who"], said["verdict"]["certainty"]) == (said["verdict"]["roots"][0], "read")
-    assert (said["verdict"]["where"], said["verdict"]["holder"]) == (None, None)
+    assert (said["verdict"]["where"], said["verdict"]["holder"]) == (None, said["verdict"]["roots"][1])
     assert said["verdict"]["since"] == "2001-09-09T01:48:20.000Z"
     assert said["findings"][0]["rule"] == "lock-cycle"
     assert said["findings"][0]["severity"] == "critical"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from livedbg.adapters.cuda.facts import CudaFacts
 from livedbg.analysis.devices import fault_sentence
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, Frame, Severity
 from livedbg.model.devices import DeviceFault, DeviceState
@@ -35,18 +36,18 @@ def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
 
 
 def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_ns: int) -> Diagnostic:
-    """The exception with the attributes that the rules for CUDA read (livedbg.adapters.cuda.rules.sentences)."""
+    """The exception with the facts that the rules for CUDA read."""
     kernel = next((one for one in state.kernels if one.number == fault.kernel), None)
-    attributes = {
-        "context": process or state.target,
-        "process": process or "",
-        "what": fault.title or fault.name,
-        "kernel": kernel.name if kernel is not None else "",
-        "function": fault.function,
-        "pc": f"{fault.address:#x}" if fault.address is not None else "",
-        "where": f"{fault.file}:{fault.line}" if fault.file and fault.line else "",
-        "next": fault.remedy,
-    }
+    facts = CudaFacts(
+        context=process or state.target,
+        process=process or "",
+        what=fault.title or fault.name,
+        kernel=kernel.name if kernel is not None else "",
+        function=fault.function,
+        pc=f"{fault.address:#x}" if fault.address is not None else "",
+        where=f"{fault.file}:{fault.line}" if fault.file and fault.line else "",
+        steps=(fault.remedy,) if fault.remedy else (),
+    )
     evidence = Evidence(
         kind="file" if state.path else "counter",
         text=_seen(fault),
@@ -61,7 +62,7 @@ def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_
         severity=Severity.CRITICAL,
         sentence=fault_sentence(fault),
         entities=() if process is None else (process,),
-        attributes={name: value for name, value in attributes.items() if value},
+        facts=facts,
         evidence=(evidence,),
         at_wall_ns=at_ns,
     )

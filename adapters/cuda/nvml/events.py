@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livedbg.adapters.cuda.facts import GpuFacts
 from livedbg.adapters.cuda.nvml.samples import GpuSample, Sample
 from livedbg.model import Edge, EdgeKind, Resource, ids
 from livedbg.model.events import Event, Stamp
@@ -43,15 +44,15 @@ class GpuEvents:
 
     def _resource(self, sample: GpuSample) -> Resource:
         gpu = sample.gpu
-        facts = {
-            "uuid": gpu.uuid,
-            "bus": gpu.bus,
-            "driver": gpu.driver,
-            "memory_bytes": str(gpu.memory_bytes) if gpu.memory_bytes is not None else "",
-            "held_down": ", ".join(sample.held_down),
-            "lost": sample.lost,
-            "processes": str(len(sample.processes)),
-        }
+        facts = GpuFacts(
+            uuid=gpu.uuid,
+            bus=gpu.bus,
+            driver=gpu.driver,
+            memory_bytes=gpu.memory_bytes,
+            held_down=tuple(sample.held_down),
+            lost=sample.lost,
+            processes=len(sample.processes),
+        )
         busy = sample.counters.get("utilisation_percent")
         state = "lost" if sample.lost else None if busy is None else "busy" if busy else "idle"
         return Resource(
@@ -59,7 +60,7 @@ class GpuEvents:
             kind="gpu",
             name=f"GPU {gpu.index}" + (f" ({gpu.name})" if gpu.name else ""),
             state=state,
-            attributes={name: value for name, value in facts.items() if value},
+            facts=facts,
         )
 
     def _edge(self, pid: int, resource: Resource, sample: GpuSample) -> Edge:

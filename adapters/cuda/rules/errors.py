@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from livedbg.adapters.cuda.facts import about
 from livedbg.adapters.cuda.rules.living import CONTEXT_LOST, unless_alive
 from livedbg.adapters.cuda.rules.recoverable_errors import found_by_sanitizer, out_of_memory, returned, waits, xid
 from livedbg.adapters.cuda.rules.sentences import (
@@ -88,8 +89,8 @@ class XidRule(Struct, frozen=True):
 
 def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -> Finding:
     """An Xid that blames a program decides nothing where the other logs don't name its process, and report no error."""
-    pid, log = error.attributes.get("pid", ""), error.evidence[0].log
-    program = finding.state is VerdictState.CRASHED and error.attributes.get("kind") == "program"
+    pid, log = about(error).pid, error.evidence[0].log
+    program = finding.state is VerdictState.CRASHED and about(error).kind == "program"
     if not program or not pid or named_elsewhere(pid, log, snapshot) is not False:
         return finding
     if any(hit.source != log for hit in snapshot.exceptions.values()) or any(
@@ -125,17 +126,17 @@ def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Findin
 
 def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequence[Diagnostic]) -> Finding:
     """The GPU's side of the fault is known: no question which kernel it was."""
-    attributes = error.attributes
-    sentence = f"{context.owner}{attributes.get('what', error.sentence)}{said(error)}."
-    if attributes.get("mixed"):
+    facts = about(error)
+    sentence = f"{context.owner}{(facts.what or error.sentence)}{said(error)}."
+    if facts.mixed:
         sentence += " Lines of several processes are mixed in this log: kernel and thread may be those of another."
-    if attributes.get("address"):
-        sentence += f" {attributes['address']}."
-    if attributes.get("host"):
-        sentence += f" It was launched by {attributes['host']}."
-    reporter = next((e for e in following if e.attributes.get("host")), None)
+    if facts.address:
+        sentence += f" {facts.address}."
+    if facts.host:
+        sentence += f" It was launched by {facts.host}."
+    reporter = next((e for e in following if about(e).host), None)
     if reporter is not None:
-        sentence += f" The program noticed it at {reporter.attributes['host']}."
+        sentence += f" The program noticed it at {about(reporter).host}."
     sentence += _consequences(following) + _unlisted(context)
     dumps = context.of("coredump")
     return Finding(
@@ -152,18 +153,18 @@ def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequ
 
 def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInput) -> Finding:
     """Only the host's side of the fault is known."""
-    attributes = error.attributes
-    hardware = attributes.get("hardware") == "yes"
+    facts = about(error)
+    hardware = facts.hardware
     exact = hardware or synchronous(error, state.snapshot)
-    call, host = attributes.get("call"), attributes.get("host")
-    places = [f"by {call}" if call and call not in attributes.get("what", "") else "", f"at {host}" if host else ""]
+    call, host = facts.call, facts.host
+    places = [f"by {call}" if call and call not in facts.what else "", f"at {host}" if host else ""]
     where = " ".join(filter(None, places))
-    sentence = f"{context.owner}{attributes.get('what', error.sentence)}"
+    sentence = f"{context.owner}{(facts.what or error.sentence)}"
     sentence += f", reported {where}." if where else "."
-    driver = next((e.attributes for e in context.first_faults if e is not error and e.code == "api-error"), None)
-    if driver is not None and driver.get("call"):
-        sentence += f" The driver's log has it first from {driver['call']}."
-    if exact and attributes.get("of_kernel") == "yes":
+    driver = next((about(e) for e in context.first_faults if e is not error and e.code == "api-error"), None)
+    if driver is not None and driver.call:
+        sentence += f" The driver's log has it first from {driver.call}."
+    if exact and facts.of_kernel:
         sentence += (
             " Launches were synchronous (CUDA_LAUNCH_BLOCKING=1), so the kernel launched there is the one that failed."
         )
@@ -171,16 +172,16 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
         sentence += f" {HARDWARE}"
     elif not exact:
         sentence += f" {ASYNCHRONOUS}"
-    kernels, launches = launched_last(attributes.get("process", ""), state.snapshot, error.at_wall_ns)
-    if kernels and attributes.get("of_kernel") == "yes":
+    kernels, launches = launched_last(facts.process, state.snapshot, error.at_wall_ns)
+    if kernels and facts.of_kernel:
         sentence += f" Launched last before it (newest first): {kernels}."
     following = context.consequences()
-    sentence += _consequences(following, int(attributes.get("count", "1")) - 1)
+    sentence += _consequences(following, facts.count - 1)
     dumps = context.of("coredump")
     steps = PIN_DOWN[1:] if exact else PIN_DOWN
     if hardware:
         steps = _HARDWARE_STEPS
-    elif attributes.get("error") == "cudaErrorAssert":
+    elif facts.error == "cudaErrorAssert":
         steps = ("look for the assert's own lines (`Assertion … failed`) in the program's standard error", *steps)
     return Finding(
         rule=rule,
@@ -197,7 +198,7 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
 
 def _consequences(following: Sequence[Diagnostic], again: int = 0) -> str:
     """How many reports follow from the first error; `again`: how often that one was reported once more."""
-    count = again + sum(int(error.attributes.get("count", "1")) for error in following)
+    count = again + sum(about(error).count for error in following)
     if not count:
         return ""
     verb = "is a consequence" if count == 1 else "are consequences"
@@ -206,12 +207,10 @@ def _consequences(following: Sequence[Diagnostic], again: int = 0) -> str:
 
 def _unlisted(context: CudaContext) -> str:
     """What compute-sanitizer counted beyond what it printed or what the log still holds."""
-    printed = sum(
-        int(error.attributes.get("count", "1")) for error in context.of("sanitizer", "sanitizer-api", "leak", "hazard")
-    )
+    printed = sum(about(error).count for error in context.of("sanitizer", "sanitizer-api", "leak", "hazard"))
     for error in context.of("sanitizer-summary"):
-        counted = int(error.attributes.get("errors") or "0")
-        if error.attributes.get("tool") == "error" and counted > printed > 0:
+        counted = about(error).errors or 0
+        if about(error).tool == "error" and counted > printed > 0:
             are = "is" if printed == 1 else "are"
             return f" compute-sanitizer counted {counted:,} errors; {printed:,} {are} in the log."
     return ""
@@ -219,28 +218,29 @@ def _unlisted(context: CudaContext) -> str:
 
 def _of_dumps(dumps: Sequence[Diagnostic]) -> list[str]:
     return [
-        f"livedbg device {shell_word(dump.attributes['file'])}   (the state of all warps)"
+        f"livedbg device {shell_word(about(dump).file)}   (the state of all warps)"
         for dump in dumps
-        if "file" in dump.attributes
+        if about(dump).file
     ]
 
 
 def _steps(error: Diagnostic) -> tuple[str, ...]:
-    attributes = error.attributes
-    kernel = attributes.get("kernel", "")
-    where = attributes.get("where") or kernel or "the kernel"
+    facts = about(error)
+    kernel = facts.kernel
+    where = facts.where or kernel or "the kernel"
     if error.code == "device-assert":
         return (
-            f"check the inputs of {kernel or 'the kernel'}: {attributes.get('assertion', 'the assertion')}",
+            f"check the inputs of {kernel or 'the kernel'}: {facts.assertion or 'the assertion'}",
             PIN_DOWN[0],
         )
     if error.code == "device-exception":
-        advice = attributes.get("next", "")
-        return tuple(filter(None, (advice, f"check {where}", "" if "compute-sanitizer" in advice else PIN_DOWN[1])))
+        advice = facts.steps
+        sanitize = "" if any("compute-sanitizer" in step for step in advice) else PIN_DOWN[1]
+        return tuple(filter(None, (*advice, f"check {where}", sanitize)))
     steps = [f"check {where}"]
-    if not attributes.get("where"):
+    if not facts.where:
         steps.append("compile with -lineinfo: the report then has source lines")
-    if attributes.get("tool") == "synccheck":
+    if facts.tool == "synccheck":
         steps.append("let all threads of the block reach the same barrier, or pass the right mask")
     return tuple(steps)
 

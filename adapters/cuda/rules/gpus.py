@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.cuda.facts import GpuFacts
 from livedbg.adapters.cuda.rules.living import unless_alive
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -17,6 +18,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import EdgeKind, Evidence, Resource, Severity, Thread, ids
+from livedbg.model.facts import facts_of
 from livedbg.model.snapshot import Counter, CounterKey, Snapshot
 
 __all__ = ["GpuTrouble", "GpuWaits", "rules", "waits_for_gpu_in"]
@@ -215,7 +217,8 @@ class GpuTrouble:
             for edge in snapshot.edges.values()
             if edge.kind is EdgeKind.RUNS_ON and edge.target == gpu.id and edge.source in snapshot.processes
         )
-        lost = gpu.attributes.get("lost")
+        facts = facts_of(gpu.facts, GpuFacts)
+        lost = facts.lost
         if lost:
             found = Finding(
                 rule=self.name,
@@ -234,7 +237,7 @@ class GpuTrouble:
                 yield self._warning(
                     gpu, users, f"{gpu.name} has {words.format(f'{seen.value:g}')}{rose}.", step, counter
                 )
-        held = [word for word in gpu.attributes.get("held_down", "").split(", ") if word and word != "power cap"]
+        held = [word for word in facts.held_down if word != "power cap"]
         if held:
             said = f"The clocks of {gpu.name} are held down: {', '.join(held)}."
             yield self._warning(gpu, users, said, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", "held_down")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from livedbg.adapters.cuda.facts import about
 from livedbg.adapters.cuda.rules.sentences import (
     PIN_DOWN,
     CudaContext,
@@ -49,19 +50,19 @@ _SANITIZER_ADVICE: Final = {
 def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """PyTorch's allocator ran out."""
     for error in context.of("out-of-memory")[:_SHOWN]:
-        attributes = error.attributes
-        crashed = attributes.get("uncaught") == "yes" and not alive(error, state.snapshot)
-        gpu = f" on GPU {attributes['gpu']}" if attributes.get("gpu") else ""
+        facts = about(error)
+        crashed = facts.uncaught and not alive(error, state.snapshot)
+        gpu = f" on GPU {facts.gpu}" if facts.gpu else ""
         parts = [
-            f"{attributes['tried']} were requested" if attributes.get("tried") else "",
-            f"{attributes['free']} of {attributes.get('total', '?')} are free" if attributes.get("free") else "",
-            f"{attributes['allocated']} are in use by PyTorch" if attributes.get("allocated") else "",
-            f"{attributes['unused']} are reserved by it and unused" if attributes.get("unused") else "",
-            f"other processes hold memory there: {attributes['others']}" if attributes.get("others") else "",
+            f"{facts.tried} were requested" if facts.tried else "",
+            f"{facts.free} of {facts.total or '?'} are free" if facts.free else "",
+            f"{facts.allocated} are in use by PyTorch" if facts.allocated else "",
+            f"{facts.unused} are reserved by it and unused" if facts.unused else "",
+            f"other processes hold memory there: {facts.others}" if facts.others else "",
         ]
-        where = f", at {attributes['host']}" if attributes.get("host") else ""
+        where = f", at {facts.host}" if facts.host else ""
         detail = "; ".join(filter(None, parts))
-        count = int(attributes.get("count", "1"))
+        count = facts.count
         again = f" ({count:,} times)" if count > 1 else ""
         sentence = f"{context.owner}CUDA out of memory{gpu}{where}{again}" + (f": {detail}." if detail else ".")
         yield Finding(
@@ -77,15 +78,15 @@ def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator
 
 
 def _memory_steps(error: Diagnostic) -> tuple[str, ...]:
-    attributes = error.attributes
-    tried, unused, free, used = bytes_of(attributes.get(name) for name in ("tried", "unused", "free", "used"))
+    facts = about(error)
+    tried, unused, free, used = bytes_of((facts.tried, facts.unused, facts.free, facts.used))
     steps = []
     if tried and unused + free >= tried and unused > free:
         steps.append(
             "the memory is there, but in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   (before the first "
             "allocation)"
         )
-    if attributes.get("others") and used < bytes_of([attributes.get("total")])[0] / 2:
+    if facts.others and used < bytes_of([facts.total])[0] / 2:
         steps.append("nvidia-smi   (other processes hold most of this GPU's memory)")
     steps.append("a smaller batch or sequence, activation checkpointing, or a GPU with more memory")
     steps.append("torch.cuda.memory._record_memory_history()   (who allocated what, shown by pytorch.org/memory_viz)")
@@ -97,20 +98,20 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
     if context.root is not None:
         return  # these are its consequences, or don't matter beside it
     for error in context.reported[:_SHOWN]:
-        attributes = error.attributes
-        call, host = attributes.get("call", ""), attributes.get("host")
+        facts = about(error)
+        call, host = facts.call, facts.host
         launch = call.startswith(_LAUNCHES)
-        fatal = (launch or attributes.get("uncaught") == "yes") and not alive(error, state.snapshot)
-        if error.severity.rank < Severity.ERROR.rank or "logged" in attributes:
+        fatal = (launch or facts.uncaught) and not alive(error, state.snapshot)
+        if error.severity.rank < Severity.ERROR.rank or facts.logged:
             fatal = False
         library = error.code == "library-error"
-        sentence = f"{context.owner}{attributes.get('what', error.sentence)}"
+        sentence = f"{context.owner}{(facts.what or error.sentence)}"
         sentence += f", at {host}" if host else ""
-        sentence += f": {attributes['said']}." if attributes.get("said") else "."
-        count = int(attributes.get("count", "1"))
+        sentence += f": {facts.said}." if facts.said else "."
+        count = facts.count
         if count > 1:
             sentence += f" {count:,} times."
-        if launch and attributes.get("number"):
+        if launch and facts.number:
             sentence += " The kernel was not launched: its results are missing."
         elif library:
             sentence += " Such an error often comes from a kernel that ran earlier, or from lack of memory."
@@ -128,8 +129,8 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
 
 
 def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]:
-    attributes = error.attributes
-    steps = [_ADVICE[attributes["error"]]] if attributes.get("error") in _ADVICE else []
+    facts = about(error)
+    steps = [_ADVICE[facts.error]] if facts.error in _ADVICE else []
     if launch and not steps:
         steps.append("check grid, block, shared memory and arguments of the launch")
     if library:
@@ -142,24 +143,24 @@ def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]
 def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """Races, reads of undefined values, leaks."""
     for error in context.of("hazard", "leak", "sanitizer", "sanitizer-trouble", "sanitizer-summary"):
-        attributes = error.attributes
-        if error.code == "sanitizer" and attributes.get("tool") != "initcheck":
+        facts = about(error)
+        if error.code == "sanitizer" and facts.tool != "initcheck":
             continue
         if error.code == "sanitizer-summary":
-            if attributes.get("errors") == "0" and attributes.get("tool") != "leak" and len(context.errors) == 1:
+            if facts.errors == 0 and facts.tool != "leak" and len(context.errors) == 1:
                 yield _clean(rule, context, error)
             continue
         wrong = error.code == "sanitizer" or (error.code == "hazard" and error.severity is not Severity.WARNING)
-        sentence = f"{context.owner}{attributes.get('what', error.sentence)}{said(error)}"
-        if attributes.get("accesses"):
-            sentence += f": {attributes['accesses']}"
-        if attributes.get("hazards"):
-            sentence += f" ({many(int(attributes['hazards']), 'hazard')})"
-        if attributes.get("bytes"):
-            sentence += f", {int(attributes['bytes']):,} bytes"
-        if attributes.get("host"):
+        sentence = f"{context.owner}{(facts.what or error.sentence)}{said(error)}"
+        if facts.accesses:
+            sentence += f": {facts.accesses}"
+        if facts.hazards:
+            sentence += f" ({many(facts.hazards, 'hazard')})"
+        if facts.bytes:
+            sentence += f", {facts.bytes:,} bytes"
+        if facts.host:
             place = "allocated" if error.code == "leak" else "launched"
-            sentence += f"; {place} by {attributes['host']}"
+            sentence += f"; {place} by {facts.host}"
         yield Finding(
             rule=rule,
             severity=Severity.ERROR if wrong else Severity.WARNING,
@@ -185,12 +186,12 @@ def _clean(rule: str, context: CudaContext, error: Diagnostic) -> Finding:
 def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """Programs that wait for a debugger."""
     for error in context.of("waits"):
-        process = state.snapshot.processes.get(error.attributes.get("process", ""))
-        pid = error.attributes.get("pid", "PID") if process is None else process.pid
+        process = state.snapshot.processes.get(about(error).process)
+        pid = (about(error).pid or "PID") if process is None else process.pid
         yield Finding(
             rule=rule,
             severity=Severity.CRITICAL,
-            sentence=f"{context.owner}{error.attributes.get('what', error.sentence)}.",
+            sentence=f"{context.owner}{(about(error).what or error.sentence)}.",
             entities=process_of(error),
             evidence=evidence(error),
             next=(f"livedbg device {shell_word(pid)} --attach   (or cuda-gdb -p {shell_word(pid)})",),
@@ -209,31 +210,30 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before
         in_program: a program's log reports a fault.
         before: the Xids before it.
     """
-    attributes = error.attributes
-    kind, pid = attributes.get("kind"), attributes.get("pid")
+    facts = about(error)
+    kind, pid = facts.kind, facts.pid
     ours = {str(process.pid) for process in state.snapshot.processes.values() if process.target}
     of_others = bool(ours) and bool(pid) and pid not in ours
     cause = _cause(error, before)
     programs = kind == "program" and not of_others and not in_program and cause is None
     serious = kind in ("gpu", "driver") or programs
-    name = f" ({attributes['name']})" if attributes.get("name") else ""
+    name = f" ({facts.name})" if facts.name else ""
     who = f" Process {pid}{name} used the GPU." if pid else ""
     if of_others and kind == "program":
         who += " It is not one of the target's processes."
     elif kind == "program" and in_program:
         who += " It is probably the driver's report of the same fault as in the program's log."
     if cause is not None and not serious:
-        who += f" It follows from Xid {cause.attributes.get('xid')} before it."
-    count = int(attributes.get("count", "1"))
+        who += f" It follows from Xid {about(cause).xid} before it."
+    count = facts.count
     again = f" ({count:,} times)" if count > 1 else ""
-    steps = tuple(step for step in attributes.get("next", "").split("\n") if step)
     return Finding(
         rule=rule,
         severity=Severity.CRITICAL if serious else error.severity if kind == "notice" else Severity.WARNING,
-        sentence=f"{attributes.get('what', error.sentence)}{again}.{who}",
+        sentence=f"{(facts.what or error.sentence)}{again}.{who}",
         entities=tuple(p.id for p in state.snapshot.processes.values() if pid and str(p.pid) == pid),
         evidence=evidence(error),
-        next=steps,
+        next=facts.steps,
         inferred=kind == "program",
         since_wall_ns=error.at_wall_ns,
         state=VerdictState.CRASHED if serious else None,
@@ -243,17 +243,17 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before
 
 def _elsewhere_first(error: Diagnostic, before: Sequence[Diagnostic]) -> bool:
     """Whether a program's fault on another GPU stands before it: then it did not make that fault."""
-    gpu = error.attributes.get("gpu")
-    return any(one.attributes.get("kind") == "program" and one.attributes.get("gpu") != gpu for one in before)
+    gpu = about(error).gpu
+    return any(about(one).kind == "program" and about(one).gpu != gpu for one in before)
 
 
 def _cause(error: Diagnostic, before: Sequence[Diagnostic]) -> Diagnostic | None:
     """The Xid of the same GPU and process that came first."""
-    if error.attributes.get("kind") not in ("program", "aftermath"):
+    if about(error).kind not in ("program", "aftermath"):
         return None
-    gpu, pid = error.attributes.get("gpu"), error.attributes.get("pid")
+    gpu, pid = about(error).gpu, about(error).pid
     for other in before:
-        same = other.attributes.get("pid") == pid or other.attributes.get("kind") == "gpu"
-        if other.attributes.get("gpu") == gpu and same and other.attributes.get("kind") != "notice":
+        same = about(other).pid == pid or about(other).kind == "gpu"
+        if about(other).gpu == gpu and same and about(other).kind != "notice":
             return other
     return None

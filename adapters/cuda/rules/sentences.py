@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.cuda.facts import about
 from livedbg.analysis.rules.words import name_of
 from livedbg.model import Diagnostic, Evidence
 from livedbg.model.launches import kernel_text, launch_text
@@ -57,7 +58,7 @@ class CudaContext(Struct, frozen=True):
     @property
     def owner(self) -> str:
         """`Rank 3: `, where the log has several."""
-        owner = self.errors[0].attributes.get("owner", "")
+        owner = about(self.errors[0]).owner
         return f"{sentence_case(owner)}: " if owner else ""
 
     @property
@@ -68,7 +69,7 @@ class CudaContext(Struct, frozen=True):
     @property
     def faults(self) -> list[Diagnostic]:
         """Reports on the host of an error that the context does not survive."""
-        return [error for error in self.reported if error.attributes.get("sticky") == "yes"]
+        return [error for error in self.reported if about(error).sticky]
 
     @property
     def reported(self) -> list[Diagnostic]:
@@ -80,16 +81,16 @@ class CudaContext(Struct, frozen=True):
         """The first of `faults` in each log, or the exception with its place that follows: all are the same error."""
         found: dict[str, Diagnostic] = {}
         for fault in self.faults:
-            first = found.setdefault(fault.attributes.get("source", ""), fault)
+            first = found.setdefault(about(fault).source, fault)
             if _says_where(first, fault):
-                found[fault.attributes.get("source", "")] = fault
+                found[about(fault).source] = fault
         return list(found.values())
 
     @property
     def root(self) -> Diagnostic | None:
         """The error that lost the context, in the words of the log that says most of it."""
         faults = self.first_faults
-        hosts = (fault for fault in faults if "host" in fault.attributes)
+        hosts = (fault for fault in faults if about(fault).host)
         return next(iter(self.precise), None) or next(hosts, None) or next(iter(faults), None)
 
     def of(self, *codes: str) -> list[Diagnostic]:
@@ -102,11 +103,7 @@ class CudaContext(Struct, frozen=True):
         if root is None:
             return []
         before = self.errors[: self.errors.index(root)]
-        return [
-            error
-            for error in self.reported
-            if error is not root and (error not in before or error.attributes.get("sticky") == "yes")
-        ]
+        return [error for error in self.reported if error is not root and (error not in before or about(error).sticky)]
 
 
 def contexts(snapshot: Snapshot) -> list[CudaContext]:
@@ -114,7 +111,7 @@ def contexts(snapshot: Snapshot) -> list[CudaContext]:
     found: dict[str, list[Diagnostic]] = {}
     for diagnostic in snapshot.diagnostics.values():
         if diagnostic.system == "cuda" and not diagnostic.code.startswith(("xid", "nccl-", "nvrm-")):
-            found.setdefault(diagnostic.attributes.get("context", ""), []).append(diagnostic)
+            found.setdefault(about(diagnostic).context, []).append(diagnostic)
     sorted_ = [CudaContext(name, _in_order(errors)) for name, errors in found.items()]
     return sorted(sorted_, key=lambda context: not context.precise)  # what is certain comes first
 
@@ -122,74 +119,74 @@ def contexts(snapshot: Snapshot) -> list[CudaContext]:
 def _in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
     """By time, where they are of several logs and all have one, else as they were read."""
     read = sorted(errors, key=_order)
-    one_log = len({error.attributes.get("source", "") for error in read}) < 2  # of some stamps the year is guessed
+    one_log = len({about(error).source for error in read}) < 2  # of some stamps the year is guessed
     if one_log or any(error.at_wall_ns is None for error in read):
         return read
     return sorted(read, key=lambda error: error.at_wall_ns or 0)
 
 
 def _order(error: Diagnostic) -> int:
-    return int(error.attributes.get("order", "0"))
+    return about(error).order
 
 
 def _says_where(first: Diagnostic, later: Diagnostic) -> bool:
     """Whether `later` is the exception of the program in which the error of `first`, which has no place, ended it."""
-    one, other = first.attributes, later.attributes
-    placed = "host" not in one and "host" in other and other.get("uncaught") == "yes"
-    return placed and one.get("error") == other.get("error")
+    one, other = about(first), about(later)
+    return not one.host and bool(other.host) and other.uncaught and one.error == other.error
 
 
 def _undefined(error: Diagnostic) -> bool:
     """Whether it reports undefined values, at which nothing stops."""
-    return error.attributes.get("tool") == "initcheck"
+    return about(error).tool == "initcheck"
 
 
 def process_of(error: Diagnostic) -> tuple[str, ...]:
     """The process that it happened in, where it is known."""
-    process = error.attributes.get("process")
+    process = about(error).process
     return (process,) if process else ()
 
 
 def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether the process that it happened in may go on: its own, or any where that is not known."""
-    owner = snapshot.processes.get(error.attributes.get("process", ""))
+    owner = snapshot.processes.get(about(error).process)
     return any(not process.exited for process in ([owner] if owner else snapshot.processes.values()))
 
 
 def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether the call that reports it is the one that failed."""
-    known = error.attributes.get("synchronous")
+    known = about(error).synchronous
     if known is not None:
-        return known == "yes"
-    if error.attributes.get("of_kernel") != "yes":
+        return known
+    if not about(error).of_kernel:
         return True
-    owner = snapshot.processes.get(error.attributes.get("process", ""))
+    owner = snapshot.processes.get(about(error).process)
     environment: Mapping[str, str] = owner.environment if owner is not None else {}
     return environment.get("CUDA_LAUNCH_BLOCKING") == "1"
 
 
 def said(error: Diagnostic) -> str:
     """Where on the GPU it happened: kernel, source line, block and thread, in words."""
-    attributes = error.attributes
-    kernel, function = attributes.get("kernel", ""), attributes.get("function", "")
+    facts = about(error)
+    kernel, function = facts.kernel, facts.function
     words = f" in kernel {kernel}" if kernel else ""
     if function and function != kernel:
         words += f" (function {function})"
-    if attributes.get("where"):
-        words += f" at {attributes['where']}"
-    count = int(attributes.get("count", "1"))
-    block, thread = attributes.get("block"), attributes.get("thread")
+    if facts.where:
+        words += f" at {facts.where}"
+    count = facts.count
+    block, thread = facts.block, facts.thread
     if block and thread:
         words += (
             f", by thread{'s' if ' to ' in thread else ''} {thread} of block{'s' if ' to ' in block else ''} {block}"
         )
-    place = ", ".join(f"{name} {attributes[key]}" for key, name in _ON_GPU if attributes.get(key))
+    on_gpu = (facts.device, facts.sm, facts.warp, facts.lane, facts.pc)
+    place = ", ".join(f"{name} {on}" for on, name in zip(on_gpu, _ON_GPU, strict=True) if on)
     if place:
         words += f" ({place})"
     return words + (f", {count:,} times" if count > 1 else "")
 
 
-_ON_GPU: Final = (("device", "GPU"), ("sm", "SM"), ("warp", "warp"), ("lane", "lane"), ("pc", "PC"))
+_ON_GPU: Final = ("GPU", "SM", "warp", "lane", "PC")
 
 
 def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:

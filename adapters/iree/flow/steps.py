@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.flow.notebook import Note, read_note
 from livedbg.model import TaskState
 from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
@@ -112,7 +113,7 @@ def _running(run: StepRun) -> str:
     found = [
         f"{task.name} (for {(now_ns - task.since_mono_ns) / 1e9:.0f} s)" if task.since_mono_ns else task.name
         for task in run.snapshot.tasks.values()
-        if task.system == "iree" and task.kernel and task.state is TaskState.RUNNING and "traced" not in task.attributes
+        if task.system == "iree" and task.kernel and task.state is TaskState.RUNNING and not dispatch_facts(task).traced
     ]
     return f" Dispatches that run: {', '.join(found[:_SHOWN])}." if found else ""
 

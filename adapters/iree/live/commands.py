@@ -8,12 +8,13 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.iree.facts import DispatchFacts, dispatch_facts
 from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.model import Task, TaskState
 
-__all__ = ["active_in", "attributes_of", "begun", "lines_of", "mark_of", "one_of", "state_of", "with_loops"]
+__all__ = ["active_in", "begun", "facts_of_command", "lines_of", "mark_of", "one_of", "state_of", "with_loops"]
 
 _TOLD: Final = 8
 _LINES: Final = 4
@@ -27,7 +28,7 @@ def with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
         return task
     if any(loop.dispatch != task.kernel for loop in loops):
         return task
-    return structs.replace(task, attributes={**task.attributes, "loops": str(sum(loop.samples for loop in loops))})
+    return structs.replace(task, facts=structs.replace(dispatch_facts(task), loops=sum(loop.samples for loop in loops)))
 
 
 def mark_of(recording: Recording | None) -> tuple[int, ...]:
@@ -77,21 +78,23 @@ def state_of(command: Command, progress: Progress | None) -> TaskState:
     return TaskState.READY
 
 
-def attributes_of(command: Command, progress: Progress | None, device: str, *, waits: bool) -> dict[str, str]:
+def facts_of_command(command: Command, progress: Progress | None, device: str, *, waits: bool) -> DispatchFacts:
     assert command.dispatch is not None
-    found = {"dispatch": command.dispatch.name, "source": command.dispatch.source, "device": device}
-    if command.tiles:
-        found["workgroups"] = str(command.tiles)
-    if progress is not None and not waits:
-        found["begun"] = str(progress.taken[command.slot]) if command.slot < len(progress.taken) else ""
-    return {name: text for name, text in found.items() if text}
+    counted = progress is not None and not waits and command.slot < len(progress.taken)
+    return DispatchFacts(
+        dispatch=command.dispatch.name,
+        source=command.dispatch.source,
+        device=device,
+        workgroups=command.tiles or None,
+        begun=progress.taken[command.slot] if progress is not None and counted else None,
+    )
 
 
-def lines_of(running: Sequence[OnStack]) -> dict[str, str]:
-    """The lines at which threads of a dispatch were found, as an attribute: `FILE:LINE, LINE`."""
+def lines_of(running: Sequence[OnStack]) -> str:
+    """The lines at which threads of a dispatch were found, `FILE:LINE, LINE`; "" for none."""
     files: dict[str, set[int]] = {}
     for line in (line for one in running for line in one.lines):
         file, _, number = line.rpartition(":")
         files.setdefault(file, set()).add(int(number))
     told = [f"{file}:{', '.join(map(str, sorted(numbers)[:_LINES]))}" for file, numbers in files.items()]
-    return {"lines": "; ".join(told)} if told else {}
+    return "; ".join(told)

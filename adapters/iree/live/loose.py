@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from livedbg.adapters.iree.facts import DispatchFacts
 from livedbg.adapters.iree.live.commands import lines_of
 from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.naming import Names
@@ -59,12 +60,13 @@ class Loose:
                 since_mono_ns=first,
                 where=(*before, on.thread),
                 owner=self._owner,
-                attributes={
-                    "dispatch": on.dispatch.name,
-                    "by": "stacks",
-                    **lines_of([on]),
-                    **{key: text for key, text in (("source", on.dispatch.source), ("device", on.device)) if text},
-                },
+                facts=DispatchFacts(
+                    dispatch=on.dispatch.name,
+                    by="stacks",
+                    lines=lines_of([on]),
+                    source=on.dispatch.source or "",
+                    device=on.device or "",
+                ),
             )
             yield Edge(kind=EdgeKind.RUNS_ON, source=name, target=on.thread)
         self._alone = known

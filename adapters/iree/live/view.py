@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from livedbg.adapters.iree.facts import DispatchFacts, SemaphoreFacts
 from livedbg.adapters.iree.live.commands import (
     active_in,
-    attributes_of,
     begun,
+    facts_of_command,
     lines_of,
     mark_of,
     one_of,
@@ -38,9 +39,8 @@ from livedbg.adapters.iree.live.shot import Shot
 from livedbg.adapters.iree.live.turns import Turns
 from livedbg.model import Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
-__all__ = ["NO_LOOPS", "UNTIL", "WORKGROUPS", "Shown", "View"]
+__all__ = ["NO_LOOPS", "WORKGROUPS", "Shown", "View"]
 
-UNTIL: Final = "until"
 """Attribute of a semaphore: what the threads that could signal it wait for themselves."""
 
 WORKGROUPS: Final = "workgroups"
@@ -200,9 +200,8 @@ class View:
         assert self._shot is not None
         seen, name = self._seen[one.address], self._task(one)
         recording = self._shot.recordings.get(one.command_buffer)
-        attributes = {"operation": one.kind, "device": one.device}
-        if recording is not None and not one.blocked and not active:
-            attributes["one of"] = one_of(recording)
+        unknown = recording is not None and not one.blocked and not active
+        commands = one_of(recording) if recording is not None and unknown else ""
         tasks[name] = Task(
             id=name,
             system="iree",
@@ -212,7 +211,7 @@ class View:
             since_mono_ns=seen.since_ns,
             where=(one.device,),
             owner=self._process.id,
-            attributes=attributes,
+            facts=DispatchFacts(operation=one.kind, device=one.device, one_of=commands),
         )
         edges += [self._wait(name, point) for point in one.waits]
         if recording is not None:
@@ -242,12 +241,12 @@ class View:
             name = self._command(one, command)
             here = [on for on in running if on.dispatch == command.dispatch and not waits]
             threads = tuple(on.thread for on in here)
-            attributes = attributes_of(command, progress, one.device, waits=waits)
+            facts = facts_of_command(command, progress, one.device, waits=waits)
             since_ns = seen.since_ns if waits else seen.mark_since_ns
             if not waits and progress is None:
                 turn = self._turns.seen(one.address, command.index, command.dispatch.name, here, since_ns)
                 since_ns = turn.since_ns
-                attributes |= {"after": turn.before} if turn.before else {}
+                facts = structs.replace(facts, after=turn.before or "")
             tasks[name] = Task(
                 id=name,
                 system="iree",
@@ -257,7 +256,7 @@ class View:
                 since_mono_ns=since_ns,
                 where=(one.device, *threads),
                 owner=self._process.id,
-                attributes={**attributes, **lines_of(here), "operation": operation},
+                facts=structs.replace(facts, lines=lines_of(here), operation=operation),
             )
             edges += [Edge(kind=EdgeKind.RUNS_ON, source=name, target=thread) for thread in threads]
             if waits and busy:
@@ -281,18 +280,20 @@ class View:
         numbers = {at: number for number, at in enumerate(sorted({point.semaphore for point in points}), 1)}
         for point in points:
             value = shot.semaphores[point.semaphore].value
-            attributes = {"value": str(value), "wanted": str(point.value), "process": self._process.id}
-            if point in shot.waits.missing:
-                attributes["missing"] = "yes"
-                if point in shot.waits.later:
-                    attributes["later"] = str(shot.waits.later[point])
-            if outsiders.names:
-                attributes |= {UNTIL: "work in flight ends"} if outsiders.wait else {}
+            missing = point in shot.waits.missing
+            facts = SemaphoreFacts(
+                value=value,
+                wanted=point.value,
+                process=self._process.id,
+                missing=missing,
+                later=shot.waits.later.get(point) if missing else None,
+                until="work in flight ends" if outsiders.names and outsiders.wait else "",
+            )
             yield Resource(
                 id=self._sem(point),
                 kind="sem",
                 name=f"semaphore {numbers[point.semaphore]} at value {point.value}",
                 state=f"at {value}",
                 outside=f"{', '.join(outsiders.names[:3])} could signal it" if outsiders.names else "",
-                attributes=attributes,
+                facts=facts,
             )

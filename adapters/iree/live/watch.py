@@ -12,6 +12,7 @@ from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.dispatch_graph import DispatchGraph
 from livedbg.adapters.iree.dumped_sources import Dumped
+from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.live.graph_tasks import with_graph
 from livedbg.adapters.iree.live.lines import Lines
 from livedbg.adapters.iree.live.loops import Loop, Loops, Sampled, sleeps
@@ -186,10 +187,11 @@ def _sourced(tasks: Mapping[str, Task], sources: Callable[[], Mapping[str, Dumpe
     """Dispatches without a source of their own have that of the dumped file."""
     found = dict(tasks)
     for name, task in tasks.items():
-        if "dispatch" in task.attributes and "source" not in task.attributes:
-            dumped = sources().get(task.attributes["dispatch"])
+        facts = dispatch_facts(task)
+        if facts.dispatch and not facts.source:
+            dumped = sources().get(facts.dispatch)
             if dumped is not None:
-                found[name] = structs.replace(task, attributes={**task.attributes, "source": dumped.place})
+                found[name] = structs.replace(task, facts=structs.replace(facts, source=dumped.place))
     return found
 
 

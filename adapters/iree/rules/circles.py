@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from livedbg.adapters.iree.facts import semaphore_facts
 from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -32,7 +33,7 @@ class OpenCircle:
         told: set[str] = set()
         for resource in state.snapshot.resources.values():
             outside = resource.outside
-            if resource.kind != "sem" or not outside or "wanted" not in resource.attributes or resource.id in told:
+            if not outside or semaphore_facts(resource).wanted is None or resource.id in told:
                 continue
             circle = _circle(resource.id, state)
             longest = longest_wait(resource.id, state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -38,7 +39,7 @@ class RunningDispatch:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a dispatch."""
         for task in state.tasks_in(TaskState.RUNNING):
-            if task.system == _SYSTEM and "dispatch" in task.attributes and task.since_mono_ns is not None:
+            if task.system == _SYSTEM and dispatch_facts(task).dispatch and task.since_mono_ns is not None:
                 moved = _moved(task, state)
                 found = _runs(self.name, task, moved, state) if moved else _stands(self.name, task, state)
                 if found is not None:
@@ -48,10 +49,10 @@ class RunningDispatch:
 def _moved(task: Task, state: RuleInput) -> str:
     """What was seen of progress lately, in words; "" where none was."""
     since_ns = state.snapshot.now().mono_ns - (task.since_mono_ns or 0)
-    if task.attributes.get("after") and since_ns < state.settings.task_stall_ns:
+    if dispatch_facts(task).after and since_ns < state.settings.task_stall_ns:
         ago = f", {duration(since_ns)} ago" if since_ns >= _SHORT_NS else ""
-        return f"it has come after {task.attributes['after']}{ago}"
-    counter = state.snapshot.counters.get(CounterKey(task.attributes.get("operation", ""), _COUNTER))
+        return f"it has come after {dispatch_facts(task).after}{ago}"
+    counter = state.snapshot.counters.get(CounterKey(dispatch_facts(task).operation, _COUNTER))
     if counter is None or not counter.changes:
         return ""
     step_ns = (counter.changed_mono_ns - counter.first_mono_ns) / counter.changes
@@ -78,11 +79,12 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     still_ns = snapshot.now().mono_ns - (task.since_mono_ns or 0)
     longest = longest_wait(task.id, state)
     lasted_ns = max(still_ns, longest[1] if longest is not None else 0)
-    loops = task.attributes.get("loops", "")
+    facts = dispatch_facts(task)
+    loops = facts.loops
     long = lasted_ns >= state.settings.task_stall_ns
-    if not long and not loops and still_ns < _NOTED_NS and task.attributes.get("by") != "stacks":
+    if not long and not loops and still_ns < _NOTED_NS and facts.by != "stacks":
         return None
-    counted = "begun" in task.attributes
+    counted = facts.begun is not None
     for_ns = f" for {duration(still_ns)}" if still_ns >= _SHORT_NS else ""
     if long and still_ns < state.settings.task_stall_ns and longest is not None:
         for_ns = f" while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
@@ -91,8 +93,8 @@ def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
     behind = state.graph.behind(task.id)
     waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
     done = ""
-    if "workgroups" in task.attributes and "begun" in task.attributes:
-        done = f" {task.attributes['begun']} of its {task.attributes['workgroups']} workgroups are begun."
+    if facts.workgroups is not None and facts.begun is not None:
+        done = f" {facts.begun} of its {facts.workgroups} workgroups are begun."
     threads = [place for place in task.where if place in snapshot.threads]
     text = "no workgroup was begun or finished between two looks"
     if not counted:
@@ -126,10 +128,10 @@ def _severity(long: bool, loops: bool) -> Severity:
 
 def _placed(task: Task) -> Iterable[Evidence]:
     """What its lines are."""
-    source, lines = task.attributes.get("source", ""), task.attributes.get("lines", "")
+    source, lines = dispatch_facts(task).source, dispatch_facts(task).lines
     if lines:
         yield Evidence(kind="file", source="debug information in the module's file", text=f"its threads are at {lines}")
-    elif source and task.attributes.get("device") == "vulkan":
+    elif source and dispatch_facts(task).device == "vulkan":
         yield Evidence(kind="file", source="dumped source of the dispatch", text=f"{source} is its function")
     elif source:
         yield Evidence(
@@ -142,20 +144,21 @@ def _placed(task: Task) -> Iterable[Evidence]:
 def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
     """The inputs of its execution, where the module traces them."""
     for other in state.tasks_in(TaskState.RUNNING):
-        if other.attributes.get("traced") == task.attributes["dispatch"] and "inputs" in other.attributes:
-            yield Evidence(kind="log", source=f"traced inputs of {other.name}", text=other.attributes["inputs"])
+        facts = dispatch_facts(other)
+        if facts.traced == dispatch_facts(task).dispatch and facts.inputs:
+            yield Evidence(kind="log", source=f"traced inputs of {other.name}", text=facts.inputs)
 
 
 def _subject(task: Task) -> str:
-    source = task.attributes.get("source", "")
-    at = task.attributes.get("lines", "") or source  # the finer one
-    return f"Dispatch {task.attributes['dispatch']}{f' ({at})' if at else ''}"
+    source = dispatch_facts(task).source
+    at = dispatch_facts(task).lines or source  # the finer one
+    return f"Dispatch {dispatch_facts(task).dispatch}{f' ({at})' if at else ''}"
 
 
 def _source(task: Task) -> str:
-    if "begun" in task.attributes:
+    if dispatch_facts(task).begun is not None:
         return f"counters of the command buffer of {task.name}"
-    return f"stacks, and the code of {task.attributes['dispatch']}" if "thread" in "".join(task.where) else "queue"
+    return f"stacks, and the code of {dispatch_facts(task).dispatch}" if "thread" in "".join(task.where) else "queue"
 
 
 def _where(task: Task, state: RuleInput) -> str:
@@ -165,7 +168,7 @@ def _where(task: Task, state: RuleInput) -> str:
     more = f" and {len(threads) - _SHOWN} more" if len(threads) > _SHOWN else ""
     if len(words) > 1 and len(set(words)) == 1:
         names, more = many(len(words), "thread"), ""  # a driver's own have the name of the program
-    device = task.attributes.get("device", "")
+    device = dispatch_facts(task).device
     return f" on {device} ({names}{more})" if device and names else f" on {device or names}" if device or names else ""
 
 
@@ -175,7 +178,7 @@ def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
     finer = "livedbg launch --recipe iree-executables -- iree-compile …   (livedbg then names lines of its operations)"
     return (
         f"livedbg stacks {pid} --for 10s   (where in the dispatch its workers are)",
-        *(() if "lines" in task.attributes or "source" not in task.attributes else (finer,)),
+        *(() if dispatch_facts(task).lines or not dispatch_facts(task).source else (finer,)),
         "livedbg launch --recipe iree-trace-tensors -- COMMAND   (its inputs)",
         "check its loops for a condition that its inputs can never meet (NaN, infinity, an unexpected range)",
     )

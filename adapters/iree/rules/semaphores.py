@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.adapters.iree.facts import semaphore_facts
 from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -33,15 +34,15 @@ class MissingSignal:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a value that is missing."""
         for resource in state.snapshot.resources.values():
-            if "missing" in resource.attributes and resource.kind == "sem":
+            if semaphore_facts(resource).missing:
                 waiters = state.graph.waiters_of(resource.id)
                 if waiters:
                     yield _finding(self.name, resource, waiters, state)
 
 
 def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleInput) -> Finding:
-    snapshot, attributes = state.snapshot, resource.attributes
-    outside, until = resource.outside, attributes.get("until", "")
+    snapshot, facts = state.snapshot, semaphore_facts(resource)
+    outside, until = resource.outside, facts.until
     longest = longest_wait(resource.id, state)
     waited = longest[1] if longest is not None else None
     long = waited is not None and waited >= state.settings.thread_stall_ns
@@ -49,16 +50,16 @@ def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleI
     operations = [waiter for waiter in waiters if waiter.startswith("task:")]
     who = name_of((operations or list(waiters))[0], snapshot)
     head = (
-        f"{who[0].upper()}{who[1:]} waits for value {attributes['wanted']} of a semaphore at {attributes['value']}, "
+        f"{who[0].upper()}{who[1:]} waits for value {facts.wanted} of a semaphore at {facts.value}, "
         "and no queued operation signals it"
     )
     behind = state.graph.behind(resource.id) - len(operations or waiters)
     more = f" {many(behind, 'more waits', 'more wait')} behind it." if behind > 0 else ""
     lasted = f" A thread has waited for what is behind it for {duration(waited)}." if waited is not None else ""
-    later = f" The next queued signal is {attributes['later']}, and depends on it." if "later" in attributes else ""
+    later = f" The next queued signal is {facts.later}, and depends on it." if facts.later is not None else ""
     rest = f": {outside}{f' when {until}' if until else ''}" if outside else ""
     proofs = [edge_evidence(waiter, resource.id, snapshot) for waiter in waiters[:_SHOWN]]
-    process = snapshot.processes.get(attributes.get("process", ""))
+    process = snapshot.processes.get(facts.process)
     pid = str(process.pid) if process is not None else "PID"
     return Finding(
         rule=rule,
@@ -66,7 +67,7 @@ def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleI
         sentence=f"{head}{rest}.{more}{later}{lasted}",
         entities=(resource.id, *waiters),
         evidence=(
-            Evidence(kind="memory", source=resource.name, text=f"value {attributes['value']}, in two looks"),
+            Evidence(kind="memory", source=resource.name, text=f"value {facts.value}, in two looks"),
             *[proof for proof in proofs if proof is not None],
         ),
         next=(

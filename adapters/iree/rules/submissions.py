@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -34,11 +35,11 @@ class RunningSubmission:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding an operation."""
         running = [task for task in state.tasks_in(TaskState.RUNNING) if task.system == "iree"]
-        named = {(one.owner, one.attributes.get("device")) for one in running if "dispatch" in one.attributes}
+        named = {(one.owner, dispatch_facts(one).device) for one in running if dispatch_facts(one).dispatch}
         for task in running:
-            if "one of" in task.attributes and task.since_mono_ns is not None:
+            if dispatch_facts(task).one_of and task.since_mono_ns is not None:
                 found = _finding(self.name, task, state)
-                if found is not None and (task.owner, task.attributes["device"]) not in named:
+                if found is not None and (task.owner, dispatch_facts(task).device) not in named:
                     yield found
 
 
@@ -52,12 +53,12 @@ def _finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
     long = lasted_ns >= state.settings.task_stall_ns
     behind = state.graph.behind(task.id)
     waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
-    commands = task.attributes["one of"]
+    commands = dispatch_facts(task).one_of
     return Finding(
         rule=rule,
         severity=Severity.ERROR if long else Severity.INFO,
         sentence=(
-            f"Submission {task.name} has been in flight on {task.attributes['device']} for {duration(lasted_ns)} or "
+            f"Submission {task.name} has been in flight on {dispatch_facts(task).device} for {duration(lasted_ns)} or "
             f"more; what runs of it is not known. In this order it has: {commands}.{waits}"
         ),
         entities=(task.id,),

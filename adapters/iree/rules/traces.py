@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
@@ -33,12 +34,11 @@ class MadeNaN:
         """One finding a log."""
         for said in state.snapshot.diagnostics.values():
             if said.system == _SYSTEM and said.code == _CODE:
-                inputs = said.attributes.get("inputs", "")
-                outputs = said.attributes.get("outputs", "")
+                facts = dispatch_facts(said)
                 yield Finding(
                     rule=self.name,
                     severity=Severity.ERROR,
-                    sentence=f"{said.sentence} Inputs: {inputs}. Outputs: {outputs}.",
+                    sentence=f"{said.sentence} Inputs: {facts.inputs}. Outputs: {facts.outputs}.",
                     entities=said.entities,
                     evidence=said.evidence,
                     next=(
@@ -61,11 +61,12 @@ class TracedDispatch:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a log."""
         for task in state.tasks_in(TaskState.RUNNING):
-            if task.system == _SYSTEM and "traced" in task.attributes:
+            if task.system == _SYSTEM and dispatch_facts(task).traced:
                 yield self._finding(task, state)
 
     def _finding(self, task: Task, state: RuleInput) -> Finding:
-        inputs = task.attributes.get("inputs", "")
+        facts = dispatch_facts(task)
+        inputs = facts.inputs
         behind = state.graph.behind(task.id)
         waits = f" {many(behind, 'dispatch waits', 'dispatches wait')} for its results." if behind else ""
         alone = not any(process.target and not process.exited for process in state.snapshot.processes.values())
@@ -73,7 +74,7 @@ class TracedDispatch:
             rule=self.name,
             severity=Severity.ERROR if alone else Severity.INFO,
             sentence=(
-                f"The trace has the inputs of dispatch {task.attributes['traced']}{_source(task)} and not its outputs: "
+                f"The trace has the inputs of dispatch {facts.traced}{_source(task)} and not its outputs: "
                 f"it runs, or hung or died there.{waits}{f' Inputs: {inputs}.' if inputs else ''}"
             ),
             entities=(task.id,),
@@ -87,8 +88,8 @@ class TracedDispatch:
 
 def _source(task: Task) -> str:
     """Where its dumped source is, and for what it was compiled."""
-    backend = task.attributes.get("backend", "")
-    told = ", ".join(filter(None, (task.attributes.get("source", ""), f"compiled for {backend}" if backend else "")))
+    backend = dispatch_facts(task).backend
+    told = ", ".join(filter(None, (dispatch_facts(task).source, f"compiled for {backend}" if backend else "")))
     return f" ({told})" if told else ""
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
+from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.text.quantities import duration
 
@@ -157,7 +158,7 @@ def late_diagnostic(late: Late) -> Diagnostic:
         severity=Severity.WARNING,
         sentence=sentence,
         entities=(late.process,),
-        attributes={"most_ns": str(late.most_ns), "last_wall_ns": str(late.last_wall_ns)},
+        facts=LateFacts(most_ns=late.most_ns, last_wall_ns=late.last_wall_ns),
         evidence=(Evidence(kind="memory", source="Flight Recorders", text=_text(late)),),
         at_wall_ns=late.last_wall_ns,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.pytorch.facts import DumpFacts
 from livedbg.adapters.pytorch.recorder_dumps.compared import Said, compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, Dump, looks_like_dump, rank_in_name, read_dump
 from livedbg.linux import target_files
@@ -110,7 +111,7 @@ def _diagnostic(folder: Path, one: Said, dumps: Sequence[Dump]) -> Diagnostic:
         code=one.code,
         severity=Severity.ERROR,
         sentence=one.sentence,
-        attributes={"pending_ns": str(one.for_ns), "since_ns": str(one.since_wall_ns)},
+        facts=DumpFacts(pending_ns=one.for_ns or 0, since_ns=one.since_wall_ns or 0),
         evidence=(Evidence(kind="file", file=clean_line(str(folder)), text=text),),
         at_wall_ns=max(dump.written_wall_ns for dump in dumps),
     )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.traces.emission import BREAK, FAILED, LOST_WORKER, OPEN, RECOMPILED
+from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.adapters.pytorch.traces.left_out import LEFT_OUT
 from livedbg.adapters.pytorch.traces.workers import is_compile_worker, served
 from livedbg.analysis.diagnosis import Finding
@@ -53,17 +54,18 @@ def _writer(said: Diagnostic, state: RuleInput) -> Process | None:
     a container knows itself by another pid).
     """
     processes = state.snapshot.processes
-    first_ns, pid = int(said.attributes.get("first_ns", "0")), int(said.attributes["pid"])
+    facts = compile_facts(said)
+    first_ns, pid = facts.first_ns, facts.pid
     for process in processes.values():
         started = process.start_wall_ns
         if process.pid == pid and started is not None and started <= first_ns + _SLACK_NS:
             return process
-    return processes.get(said.attributes.get("process", ""))
+    return processes.get(facts.process)
 
 
 def deep_look(said: Diagnostic | None) -> str:
     """What to do to see all of it."""
-    trace = said.attributes.get("trace", "") if said is not None else ""
+    trace = compile_facts(said).trace if said is not None else ""
     if trace:
         return f"tlparse {shell_word(trace)}   (pip install tlparse): all of it as pages"
     return "TORCH_LOGS=dynamo, or TORCH_TRACE=DIR and tlparse, show the phases of the next run"
@@ -90,12 +92,12 @@ class Recompiled:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a frame; those that are compiled most often first."""
-        found = sorted(_said(RECOMPILED, state), key=lambda said: -int(said.attributes.get("times", "0")))
+        found = sorted(_said(RECOMPILED, state), key=lambda said: -compile_facts(said).times)
         for said in found[:_SHOWN]:
-            often = int(said.attributes.get("times", "0")) >= _OFTEN or "limit" in said.attributes
-            steps = [deep_look(said)] if "trace" in said.attributes else []
+            often = compile_facts(said).times >= _OFTEN or bool(compile_facts(said).limit)
+            steps = [deep_look(said)] if compile_facts(said).trace else []
             if often:
-                steps.append(_advice(said.attributes.get("guard", "")))
+                steps.append(_advice(compile_facts(said).guard))
             yield Finding(
                 rule=self.name,
                 severity=Severity.WARNING if often else Severity.INFO,
@@ -139,7 +141,7 @@ class GraphBreaks:
                 sentence=f"{_of_rank(first)}{more}",
                 entities=_entities(first, state),
                 evidence=tuple(proof for said in found[:_SHOWN] for proof in said.evidence),
-                next=(deep_look(first),) if "trace" in first.attributes else (),
+                next=(deep_look(first),) if compile_facts(first).trace else (),
             )
 
 
@@ -245,16 +247,17 @@ class LeftUncompiled:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a log: its newest."""
-        limited = [said.sentence for said in _said(RECOMPILED, state) if "limit" in said.attributes]
+        facts = [compile_facts(said) for said in _said(RECOMPILED, state)]
+        limited = {one.place for one in facts if one.limit}
         for said in state.snapshot.diagnostics.values():
-            if said.code == LEFT_OUT and not any(said.attributes["place"] in one for one in limited):
+            if said.code == LEFT_OUT and compile_facts(said).place not in limited:
                 yield Finding(
                     rule=self.name, severity=Severity.INFO, sentence=said.sentence, evidence=said.evidence, next=()
                 )
 
 
 def _of_rank(said: Diagnostic) -> str:
-    rank = said.attributes.get("rank")
+    rank = compile_facts(said).rank
     return said.sentence if rank is None else f"Rank {rank}: {said.sentence}"
 
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from livedbg.adapters.pytorch.rules.compile_logs import deep_look, ends_open, log_of
 from livedbg.adapters.pytorch.rules.wakers import family_threads
+from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -94,7 +95,7 @@ class Compiling:
             if name not in told and _may_compile(said, name, state):
                 yield self._by_log(state.snapshot.processes[name], said, state)
         for said in ends_open(state):
-            if said.attributes.get("traced") and not log_of(said, state):
+            if compile_facts(said).traced and not log_of(said, state):
                 yield self._when_it_ends(said)
 
     def _by_stack(self, thread: Thread, found: tuple[str, Frame], said: Diagnostic | None, state: RuleInput) -> Finding:
@@ -102,10 +103,10 @@ class Compiling:
         process = state.snapshot.processes.get(thread.process)
         evidence = (thread_evidence(thread, state), *(said.evidence if said is not None else ()))
         if said is not None and process is not None:
-            if not said.attributes.get("traced"):  # a text has no phases
+            if not compile_facts(said).traced:  # a text has no phases
                 sentence = _sentence(said, process, phase, state)
             else:
-                sentence = _sentence(said, process, said.attributes["phase"], state)
+                sentence = _sentence(said, process, compile_facts(said).phase, state)
         else:
             since = began.held_mono_ns
             lasts = f" for {duration(max(0, state.snapshot.now().mono_ns - since))} or more" if since else ""
@@ -129,7 +130,7 @@ class Compiling:
         return Finding(
             rule=self.name,
             severity=Severity.INFO,
-            sentence=_sentence(said, process, said.attributes["phase"], state),
+            sentence=_sentence(said, process, compile_facts(said).phase, state),
             entities=(process.id,),
             evidence=said.evidence,
             next=(deep_look(said), _LIMITS),
@@ -139,14 +140,15 @@ class Compiling:
         )
 
     def _when_it_ends(self, said: Diagnostic) -> Finding:
-        lasted = max(0, int(said.attributes["last_ns"]) - (_begun_ns(said) or 0))
-        who = f"rank {rank} (process {said.attributes['pid']})" if (rank := said.attributes.get("rank")) else ""
+        lasted = max(0, compile_facts(said).last_ns - (_begun_ns(said) or 0))
+        facts = compile_facts(said)
+        who = f"process {facts.pid}" if facts.rank is None else f"rank {facts.rank} (process {facts.pid})"
         return Finding(
             rule=self.name,
             severity=Severity.INFO,
             sentence=(
-                f"When its trace ends, {who or 'process ' + said.attributes['pid']} was compiling "
-                f"{said.attributes['frame']}, for {duration(lasted)} until then, in {said.attributes['phase']}."
+                f"When its trace ends, {who} was compiling "
+                f"{facts.frame}, for {duration(lasted)} until then, in {facts.phase}."
             ),
             evidence=said.evidence,
             next=(deep_look(said), "livedbg attach PID, if the process is still there: what it does now"),
@@ -156,14 +158,14 @@ class Compiling:
 
 
 def _begun_ns(said: Diagnostic | None) -> int | None:
-    return int(said.attributes["begun_ns"]) if said is not None else None
+    return compile_facts(said).begun_ns if said is not None else None
 
 
 def _sentence(said: Diagnostic, process: Process, phase: str, state: RuleInput) -> str:
     lasted = duration(max(0, state.snapshot.now(process.host).wall_ns - (_begun_ns(said) or 0)))
-    rank = process.rank if process.rank is not None else said.attributes.get("rank")
+    rank = process.rank if process.rank is not None else compile_facts(said).rank
     who = f" on rank {rank}" if rank is not None else ""
-    return f"Compiling {said.attributes['frame']}{who} for {lasted}, now in {phase}."
+    return f"Compiling {compile_facts(said).frame}{who} for {lasted}, now in {phase}."
 
 
 def _progresses(process: Process, state: RuleInput) -> bool:
@@ -175,7 +177,7 @@ def _may_compile(said: Diagnostic, process: str, state: RuleInput) -> bool:
 
     Of a thread that runs a stack may be read in part: then frames of the compiler are enough.
     """
-    if not said.attributes.get("traced"):
+    if not compile_facts(said).traced:
         return False
     threads = [one for one in state.snapshot.threads.values() if one.process == process and not one.exited]
     stacks = (state.snapshot.stacks.get(thread.id) for thread in threads)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.late import LATE
+from livedbg.adapters.pytorch.facts import late_facts
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -29,7 +30,7 @@ def _known(state: RuleInput) -> list[Diagnostic]:
 
 def is_usual(call: Call, process: str, state: RuleInput) -> bool:
     """Whether a rank that has not come to a collective has come as late to those before (L1)."""
-    most = [int(one.attributes["most_ns"]) for one in _known(state) if one.entities == (process,)]
+    most = [late_facts(one).most_ns for one in _known(state) if one.entities == (process,)]
     return any(call.age_ns <= one * _LONGER for one in most)
 
 
@@ -52,7 +53,7 @@ class LateRank:
             (process,) = said.entities
             if not _lives(process, state):
                 continue
-            fresh = now_ns - int(said.attributes["last_wall_ns"]) < state.settings.thread_stall_ns
+            fresh = now_ns - late_facts(said).last_wall_ns < state.settings.thread_stall_ns
             goes_on = all(_only(process, call) and is_usual(call, process, state) for call in waiting)
             runs = goes_on and (bool(waiting) or fresh)
             if not fresh and not any(_only(process, call) for call in waiting):

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.pytorch.traces.facts import CompileFacts
 from livedbg.adapters.pytorch.traces.program import Compilation, Program
 from livedbg.adapters.pytorch.traces.words import (
     failure_words,
@@ -100,49 +101,42 @@ class _Speaker:
         for place, broken in program.breaks.items():
             where = place_words(place._replace(function=broken.function))
             sentence = f"A graph broke at {where}" + (f": {broken.reason}." if broken.reason else ".")
-            about = {"place": where, "reason": broken.reason, "times": str(len(broken.keys))}
+            about = CompileFacts(place=where, reason=broken.reason, times=len(broken.keys))
             yield self._said(BREAK, f"{place.file}:{place.line}", sentence, about, broken.at_wall_ns)
         for frame, again in program.again.items():
-            sentence = recompilation_words(again, program.place_of(again.key or f"{frame}/0"))
-            about = {"times": str(again.times), "limit": again.setting, "guard": again.guard}
+            place_ = program.place_of(again.key or f"{frame}/0")
+            sentence, where = recompilation_words(again, place_), place_words(place_)
+            about = CompileFacts(place=where, times=again.times, limit=again.setting, guard=again.guard)
             yield self._said(RECOMPILED, frame, sentence, about, again.at_wall_ns)
         for key, failure in program.failures.items():
             one = Compilation(key, program.place_of(key), error=failure.error, reason=failure.reason)
-            yield self._said(FAILED, key, failure_words(one), {"error": failure.error}, failure.at_wall_ns)
+            yield self._said(FAILED, key, failure_words(one), CompileFacts(error=failure.error), failure.at_wall_ns)
         for text, wall_ns in program.lost_workers.items():
             sentence = "The pool of compile workers of Inductor has ended before its work was done."
-            yield self._said(LOST_WORKER, "", sentence, {"text": text}, wall_ns)
+            yield self._said(LOST_WORKER, "", sentence, CompileFacts(text=text), wall_ns)
 
     def _open(self) -> Diagnostic:
         """What is open now; whether it goes on, or the log just ends there, a rule says."""
         program, one = self._program, self._program.open
         ended = f"{many(program.finished, 'compilation has', 'compilations have')} ended"
-        sentence, about = f"{ended}, in {duration(program.finished_ns)}.", dict[str, str]()
+        sentence, about = f"{ended}, in {duration(program.finished_ns)}.", CompileFacts()
         if one is not None:
             sentence = f"{frame_words(one)} is being compiled."
-            about = {
-                "frame": frame_words(one),
-                "phase": one.phases[-1].name,
-                "phases": " > ".join(phase.name for phase in one.phases),
-                "begun_ns": str(one.begun_wall_ns),
-                "attempt": str(one.attempt or ""),
-                "task": _task_id(program, one.key) if program.trace else "",
-            }
-        about |= {"last_ns": str(program.last_wall_ns), "traced": "yes" if program.trace else ""}
+            about = CompileFacts(
+                frame=frame_words(one),
+                phase=one.phases[-1].name,
+                phases=" > ".join(phase.name for phase in one.phases),
+                begun_ns=one.begun_wall_ns,
+                attempt=one.attempt or 0,
+                task=_task_id(program, one.key) if program.trace else "",
+            )
+        about = structs.replace(about, last_ns=program.last_wall_ns, traced=bool(program.trace))
         said = self._said(OPEN, "", sentence, about, one.begun_wall_ns if one is not None else None)
         return structs.replace(said, resolved=one is None)
 
-    def _said(self, code: str, key: str, sentence: str, about: Mapping[str, str], at_wall_ns: int | None) -> Diagnostic:
+    def _said(self, code: str, key: str, sentence: str, about: CompileFacts, at_wall_ns: int | None) -> Diagnostic:
         program = self._program
-        attributes = {
-            **about,
-            "pid": str(program.pid),
-            "rank": "" if program.rank is None else str(program.rank),
-            "process": program.process,
-            "first_ns": str(program.first_wall_ns or ""),
-            "trace": self._trace.path or "" if self._trace is not None else "",
-        }
-        proof = about.get("guard") or about.get("phases") or about.get("reason") or about.get("text") or sentence
+        proof = about.guard or about.phases or about.reason or about.text or sentence
         name = self._source.name if self._source is not None else "log"
         return Diagnostic(
             id="/".join(part for part in ("pytorch", code, program.name, key) if part),
@@ -150,7 +144,14 @@ class _Speaker:
             code=code,
             severity=Severity.INFO,
             sentence=sentence,
-            attributes={name: text for name, text in attributes.items() if text},
+            facts=structs.replace(
+                about,
+                pid=program.pid,
+                rank=program.rank,
+                process=program.process,
+                first_ns=program.first_wall_ns or 0,
+                trace=self._trace.path or "" if self._trace is not None else "",
+            ),
             evidence=(Evidence(kind="log", file=name, text=proof, at_wall_ns=at_wall_ns),),
             at_wall_ns=at_wall_ns,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.adapters.pytorch.traces.facts import CompileFacts, compile_facts
 from livedbg.adapters.pytorch.traces.program import Place
 from livedbg.adapters.pytorch.traces.words import place_words
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, Severity
@@ -30,7 +31,7 @@ class LeftOut:
 
     def __init__(self) -> None:
         self._place = Place()
-        self._lines: list[str] = []
+        self._lines: list[int] = []
 
     def take(self, header: str, text: str, record: LogRecord) -> Diagnostic | None:
         """Take a line of torch.
@@ -50,7 +51,7 @@ class LeftOut:
             return None
         if not text.startswith(_TRACEBACK) or header[0] not in "VIW" or record.line is None:
             return None
-        self._lines = [*self._lines[-_LINES:], str(record.last_line)]
+        self._lines = [*self._lines[-_LINES:], record.last_line or record.line]
         where = place_words(self._place) or "a function"
         return Diagnostic(
             id=f"pytorch/{LEFT_OUT}/{record.source}",
@@ -58,7 +59,7 @@ class LeftOut:
             code=LEFT_OUT,
             severity=Severity.INFO,
             sentence=f"torch.compile leaves {where} uncompiled; the program goes on.",
-            attributes={"lines": " ".join(self._lines), "place": where, "pid": str(record.pid or "")},
+            facts=CompileFacts(lines=tuple(self._lines), place=where, pid=record.pid or 0),
             evidence=(
                 Evidence(kind="log", file="log", text="a traceback that torch logged", at_wall_ns=record.wall_ns),
             ),
@@ -69,4 +70,4 @@ class LeftOut:
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether an exception of a log is one that torch.compile logged as it went on."""
     said = snapshot.diagnostics.get(f"pytorch/{LEFT_OUT}/{hit.source}")
-    return said is not None and str(hit.line) in said.attributes["lines"].split()
+    return said is not None and hit.line in compile_facts(said).lines

@@ -81,7 +81,15 @@ class CycleRule(Struct, frozen=True):
             since_wall_ns=max(since, default=None),
             state=VerdictState.DEADLOCK,
             roots=tuple(entity for entity in cycle if entity.startswith(_ACTORS)) or cycle,
+            holder=_holder(actors, state),
         )
+
+
+def _holder(actors: Sequence[str], state: RuleInput) -> str:
+    """The one that has what the first of them waits for; "" where it is not one of them, or itself."""
+    waited = state.graph.blockers_of(actors[0]) if actors else ()
+    ends = (end for thing in waited for end in (thing, *state.graph.blockers_of(thing)))
+    return next((end for end in ends if end in actors[1:]), "")
 
 
 @lru_cache(maxsize=8)  # every rule asks; a cycle can have a million members

@@ -67,6 +67,8 @@ class FileLockHeld:
             since_wall_ns=since_wall_ns(waiter, snapshot),
             state=VerdictState.STALLED if stuck else VerdictState.UNKNOWN,
             roots=(holder.id,),
+            who=waiter.id,
+            holder=holder.id,
         )
 
     def _lasts(self, thread: Thread, state: RuleInput) -> bool:

@@ -254,7 +254,7 @@ def _by_system(items: Iterable[T]) -> Iterator[tuple[str, Sequence[T], Sequence[
 
 
 def _evidence(task: Task) -> Evidence:
-    attributes = "".join(f", {name} {value}" for name, value in task.attributes.items())
+    attributes = "".join(f", {name} {value}" for name, value in task.shown().items())
     return Evidence(kind="log", source=task.id, text=f"{task.state}{attributes}", at_wall_ns=task.since_wall_ns)
 
 

@@ -223,7 +223,11 @@ def test_what_a_task_that_runs_nowhere_waits_for(state: str, attributes: dict[st
 
 
 def test_the_orchestrator_waits_for_what_is_full_or_for_a_tensor() -> None:
-    ring = dumped().say("ring-full", "x", "ring:ascend/1", full="Ring 1 is full", code="code 3").stalled()
+    ring = (
+        dumped()
+        .say("ring-full", "Ring 1 is full: 16 of 16.", "ring:ascend/1", code="code 3", full="Ring 1 is full")
+        .stalled()
+    )
     assert "reports “Ring 1 is full” (code 3). That is a symptom: a slot is freed" in ring.sentence
     assert ring.entities == (R1, "core:ascend/8", "ring:ascend/1")
     assert any(step.startswith("do not raise PTO2_RING_TASK_WINDOW") for step in ring.next)

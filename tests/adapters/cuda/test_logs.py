@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from livedbg.adapters.cuda.device_lines import DeviceStops, device_assert
+from livedbg.adapters.cuda.facts import about
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.verdict import exit_code
 from livedbg.model import Severity, ThreadState
@@ -223,7 +224,7 @@ def test_asserts_of_many_places_stay_bounded() -> None:
     seen = read(text.encode())
     assert len(seen.snapshot.diagnostics) == 501
     (more,) = (d for d in seen.snapshot.diagnostics.values() if d.code == "more")
-    assert more.attributes["count"] == "1500"
+    assert about(more).count == 1500
     assert seen.diagnosis.verdict.state == "crashed"
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from livedbg.adapters.iree.facts import DispatchFacts
 from livedbg.analysis import VerdictState
 from livedbg.model import Task, TaskState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
 
-def _runs(world: World, name: str, age_ns: int, **attributes: str) -> World:
+def _runs(world: World, name: str, age_ns: int, **facts: str) -> World:
     """A task of the process that has been seen to run for a while."""
     task = Task(
         id=f"task:iree/{name}#0",
@@ -20,7 +21,7 @@ def _runs(world: World, name: str, age_ns: int, **attributes: str) -> World:
         state=TaskState.RUNNING,
         since_mono_ns=world.now_ns - age_ns,
         owner="process:box/1",
-        attributes=attributes,
+        facts=DispatchFacts(**facts),
     )
     world.store.apply(ev.TasksSeen(tasks=(task,), **world.stamp()))
     return world
@@ -29,7 +30,7 @@ def _runs(world: World, name: str, age_ns: int, **attributes: str) -> World:
 def _submission(age_ns: int) -> World:
     world = World()
     world.process(1)
-    told = {"operation": "execute", "device": "vulkan", "one of": "first, second"}
+    told = {"operation": "execute", "device": "vulkan", "one_of": "first, second"}
     return _runs(world, "execute", age_ns, **told)
 
 

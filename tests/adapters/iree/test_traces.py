@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
+from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.adapters.iree.traced import TracedTensor, header, tensor
 from livedbg.model import LogRecord, TaskState
@@ -83,7 +84,7 @@ def test_each_execution_is_a_task_with_its_inputs_and_outputs() -> None:
         "main_dispatch_0_matmul#1": TaskState.COMPLETED,
     }
     last = tasks["main_dispatch_0_matmul#1"]
-    assert last.attributes["inputs"] == last.attributes["outputs"] == "2x2xf32: least 1, most 4, mean 2.5"
+    assert dispatch_facts(last).inputs == dispatch_facts(last).outputs == "2x2xf32: least 1, most 4, mean 2.5"
 
 
 def test_what_waits_for_the_last_dispatch_is_told_by_the_graph_beside_the_log(tmp_path: Path) -> None:

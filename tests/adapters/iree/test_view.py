@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from livedbg.adapters.iree.facts import dispatch_facts, semaphore_facts
 from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.adapters.iree.live.loops import Loop
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point
@@ -56,7 +57,7 @@ def test_W1_what_one_look_found_is_not_shown() -> None:
         "second#0": TaskState.SUBMITTED,
     }
     first = shown.tasks["task:iree/first#0"]
-    assert first.attributes["source"] == "m.mlir:3" and first.where == ("local-task",)
+    assert dispatch_facts(first).source == "m.mlir:3" and first.where == ("local-task",)
     edges = {(edge.kind, edge.source, edge.target) for edge in shown.edges}
     assert edges == {
         (EdgeKind.WAITS_FOR, "task:iree/execute#1", "task:iree/first#0"),
@@ -84,13 +85,13 @@ def test_a_dispatch_loops_if_all_its_workers_do() -> None:
     on = [OnStack(f"thread:box/7/{tid}", FIRST, 1500, 17) for tid in (8, 9)]
     loop = Loop("first", 6, 1200)
 
-    def loops(looping: dict[str, Loop]) -> str | None:
-        return view.shown(on, NOBODY, looping).tasks["task:iree/first#0"].attributes.get("loops")
+    def loops(looping: dict[str, Loop]) -> int:
+        return dispatch_facts(view.shown(on, NOBODY, looping).tasks["task:iree/first#0"]).loops
 
-    assert loops({"thread:box/7/8": loop, "thread:box/7/9": loop}) == "12"
-    assert loops({"thread:box/7/8": loop}) is None
+    assert loops({"thread:box/7/8": loop, "thread:box/7/9": loop}) == 12
+    assert loops({"thread:box/7/8": loop}) == 0
     other = Loop("second", 6, 1200)
-    assert loops({"thread:box/7/8": loop, "thread:box/7/9": other}) is None
+    assert loops({"thread:box/7/8": loop, "thread:box/7/9": other}) == 0
 
 
 def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
@@ -98,7 +99,7 @@ def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
     for at in (1000, 2000):
         view.take(_shot(8, blocked=True), at)
     [missing] = [
-        one for one in view.shown([], Outsiders(("feeder",))).resources.values() if "missing" in one.attributes
+        one for one in view.shown([], Outsiders(("feeder",))).resources.values() if semaphore_facts(one).missing
     ]
     assert missing.id == "sem:box/7/0x258:5" and missing.outside == "feeder could signal it"
     tasks = view.shown([], NOBODY).tasks
@@ -129,15 +130,13 @@ def test_a_dispatch_of_a_submission_is_named_by_a_stack_and_else_all_of_them_are
     for at in (1000, 2000):
         view.take(_submitted(900), at)
     [task] = view.shown([], NOBODY).tasks.values()
-    assert task.attributes["one of"] == "first, second"
+    assert dispatch_facts(task).one_of == "first, second"
     shown = view.shown(_on(GPU_FIRST, 3000), NOBODY)
-    states = {
-        task.name: (task.state, task.since_mono_ns, task.attributes.get("after")) for task in shown.tasks.values()
-    }
-    assert states["first#0"] == (TaskState.RUNNING, 3000, None) and states["second#0"][0] is TaskState.SUBMITTED
-    assert "one of" not in shown.tasks["task:iree/execute#0"].attributes
+    states = {task.name: (task.state, task.since_mono_ns, dispatch_facts(task).after) for task in shown.tasks.values()}
+    assert states["first#0"] == (TaskState.RUNNING, 3000, "") and states["second#0"][0] is TaskState.SUBMITTED
+    assert not dispatch_facts(shown.tasks["task:iree/execute#0"]).one_of
     [task] = [one for one in view.shown(_on(GPU_SECOND, 9000), NOBODY).tasks.values() if one.kernel]
-    assert (task.kernel, task.since_mono_ns, task.attributes["after"]) == ("second", 9000, "first")
+    assert (task.kernel, task.since_mono_ns, dispatch_facts(task).after) == ("second", 9000, "first")
 
 
 @pytest.mark.invariant("iree_view.W3")
@@ -147,5 +146,5 @@ def test_W3_of_two_submissions_with_the_dispatch_that_runs_none_is_said_to_run_i
         view.take(_submitted(900, 901), at)
     shown = view.shown(_on(GPU_FIRST, 3000), NOBODY)
     [named] = [task for task in shown.tasks.values() if task.kernel]
-    assert named.attributes["by"] == "stacks" and named.where == ("vulkan", "thread:box/7/8")
-    assert "operation" not in named.attributes
+    assert dispatch_facts(named).by == "stacks" and named.where == ("vulkan", "thread:box/7/8")
+    assert not dispatch_facts(named).operation

@@ -8,6 +8,7 @@ from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.late import LATE, late_diagnostic, latecomers
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
+from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Diagnostic, Severity, ThreadState
@@ -92,7 +93,7 @@ def slow(most_s: float, *, age_s: float = 20, resolved: bool = False, **thread: 
     """The findings where rank 2 of 3 is missing for a time, and was late before."""
     job = Job(age_s=age_s)
     job.thread(12, pid=12, **({"waits_in": "Queue.get"} | thread))  # type: ignore[arg-type]
-    attributes = {"most_ns": str(int(most_s * SECOND)), "last_wall_ns": str(BEGAN)}
+    facts = LateFacts(most_ns=int(most_s * SECOND), last_wall_ns=BEGAN)
     late = Diagnostic(
         id="late",
         system="pytorch",
@@ -100,7 +101,7 @@ def slow(most_s: float, *, age_s: float = 20, resolved: bool = False, **thread: 
         severity=Severity.WARNING,
         sentence="rank 2 came 15 s later than the others to each of the last 5 all_reduces",
         entities=("process:box/12",),
-        attributes={} if resolved else attributes,
+        facts=None if resolved else facts,
         resolved=resolved,
     )
     job.store.apply(ev.DiagnosticSeen(diagnostic=late, **job.stamp()))
@@ -132,7 +133,7 @@ def test_L1_one_that_is_later_than_before_is_missing() -> None:
 def test_what_was_late_once_is_no_finding_when_nobody_waits_for_it() -> None:
     job = Job(absent="", age_s=20)
     job.thread(12, pid=12, waits_in="Queue.get")
-    attributes = {"most_ns": str(15 * SECOND), "last_wall_ns": str(BEGAN)}
+    facts = LateFacts(most_ns=15 * SECOND, last_wall_ns=BEGAN)
     late = Diagnostic(
         id="late",
         system="pytorch",
@@ -140,7 +141,7 @@ def test_what_was_late_once_is_no_finding_when_nobody_waits_for_it() -> None:
         severity=Severity.WARNING,
         sentence="rank 2 came 15 s later than the others to each of the last 5 all_reduces",
         entities=("process:box/12",),
-        attributes=attributes,
+        facts=facts,
     )
     job.store.apply(ev.DiagnosticSeen(diagnostic=late, **job.stamp()))
     job.later(11 * SECOND)

@@ -53,7 +53,7 @@ def told(view: LiveView, settled_s: float) -> dict[str, object]:
             f"{key.entity} {key.name}": [counter.value, counter.changes] for key, counter in snapshot.counters.items()
         },
         "resources": {
-            resource.id: [resource.name, resource.state, resource.attributes]
+            resource.id: [resource.name, resource.state, resource.shown()]
             for resource in snapshot.resources.values()
             if resource.kind == "gpu"
         },

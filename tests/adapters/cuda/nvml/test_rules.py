@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from livedbg.adapters.cuda.facts import GpuFacts
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Edge, EdgeKind, Frame, Process, Resource, Stack, Thread, ThreadState
 from livedbg.model.events import (
@@ -67,8 +70,8 @@ class Box:
             switches=3,
         )
 
-    def resource(self, **attributes: str) -> None:
-        gpu = Resource(id=GPU, kind="gpu", name="GPU 0 (H100)", attributes=attributes)
+    def resource(self, **facts: Any) -> None:
+        gpu = Resource(id=GPU, kind="gpu", name="GPU 0 (H100)", facts=GpuFacts(**facts))
         self.store.apply(ResourcesSeen(resources=(gpu,), **self.stamp()))
 
     def stamp(self) -> Stamp:
@@ -161,7 +164,7 @@ def test_a_process_s_own_share_counts_where_several_use_the_gpu() -> None:
 
 def test_a_lost_gpu_and_failing_memory() -> None:
     box = Box("read")
-    box.resource(lost="the GPU is lost", held_down="power cap, heat (hardware)")
+    box.resource(lost="the GPU is lost", held_down=("power cap", "heat (hardware)"))
     box.counts(uncorrected_ecc_errors=2, remapping_pending=1, remapping_failed=0)
     told = [(finding.state, finding.sentence) for finding in box.findings("gpu-trouble")]
     lost = "GPU 0 (H100) does not answer any more: the GPU is lost."
@@ -178,5 +181,5 @@ def test_a_lost_gpu_and_failing_memory() -> None:
 
 def test_a_power_cap_alone_is_usual() -> None:
     box = Box("read")
-    box.resource(held_down="power cap")
+    box.resource(held_down=("power cap",))
     assert not box.findings("gpu-trouble")

@@ -1,0 +1,79 @@
+"""What is known of nvFuser's failures, options and passes, as typed values."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from livedbg.model import Diagnostic
+from livedbg.model.facts import Facts, facts_from, facts_of
+
+__all__ = ["FusionFacts", "PassFacts", "fusion_facts", "pass_facts"]
+
+
+class FusionFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.fusion"):
+    """Of what a log says of a job and its fusions.
+
+    Attributes:
+        scope: what the identifiers of its job begin with.
+        script: the log has a reproduction script.
+        log: where the error, the dump and the script are.
+        group, when, behind, dump: of a group that failed: its number, `compile` or `run`, how many groups wait for it,
+            and whether a dump has the segments.
+        inferred: why the group is believed to be the one, where no line says it.
+        option, variable, available: of an option that is not known.
+        active: something is being compiled or executed.
+    """
+
+    scope: str = ""
+    script: bool = False
+    log: str = ""
+    group: int | None = None
+    when: str = ""
+    behind: int = 0
+    dump: bool = False
+    inferred: str = ""
+    option: str = ""
+    variable: str = ""
+    available: tuple[str, ...] = ()
+    active: bool = False
+
+
+class PassFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.pass"):
+    """Of a thread that a trace shows.
+
+    Attributes:
+        name: the pass that it is in.
+        within: the passes around it, innermost first.
+        pid, thread, process: whose thread it is.
+        alive: a process of that number ran here when the trace was read.
+        last_wall_ns: when it last wrote something.
+        ended: the trace has its end.
+    """
+
+    name: str = field(default="", name="pass")
+    within: str = ""
+    pid: int = 0
+    thread: str = ""
+    process: str = ""
+    alive: bool = False
+    last_wall_ns: int = 0
+    ended: bool = False
+
+
+def fusion_facts(said: Diagnostic) -> FusionFacts:
+    """The facts of a diagnostic; in recordings of before they are texts."""
+    if said.facts is not None:
+        return facts_of(said.facts, FusionFacts)
+    texts = said.attributes
+    flags = {name: texts.get(name) == "yes" for name in ("script", "dump", "active")}
+    options = tuple(word for word in texts.get("available", "").split(", ") if word)
+    return facts_from({**texts, **flags, "available": options}, FusionFacts)
+
+
+def pass_facts(said: Diagnostic) -> PassFacts:
+    """The facts of a diagnostic; in recordings of before they are texts."""
+    if said.facts is not None:
+        return facts_of(said.facts, PassFacts)
+    return facts_from(
+        {**said.attributes, **{n: said.attributes.get(n) == "yes" for n in ("alive", "ended")}}, PassFacts
+    )
