@@ -13,16 +13,24 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.compilers.failures import FAILED, SUMMARY
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
 from livedbg.analysis.rules.survived import goes_on_after
-from livedbg.model import Diagnostic, Evidence, Severity
+from livedbg.model import Diagnostic, Evidence, ExceptionHit, Severity
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.signatures import book
 from livedbg.text.wording import many
 
-__all__ = ["CompilerFailed", "rules"]
+__all__ = ["FAILED", "SUMMARY", "CompilerFailed", "explains", "rules"]
 
+FAILED: Final = "compile-failed"
+SUMMARY: Final = "compile-summary"
+"""Kinds of the room's signatures: a failure, and the word of whoever started what failed."""
+_COMPILES: Final = re.compile(
+    r"[Cc]ompil|codegen error|ptxas|nvrtc|NVRTC|Error building extension|PassManager|CalledProcess|LoweringException"
+)
+_BESIDE: Final = 40
 _PROOFS: Final = 6
 _OUTERMOST: Final = re.compile(
     r"^(?:g?make: \*\*\* (?!Waiting|Deleting)|ninja: build stopped"
@@ -105,6 +113,21 @@ def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
         else:
             found.append([one])
     return found
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception carries a compiler's failure, or stands right before one that was printed."""
+    text = f"{hit.type}: {hit.message}"
+    if any(one.said.code == FAILED for one in book()[0].found(text, "compilers")):
+        return True
+    if hit.line is None or _COMPILES.search(text) is None:
+        return False
+    for said in snapshot.diagnostics.values():
+        if said.system == "compilers" and said.code == FAILED and said.attributes["source"] == hit.source:
+            before, until = int(said.attributes["order"]), int(said.attributes["until"])
+            if before - _BESIDE <= hit.line <= until + _BESIDE:
+                return True
+    return False
 
 
 def rules() -> Sequence[Rule]:
