@@ -45,18 +45,18 @@ def problems(room: Room, *, examples: bool = True) -> Iterator[str]:
         examples: try these too.
     """
     seen: set[str] = set()
-    book = Book([room]) if examples else None
-    for signature in room.file.signatures:
+    told = [(signature, list(_of(Entry(room, signature)))) for signature in room.file.signatures]
+    book = Book([room]) if examples and not any(found for _, found in told) else None
+    for signature, found in told:
         entry = Entry(room, signature)
         if signature.id in seen:
             yield f"{room.name}: signature {signature.id}: there are two of this id; rename one."
         seen.add(signature.id)
-        told = list(_of(entry))
-        if not told and book is not None:
-            told = [problem for example in signature.examples for problem in _of_example(entry, example, book)]
+        if book is not None:
+            found += [problem for example in signature.examples for problem in _of_example(entry, example, book)]
             if not any(example.says for example in signature.examples):
-                told.append("it has no example of a failure; add one: [[signature.examples]], text, says.")
-        yield from (f"{room.name}: signature {signature.id}: {problem}" for problem in told)
+                found.append("it has no example of a failure; add one: [[signature.examples]], text, says.")
+        yield from (f"{room.name}: signature {signature.id}: {problem}" for problem in found)
 
 
 def _of(entry: Entry) -> Iterator[str]:
