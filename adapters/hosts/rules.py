@@ -69,7 +69,7 @@ class HostEnded:
         """One finding for each kind of ending that the logs tell, the cause first."""
         found: dict[Kind, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if said.system == "hosts":
+            if said.system == "hosts" and said.code in _RANK:
                 found.setdefault(Kind(said.code), []).append(said)
         for kind in Kind:
             if kind in found:
@@ -204,7 +204,7 @@ def _order(said: Diagnostic) -> tuple[int, int]:
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether an exception says that a helper of its program has ended, which the rule judges."""
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
-    return any(Kind(one.said.code) in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)
+    return any(one.said.code in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)
 
 
 def rules() -> Sequence[Rule]:

@@ -16,7 +16,7 @@ SYSTEM: Final = System(
     rank=40,
     signatures="livedbg.adapters.hosts.signatures",
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
-    judges_diagnostics=(".*",),
+    judges_diagnostics=("cause|aborted|killed|worker|lost|summary|cancelled",),
     explains=Lazy("livedbg.adapters.hosts.rules:explains"),
     causes=(
         (r"\b(?:RayActor|ActorDied|ActorUnavailable|WorkerCrashed|NodeDied|OwnerDied)Error:", CauseClass.SUMMARY),

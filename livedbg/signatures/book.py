@@ -156,7 +156,7 @@ class Entry:
                 return None
             values.update(more)
         self._let(self.signature.let, values)
-        case = next((merged for case, merged in self._merged if _fits(case, values)), self.usual)
+        case = next(merged for case, merged in self._merged if _fits(case, values))
         if case.none:
             return None
         self._let(case.let, values)
@@ -210,7 +210,9 @@ def _merged(shared: Case, signature: Case, case: Case) -> Case:
 
 
 def _fits(case: Case, values: Mapping[str, str]) -> bool:
-    return all(re.fullmatch(pattern, values.get(name, "")) is not None for name, pattern in case.when.items())
+    whole = (re.fullmatch(pattern, values.get(name, "")) for name, pattern in case.when.items())
+    inside = (re.search(pattern, values.get(name, "")) for name, pattern in case.has.items())
+    return all(match is not None for matches in (whole, inside) for match in matches)
 
 
 class Book:

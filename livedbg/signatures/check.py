@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -65,7 +65,7 @@ def _of(entry: Entry) -> Iterator[str]:
         yield "its id has other characters than a-z, 0-9 and -."
     try:
         groups = {name for pattern in signature.patterns for name in re.compile(pattern).groupindex}
-        for pattern in (signature.unless, *(case_pattern for one in entry.cases for case_pattern in one.when.values())):
+        for pattern in (signature.unless, signature.over, *_of_cases(entry.cases)):
             re.compile(pattern)
     except re.error as error:
         yield f"{error.pattern!r} is no pattern: {error}; write it in '''…''', so that \\ is a \\."
@@ -82,6 +82,13 @@ def _of(entry: Entry) -> Iterator[str]:
     if not (signature.source or entry.room.file.source):
         yield "it has no source: the project and file, or the address, that the text is from."
     yield from _of_templates(entry, groups)
+
+
+def _of_cases(cases: Iterable[Case]) -> Iterator[str]:
+    """The patterns of cases."""
+    for case in cases:
+        yield from case.when.values()
+        yield from case.has.values()
 
 
 def _of_words(entry: Entry) -> Iterator[str]:
@@ -102,7 +109,9 @@ def _of_templates(entry: Entry, groups: set[str]) -> Iterator[str]:
     file, signature = entry.room.file, entry.signature
     lets = [file.defaults.let, signature.let, *(case.let for case in entry.cases)]
     known = groups.union(*lets) | (
-        {"container", "again", "codes", "kernel", "code", "pass", "of"} if signature.function else set()
+        {"container", "again", "codes", "ranks", "tensors", "kernel", "code", "pass", "of"}
+        if signature.function
+        else set()
     )
     shared = entry.cases if isinstance(signature.cases, str) else ()  # they may ask for what others have
     own: list[Case] = [entry.usual, *(entry.cases if not shared else ())]

@@ -4,6 +4,7 @@ Invariants:
     signature_decoder.D1. What a logger calls a warning is a note, and what it calls less is nothing, where a file says
         that levels count (`heeds_levels`).
     signature_decoder.D2. Near a line of a tuner (`quiet`) nothing of that file's system is a failure.
+    signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,27 @@ class SignatureDecoder(SaidDecoder):
             held = any(word in record.text for word in quiet.words)
             if held and pattern.search(record.text) is not None:
                 self._quiet_until[system, record.source] = (record.last_line or 0) + quiet.lines
-        return super().feed(record, stamp)
+        events, links = super().feed(record, stamp)
+        self._end(record, links)
+        return events, links
+
+    def _end(self, record: LogRecord, links: Collection[str]) -> None:
+        """What a record says to be over (D3), and what it says again."""
+        log = self._logs.get(record.source)
+        for told in log.told.values() if log is not None else ():
+            over = self._over.get((told.diagnostic.system, told.said.attributes["signature"]))
+            if over is None:
+                continue
+            said, ended = told.diagnostic, told.diagnostic.id not in links and over.search(record.text) is not None
+            if ended or (said.id in links and "over" in said.attributes):
+                attributes = {name: value for name, value in said.attributes.items() if name != "over"}
+                told.diagnostic = replace(said, attributes=attributes | ({"over": "yes"} if ended else {}))
+                self._changed[said.id] = told
+
+    @cached_property
+    def _over(self) -> dict[tuple[str, str], re.Pattern[str]]:
+        entries = (entry for entry in self._book.entries if entry.signature.over)
+        return {(one.room.system, one.signature.id): re.compile(one.signature.over) for one in entries}
 
     def messages(self, texts: Sequence[str], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
         """See SaidDecoder."""

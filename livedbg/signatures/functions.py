@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from livedbg.text.wording import listing
+
 __all__ = ["FUNCTIONS", "Function"]
 
 Function = Callable[[re.Match[str]], Mapping[str, str] | None]
@@ -26,6 +28,13 @@ def _container(match: re.Match[str]) -> Mapping[str, str]:
     names = re.findall(_NAME, match.string[: match.start()], re.MULTILINE)
     again = re.search(_RUNS, match.string) is not None
     return {"container": names[-1] if names else "", "again": "yes" if again else ""}
+
+
+def _missing_ranks(match: re.Match[str]) -> Mapping[str, str]:
+    """`ranks` and `tensors` of a list that has a rank and its tensors in each line."""
+    rows = re.findall(r"^(\d{1,6}): \[([^\]\n]{1,400})", match["rows"], re.MULTILINE)
+    ranks = listing(rank for rank, _ in rows)
+    return {"ranks": f"{'ranks' if len(rows) > 1 else 'rank'} {ranks}", "tensors": rows[0][1] if rows else ""}
 
 
 def _worker_codes(match: re.Match[str]) -> Mapping[str, str]:
@@ -55,6 +64,7 @@ def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
     {
         "container": _container,
+        "missing-ranks": _missing_ranks,
         "worker-codes": _worker_codes,
         "triton-excerpt": _triton_excerpt,
         "mlir-passes": _mlir_passes,

@@ -21,6 +21,7 @@ class Ends(StrEnum):
 
     NOTHING = "nothing"  # a note
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
+    WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
     PROCESS = "process"
     RANK = "rank"
     JOB = "job"
@@ -48,6 +49,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         when: patterns for whole values, by name ("" for one that is not there); all of them match.
+        has: patterns that are found in values, by name; all of them are.
         none: it is no failure.
         kind: what the rules of its room call it (`Diagnostic.code`); the signature's id by default.
         cause: how near to the cause of an end it is (`class` in the file).
@@ -63,6 +65,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     when: dict[str, str] = field(default_factory=dict)
+    has: dict[str, str] = field(default_factory=dict)
     none: bool = False
     kind: str | None = None
     cause: CauseClass | None = field(default=None, name="class")
@@ -107,6 +110,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
         parts: words of its other lines, where it has several; derived too.
         exact: of a word that stands in many ordinary lines: the pattern (of bytes) that must match where it begins.
         unless: a pattern: where it matches in the same lines, it is no failure.
+        over: a pattern: after a line that it matches, what was said is over, and a note. A word of it is in `parts`.
         function: makes further values, where no pattern can (livedbg.signatures.functions).
         cases: the first that fits counts; or the name of cases of the file (`[[cases.NAME]]`).
         examples: the tests.
@@ -118,6 +122,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
     parts: tuple[str, ...] = ()
     exact: dict[str, str] = field(default_factory=dict)
     unless: str = ""
+    over: str = ""
     function: str = ""
     cases: str | tuple[Case, ...] = ()
     examples: tuple[Example, ...] = ()

@@ -87,6 +87,8 @@ def _of_signatures() -> Iterator[tuple[str, str, str]]:
         lets = (let for one in (signature, *entry.cases) for let in one.let.values() if isinstance(let, Let))
         yield from ((entry.name, let.match, "search") for let in lets if let.match)
         yield from ((entry.name, pattern, "fullmatch") for case in entry.cases for pattern in case.when.values())
+        yield from ((entry.name, pattern, "search") for case in entry.cases for pattern in case.has.values())
+        yield from ((entry.name, pattern, "search") for pattern in (signature.unless, signature.over) if pattern)
     for room in book()[0].rooms:
         yield from ((room.name, aside, "search") for aside in room.file.asides)
         if room.file.quiet is not None:

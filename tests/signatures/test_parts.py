@@ -13,6 +13,7 @@ from livedbg.signatures.book import Book, parse
 from livedbg.signatures.check import problems
 from livedbg.signatures.templates import names_in, render
 from tests.logs.ordinary import SHAPES, block
+from tests.logs.reading import verdict
 
 MINE = """
 source = "our cluster's agent, agent.go"
@@ -113,6 +114,13 @@ def test_B1_a_pattern_is_compiled_when_one_of_its_words_was_found() -> None:
     assert book.found("the tank is full") == [] and "patterns" not in vars(entry)
     assert [one.said.sentence for one in book.found("the pump of n1 stopped")] == ["The pump of n1 stopped"]
     assert "patterns" in vars(entry)
+
+
+@pytest.mark.invariant("signature_decoder.D3")
+def test_D3_what_a_later_line_says_to_be_over_is_a_note_until_it_is_said_again() -> None:
+    waits, answers = "nfs: server fs1 not responding, still trying\n", "nfs: server fs1 OK\n"
+    states = [verdict(text).state.value for text in (waits, waits + answers, waits + answers + "step 1\n" + waits)]
+    assert states == ["stalled", "unknown", "stalled"]
 
 
 @pytest.mark.invariant("signatures.F1", "signatures.F2")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import findings_of
+from livedbg.analysis.rules.survived import goes_on_after
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
@@ -16,6 +19,7 @@ __all__ = ["SignatureFound", "explained", "rules"]
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
     "perhaps": VerdictState.UNKNOWN,
+    "waits": VerdictState.STALLED,
     "process": VerdictState.CRASHED,
     "rank": VerdictState.CRASHED,
     "job": VerdictState.CRASHED,
@@ -29,8 +33,8 @@ class SignatureFound:
     doc = (
         "A log has a text that a signature knows (`livedbg signatures` lists them). If it says that a process, a rank "
         "or the job has ended: a crash, unless a target lives or the log goes on after it. If it leaves that open, as "
-        "the kernel's log does: `unknown`. Else it is a note. Texts of systems whose own rules say more "
-        "are left to these."
+        "the kernel's log does: `unknown`. If it says that somebody waits, and nothing follows: a stall. Else it is a "
+        "note. Texts of systems whose own rules say more are left to these."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -40,7 +44,14 @@ class SignatureFound:
             if "signature" in said.attributes and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         for told in found.values():
-            yield from findings_of(self.name, told, state, lambda said: _ENDS[said.attributes["ends"]])
+            for finding in findings_of(self.name, told, state, _amounts_to):
+                waits = finding.state is VerdictState.STALLED
+                goes_on = waits and goes_on_after(finding.evidence, state.snapshot)
+                yield replace(finding, state=None) if goes_on else finding
+
+
+def _amounts_to(said: Diagnostic) -> VerdictState | None:
+    return None if "over" in said.attributes else _ENDS[said.attributes["ends"]]
 
 
 def explained(hit: ExceptionHit, snapshot: Snapshot, own: Iterable[str]) -> bool:
