@@ -37,6 +37,8 @@ _OUTERMOST: Final = re.compile(
     r"|Error building extension|Configuring incomplete|Generating incomplete)"
 )
 """What a build's outermost tool says when it gives up."""
+_WARNED: Final = "It was logged as a warning."
+_OVER: Final = "What tried it went on."
 _NEAR: Final = 60
 """Lines between two errors that are of one compilation."""
 
@@ -62,7 +64,8 @@ class CompilerFailed:
         own = [one for one in told if one.code == FAILED]
         first = own[0] if own else told[0]
         last = end or max(told, key=lambda one: int(one.attributes["until"]))
-        decides = first.severity.rank >= Severity.ERROR.rank
+        over = "over" in first.attributes
+        decides = first.severity.rank >= Severity.ERROR.rank and not over
         at = next((place for one in told if (place := thrown_at(one, state))), "")
         passes = next((one for one in told if one.attributes["message"].startswith("pass ")), None)
         more = f", in {passes.attributes['message']}" if passes is not None and passes is not first else ""
@@ -73,7 +76,7 @@ class CompilerFailed:
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
         if not decides:
-            finding = replace(finding, sentence=f"{finding.sentence} It was logged as a warning.")
+            finding = replace(finding, sentence=f"{finding.sentence} {_OVER if over else _WARNED}")
         others = len(own) - 1
         sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))

@@ -48,6 +48,12 @@ class SignatureDecoder(SaidDecoder):
         """See LogDecoder."""
         return self._book.exact
 
+    @property
+    def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder: what may soon be over."""
+        entries = (entry for entry in self._book.entries if entry.signature.over and not entry.parts)
+        return tuple(word.encode() for entry in entries for word in entry.words)
+
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
         for system, quiet, pattern in self._quiet:

@@ -22,6 +22,7 @@ class Ends(StrEnum):
     NOTHING = "nothing"  # a note
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
     WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
+    DIVERGES = "diverges"  # nothing, but its results are wrong
     PROCESS = "process"
     RANK = "rank"
     JOB = "job"
@@ -110,7 +111,8 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
         parts: words of its other lines, where it has several; derived too.
         exact: of a word that stands in many ordinary lines: the pattern (of bytes) that must match where it begins.
         unless: a pattern: where it matches in the same lines, it is no failure.
-        over: a pattern: after a line that it matches, what was said is over, and a note. A word of it is in `parts`.
+        over: a pattern: after a line that it matches, what was said is over, and a note. Such a line comes soon, or has
+            one of `parts`.
         function: makes further values, where no pattern can (livedbg.signatures.functions).
         cases: the first that fits counts; or the name of cases of the file (`[[cases.NAME]]`).
         examples: the tests.

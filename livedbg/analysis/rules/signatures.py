@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -16,10 +17,12 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = ["SignatureFound", "explained", "rules"]
 
+_ANY_LINE: Final = re.compile("")
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
     "perhaps": VerdictState.UNKNOWN,
     "waits": VerdictState.STALLED,
+    "diverges": VerdictState.DIVERGED,
     "process": VerdictState.CRASHED,
     "rank": VerdictState.CRASHED,
     "job": VerdictState.CRASHED,
@@ -33,8 +36,9 @@ class SignatureFound:
     doc = (
         "A log has a text that a signature knows (`livedbg signatures` lists them). If it says that a process, a rank "
         "or the job has ended: a crash, unless a target lives or the log goes on after it. If it leaves that open, as "
-        "the kernel's log does: `unknown`. If it says that somebody waits, and nothing follows: a stall. Else it is a "
-        "note. Texts of systems whose own rules say more are left to these."
+        "the kernel's log does: `unknown`. If it says that somebody waits, and nothing follows: a stall; or "
+        "that results are wrong: `diverged`. Else it is a note. Texts of systems whose own rules say more are left "
+        "to these."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -44,10 +48,15 @@ class SignatureFound:
             if "signature" in said.attributes and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         for told in found.values():
-            for finding in findings_of(self.name, told, state, _amounts_to):
+            for finding in findings_of(self.name, told, state, _amounts_to, _own_lines(told)):
                 waits = finding.state is VerdictState.STALLED
                 goes_on = waits and goes_on_after(finding.evidence, state.snapshot)
                 yield replace(finding, state=None) if goes_on else finding
+
+
+def _own_lines(told: Iterable[Diagnostic]) -> re.Pattern[str] | None:
+    """What follows is nobody's progress where nothing can go on (the mark `final`)."""
+    return _ANY_LINE if any("final" in said.attributes for said in told) else None
 
 
 def _amounts_to(said: Diagnostic) -> VerdictState | None:
