@@ -83,6 +83,10 @@ def _of(entry: Entry) -> Iterator[str]:
         yield "it has no source: the project and file, or the address, that the text is from."
     yield from _of_templates(entry, groups)
 
+    for part in entry.parts:
+        if part in _healthy():
+            yield f"the part {part!r} stands in logs of healthy jobs; name a rarer one, or say follows = true instead."
+
 
 def _of_cases(cases: Iterable[Case]) -> Iterator[str]:
     """The patterns of cases."""

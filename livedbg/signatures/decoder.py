@@ -50,8 +50,9 @@ class SignatureDecoder(SaidDecoder):
 
     @property
     def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder: what may soon be over."""
-        entries = (entry for entry in self._book.entries if entry.signature.over and not entry.parts)
+        """See LogDecoder: what goes on in other lines, or may soon be over."""
+        ends = (entry for entry in self._book.entries if entry.signature.over and not entry.parts)
+        entries = (*ends, *(entry for entry in self._book.entries if entry.signature.follows))
         return tuple(word.encode() for entry in entries for word in entry.words)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:

@@ -109,6 +109,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
         pattern: regular expressions, one of which finds it; `^` and `$` are of lines. Named groups are values.
         words: one of them is in each such text; derived from the pattern where none is given.
         parts: words of its other lines, where it has several; derived too.
+        follows: its other lines have no such word: the lines behind one with a word are read whatever is in them.
         exact: of a word that stands in many ordinary lines: the pattern (of bytes) that must match where it begins.
         unless: a pattern: where it matches in the same lines, it is no failure.
         over: a pattern: after a line that it matches, what was said is over, and a note. Such a line comes soon, or has
@@ -122,6 +123,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pattern: str | tuple[str, ...]
     words: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    follows: bool = False
     exact: dict[str, str] = field(default_factory=dict)
     unless: str = ""
     over: str = ""

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from livedbg.cli.group import livedbg
 from livedbg.model.errors import LivedbgError
+from tests.cli.zygote import patient
 
 PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
 LOG = "step 1\nstep 2\n2026-03-01T09:00:00Z agent: the pump of n7 stopped (no water)\n"
@@ -26,7 +27,8 @@ def mine(tmp_path: Path) -> Path:
 
 
 def ran(*arguments: object, standard_input: str = "") -> tuple[int, str]:
-    done = CliRunner().invoke(livedbg, [str(one) for one in arguments], input=standard_input, standalone_mode=False)
+    words = patient(map(str, arguments))
+    done = CliRunner().invoke(livedbg, words, input=standard_input, standalone_mode=False)
     if done.exception is not None:
         raise done.exception
     return done.return_value, done.output

@@ -7,10 +7,14 @@ from textwrap import dedent
 
 import pytest
 
+from livedbg.adapters.logfiles.decoding import Decoding
+from livedbg.model import LogRecord, LogSource
 from livedbg.model.errors import UsageError
+from livedbg.model.events import Stamp
 from livedbg.session import signatures
 from livedbg.signatures.book import Book, parse
 from livedbg.signatures.check import problems
+from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.signatures.templates import names_in, render
 from tests.logs.ordinary import SHAPES, block
 from tests.logs.reading import verdict
@@ -121,6 +125,23 @@ def test_D3_what_a_later_line_says_to_be_over_is_a_note_until_it_is_said_again()
     waits, answers = "nfs: server fs1 not responding, still trying\n", "nfs: server fs1 OK\n"
     states = [verdict(text).state.value for text in (waits, waits + answers, waits + answers + "step 1\n" + waits)]
     assert states == ["stalled", "unknown", "stalled"]
+
+
+@pytest.mark.invariant("signatures.F2")
+def test_F2_no_file_is_read_before_a_log_is() -> None:
+    read: list[str] = []
+
+    def given() -> Book:
+        read.append("now")
+        return Book([parse("signatures", "mine.toml", MINE)])
+
+    stamp: Stamp = {"wall_ns": 1, "mono_ns": 1, "host": "box"}
+    decoding, source = Decoding([SignatureDecoder(given)]), LogSource(id="log:0", name="0.log")
+    decoding.opened(source, stamp)
+    decoding.flush(stamp)
+    assert read == []
+    decoding.feed([LogRecord(source=source.id, text="the pump of n1 stopped", line=1)], stamp)
+    assert read == ["now"] and len(decoding.take()) == 1
 
 
 @pytest.mark.invariant("signatures.F1", "signatures.F2")
