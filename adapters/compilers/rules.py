@@ -13,22 +13,32 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.compilers.failures import FAILED, SUMMARY
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
 from livedbg.analysis.rules.survived import goes_on_after
-from livedbg.model import Diagnostic, Evidence, Severity
+from livedbg.model import Diagnostic, Evidence, ExceptionHit, Severity
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.signatures import book
 from livedbg.text.wording import many
 
-__all__ = ["CompilerFailed", "rules"]
+__all__ = ["FAILED", "SUMMARY", "CompilerFailed", "explains", "rules"]
 
+FAILED: Final = "compile-failed"
+SUMMARY: Final = "compile-summary"
+"""Kinds of the room's signatures: a failure, and the word of whoever started what failed."""
+_COMPILES: Final = re.compile(
+    r"[Cc]ompil|codegen error|ptxas|nvrtc|NVRTC|Error building extension|PassManager|CalledProcess|LoweringException"
+)
+_BESIDE: Final = 40
 _PROOFS: Final = 6
 _OUTERMOST: Final = re.compile(
     r"^(?:g?make: \*\*\* (?!Waiting|Deleting)|ninja: build stopped"
     r"|Error building extension|Configuring incomplete|Generating incomplete)"
 )
 """What a build's outermost tool says when it gives up."""
+_WARNED: Final = "It was logged as a warning."
+_OVER: Final = "What tried it went on."
 _NEAR: Final = 60
 """Lines between two errors that are of one compilation."""
 
@@ -54,7 +64,8 @@ class CompilerFailed:
         own = [one for one in told if one.code == FAILED]
         first = own[0] if own else told[0]
         last = end or max(told, key=lambda one: int(one.attributes["until"]))
-        decides = first.severity.rank >= Severity.ERROR.rank
+        over = "over" in first.attributes
+        decides = first.severity.rank >= Severity.ERROR.rank and not over
         at = next((place for one in told if (place := thrown_at(one, state))), "")
         passes = next((one for one in told if one.attributes["message"].startswith("pass ")), None)
         more = f", in {passes.attributes['message']}" if passes is not None and passes is not first else ""
@@ -65,7 +76,7 @@ class CompilerFailed:
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
         if not decides:
-            finding = replace(finding, sentence=f"{finding.sentence} It was logged as a warning.")
+            finding = replace(finding, sentence=f"{finding.sentence} {_OVER if over else _WARNED}")
         others = len(own) - 1
         sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
@@ -105,6 +116,21 @@ def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
         else:
             found.append([one])
     return found
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception carries a compiler's failure, or stands right before one that was printed."""
+    text = f"{hit.type}: {hit.message}"
+    if any(one.said.code == FAILED for one in book()[0].found(text, "compilers")):
+        return True
+    if hit.line is None or _COMPILES.search(text) is None:
+        return False
+    for said in snapshot.diagnostics.values():
+        if said.system == "compilers" and said.code == FAILED and said.attributes["source"] == hit.source:
+            before, until = int(said.attributes["order"]), int(said.attributes["until"])
+            if before - _BESIDE <= hit.line <= until + _BESIDE:
+                return True
+    return False
 
 
 def rules() -> Sequence[Rule]:

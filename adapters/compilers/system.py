@@ -13,9 +13,9 @@ SYSTEM: Final = System(
     title="Compilers",
     about="why code was not compiled: ptxas, nvcc, NVRTC, Triton, MLIR, C++ compilers and linkers, as logs quote them",
     rank=45,
-    adapters={"compilers": Lazy("livedbg.adapters.compilers.adapter:CompilersAdapter")},
+    signatures="livedbg.adapters.compilers.signatures",
     rules=Lazy("livedbg.adapters.compilers.rules:rules"),
     judges_diagnostics=(".*",),
-    explains=Lazy("livedbg.adapters.compilers.decoder:explains"),
+    explains=Lazy("livedbg.adapters.compilers.rules:explains"),
     continuations=("`ptxas", "ptxas ", "Repro command: "),
 )

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 
-from livedbg.adapters.hosts.kinds import Kind
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.elsewhere import named_elsewhere
@@ -20,10 +20,24 @@ from livedbg.analysis.rules.ends import is_interrupt
 from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
 from livedbg.logs.milestones import completes
-from livedbg.model import Diagnostic, Severity, TaskState
+from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.signatures import book
 
-__all__ = ["HostEnded", "rules"]
+__all__ = ["HostEnded", "Kind", "explains", "rules"]
+
+
+class Kind(StrEnum):
+    """How near to the cause a line is (`kind` of the room's signatures)."""
+
+    CAUSE = "cause"  # from outside: the kernel for memory, a scheduler at a limit, a node that failed
+    ABORTED = "aborted"  # the program ended itself on purpose
+    KILLED = "killed"  # SIGKILL, and it isn't said by whom
+    WORKER = "worker"  # a helper process of the program ended by a fault
+    LOST = "lost"  # the program lost a helper process, and it isn't said how that ended
+    SUMMARY = "summary"  # a launcher's account of who ended first, and how
+    CANCELLED = "cancelled"  # asked to end, and it isn't said why: somebody's wish, or since a part of it failed
+
 
 _PROOFS: Final = 6
 _LAST_WORDS: Final = re.compile(
@@ -53,7 +67,7 @@ class HostEnded:
         """One finding for each kind of ending that the logs tell, the cause first."""
         found: dict[Kind, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if said.system == "hosts":
+            if said.system == "hosts" and said.code in _RANK:
                 found.setdefault(Kind(said.code), []).append(said)
         for kind in Kind:
             if kind in found:
@@ -184,6 +198,12 @@ def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Find
 
 def _order(said: Diagnostic) -> tuple[int, int]:
     return (said.at_wall_ns or 0, int(said.attributes.get("order", "0")))
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether an exception says that a helper of its program has ended, which the rule judges."""
+    found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
+    return any(one.said.code in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)
 
 
 def rules() -> Sequence[Rule]:

@@ -14,10 +14,10 @@ SYSTEM: Final = System(
     title="Hosts and launchers",
     about="how a job ended, as the kernel, a scheduler (Slurm, Kubernetes), a launcher (mpirun) or a shell logged it",
     rank=40,
-    adapters={"hosts": Lazy("livedbg.adapters.hosts.adapter:HostsAdapter")},
+    signatures="livedbg.adapters.hosts.signatures",
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
-    judges_diagnostics=(".*",),
-    explains=Lazy("livedbg.adapters.hosts.decoder:explains"),
+    judges_diagnostics=("cause|aborted|killed|worker|lost|summary|cancelled",),
+    explains=Lazy("livedbg.adapters.hosts.rules:explains"),
     causes=(
         (r"\b(?:RayActor|ActorDied|ActorUnavailable|WorkerCrashed|NodeDied|OwnerDied)Error:", CauseClass.SUMMARY),
         (r"\b(?:TerminatedWorkerError|KilledWorker):", CauseClass.PEER),

@@ -42,9 +42,13 @@ class Decoding:
         self.fed = False
         self._understood = False  # some decoder has made an event of the record
         self._unread: dict[str, UnreadErrors] = {}
-        self._use(list(decoders))
+        self._decoders = list(decoders)
+        self._order = {decoder: number for number, decoder in enumerate(self._decoders)}
+        self._ready = False
 
     def _use(self, decoders: list[LogDecoder]) -> None:
+        """Ask the decoders what they want, which is not asked before a log is read."""
+        self._ready = True
         self._decoders = decoders
         self._order = {decoder: number for number, decoder in enumerate(decoders)}
         self._eager = tuple(decoder for decoder in decoders if not decoder.triggers)
@@ -68,7 +72,7 @@ class Decoding:
     @property
     def triggers(self) -> tuple[bytes, ...] | None:
         """All triggers; None when some decoder wants every record."""
-        if self._eager:
+        if any(not decoder.triggers for decoder in self._decoders):
             return None
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.triggers))
 
@@ -106,6 +110,8 @@ class Decoding:
 
     def feed(self, records: Iterable[LogRecord], stamp: Stamp) -> list[LogRecord]:
         """Feed records of one source; gives them with their links."""
+        if not self._ready:
+            self._use(self._decoders)
         beats: dict[LogDecoder, LogRecord] = {}
         waiting, fed = list(records), list[LogRecord]()
         for begin in range(0, len(waiting), _AT_ONCE):

@@ -24,8 +24,8 @@ SYSTEM: Final = System(
     device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
     adapters={"rocm-logs": Lazy("livedbg.adapters.rocm.log_decoder:RocmLogsAdapter")},
     recipes="livedbg.adapters.rocm.recipes",
+    signatures="livedbg.adapters.rocm.signatures",
     rules=Lazy("livedbg.adapters.rocm.rules:rules"),
-    judges_diagnostics=(".*",),
-    explains=Lazy("livedbg.adapters.rocm.log_decoder:explains"),
+    judges_diagnostics=("debugger-.*",),
     shapes=Lazy("livedbg.adapters.rocm.log_shapes:SHAPES"),
 )

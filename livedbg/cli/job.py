@@ -32,6 +32,7 @@ class Job:
         follow: catch in processes that it starts too.
         environment: more variables.
         redact: mask secrets.
+        signatures: folders of more failure texts.
     """
 
     argv: tuple[str, ...]
@@ -41,6 +42,7 @@ class Job:
     follow: bool = True
     environment: dict[str, str] = field(default_factory=dict)
     redact: bool = True
+    signatures: tuple[str, ...] = ()
 
     def start(self, *, detach: bool = False) -> Launched:
         """Start it. A signal that came meanwhile ends it again, unless it runs on or only the terminal is gone."""
@@ -75,7 +77,12 @@ class Job:
         """What is looked at."""
         logs = self.plan.logs if self.watch.log is None else (*self.plan.logs, str(self.watch.log))
         return Request(
-            host=host_name(), processes=(child.target,), logs=logs, ends_with_processes=True, redact=self.redact
+            host=host_name(),
+            processes=(child.target,),
+            logs=logs,
+            signatures=self.signatures,
+            ends_with_processes=True,
+            redact=self.redact,
         )
 
 

@@ -31,7 +31,7 @@ from livedbg.cli.job import Job, job_of, picked_recipes
 from livedbg.cli.one_run import Order
 from livedbg.cli.repeating import repeat
 from livedbg.cli.report import render
-from livedbg.cli.target_options import redact_option
+from livedbg.cli.target_options import known_signatures, redact_option, signatures_option
 from livedbg.cli.watch import OnStall, follow
 from livedbg.commands.exit_codes import TIME_LIMIT, code_of
 from livedbg.commands.output import write
@@ -96,6 +96,7 @@ _FORMS = {".json": "json", ".md": "markdown"}
 @click.option("--json", "as_json", is_flag=True, help="With --repeat: print the comparison as JSON.")
 @click.option("--detach", is_flag=True, help="Leave CMD running when livedbg quits.")
 @click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; repeatable.")
+@signatures_option
 @redact_option
 @app_options
 @click.argument("argv", nargs=-1, required=True, metavar="[--] CMD [ARG]...", type=click.UNPROCESSED)
@@ -113,6 +114,7 @@ def command(
     as_json: bool,
     detach: bool,
     logs: tuple[str, ...],
+    signatures: tuple[str, ...],
     redact: bool,
     screen: AppOptions,
     argv: tuple[str, ...],
@@ -132,6 +134,7 @@ def command(
         argv = argv[1:]
     if not argv:
         raise UsageError("Missing a command.", "livedbg launch -- python train.py", "usage")
+    known_signatures(signatures)
     if count is not None:
         if report_file or on_stall or detach:
             raise UsageError("--repeat excludes --report, --on-stall and --detach.", "use --json", "usage")
@@ -139,7 +142,7 @@ def command(
         check_visible(devices, os.environ)
         picked = picked_recipes(wanted)
         folder = launch_folder()
-        order = Order(argv, logs, catches, picked, children, timeout, folder, redact)
+        order = Order(argv, logs, catches, picked, children, timeout, folder, redact, signatures)
         with quit_on_signals():
             try:
                 return repeat(order, count, min(parallel or len(devices) or 1, count), devices, as_json)
@@ -152,7 +155,7 @@ def command(
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
         job = job_of(argv, logs, catches, picked_recipes(wanted), _say if unseen else held.append, redact=redact)
-        job = replace(job, follow=children)
+        job = replace(job, follow=children, signatures=signatures)
         if unseen:
             stall = OnStall(on_stall) if on_stall is not None else None
             return _headless(job, timeout, report_file, stall, detach)

@@ -43,6 +43,7 @@ class Order:
         timeout_s: a run that lasts longer is a hang.
         folder: each run gets a folder in it.
         redact: mask secrets.
+        signatures: folders of more failure texts.
     """
 
     argv: tuple[str, ...]
@@ -53,6 +54,7 @@ class Order:
     timeout_s: float | None
     folder: Path
     redact: bool = True
+    signatures: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder, redact=order.redact)
     around = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "1"}  # a crash must not lose markers
     around |= visible(device, os.environ)
-    job = replace(job, follow=order.follow, environment=around)
+    job = replace(job, follow=order.follow, environment=around, signatures=order.signatures)
     child = job.begin()
     try:
         recording = folder / "recording.livedbg"

@@ -122,6 +122,17 @@ _CORE: Final = (
         (0, 2, 3),
     ),
     _core(
+        "signatures",
+        "List the failure texts that are known, show which match a text, and check a file of them.",
+        (
+            ("livedbg signatures", "list all signatures"),
+            ("livedbg signatures --match train.log", "which match the lines of a log, and why"),
+            ("livedbg signatures --check ./mine.toml", "is this file right, and its examples?"),
+        ),
+        (0, 12, 2, 3),
+        "12 if --check finds a problem.",
+    ),
+    _core(
         "values",
         "Show, export and compare the tensors that a run dumped.",
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from livedbg.session.systems import systems
 from livedbg.session.targets import Targets, resolve
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["TargetOptions", "redact_option", "target_options"]
+__all__ = ["TargetOptions", "known_signatures", "redact_option", "signatures_option", "target_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,6 +37,7 @@ class TargetOptions(Struct, frozen=True):
     samples: bool = True
     ask: tuple[str, ...] = ()
     read_only: bool = False
+    signatures: tuple[str, ...] = ()
     redact: bool = True
     gdb: str | None = None
     found: Targets = field(default=Targets(()))
@@ -55,6 +56,7 @@ class TargetOptions(Struct, frozen=True):
             if not any(sign in path for sign in "*?[") and not (is_closed(Path(path)) or Path(path).exists()):
                 raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
         _known_services(self.ask)
+        known_signatures(self.signatures)
         return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})
 
     def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
@@ -69,6 +71,7 @@ class TargetOptions(Struct, frozen=True):
             local_variables=self.local_variables,
             once=once,
             read_only=self.read_only,
+            signatures=self.signatures,
             redact=self.redact,
             gdb=self.gdb,
             options={**({} if self.samples else {SAMPLES: "no"}), **Request.ask(self.ask)},
@@ -91,6 +94,35 @@ def _known_services(asked: Iterable[str]) -> None:
             raise UsageError(
                 f"There is no service {clean_line(name)!r} to ask.", f"--ask {' or '.join(known)}", "usage"
             )
+
+
+def known_signatures(folders: Sequence[str]) -> None:
+    """Say which files of signatures can't be used.
+
+    Args:
+        folders: of `--signatures`.
+
+    Raises:
+        SourceError: one of them is no folder.
+    """
+    from livedbg.session.signatures import book, own_folder
+
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise SourceError(f"{clean_line(folder)} is no folder.", "give a folder of *.toml files", "missing")
+    if folders or own_folder().is_dir():
+        for sentence in book(folders)[1]:
+            click.echo(f"livedbg: {sentence}", err=True)
+
+
+def signatures_option(command: Command) -> Command:
+    """The option that adds signatures of one's own; the command gets it as `signatures`."""
+    return click.option(
+        "--signatures",
+        multiple=True,
+        metavar="DIR",
+        help="More failure texts: a folder of *.toml files (livedbg signatures); repeatable.",
+    )(command)
 
 
 def redact_option(command: Command) -> Command:
@@ -130,6 +162,7 @@ def target_options(command: Command) -> Callable[..., Any]:
         help="Query a service of the target's runtime (an intrusive action; a wrong name lists them); repeatable.",
     )
     @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
+    @signatures_option
     @redact_option
     @click.option("--gdb", metavar="PATH", help="Unwind stack copies with this gdb, not with drgn; it is not attached.")
     @functools.wraps(command)
@@ -145,6 +178,7 @@ def target_options(command: Command) -> Callable[..., Any]:
             samples=given.pop("samples"),
             ask=given.pop("ask"),
             read_only=given.pop("read_only"),
+            signatures=given.pop("signatures"),
             redact=given.pop("redact"),
             gdb=given.pop("gdb"),
         )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from msgspec import Struct, field
@@ -24,7 +24,7 @@ from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
 __all__ = ["Form", "Said", "SaidDecoder", "found_in", "words_of"]
 
-_MOST: Final = 200  # messages of one log that are told
+_MOST: Final = 200  # messages of one log and system that are told
 _LONGEST: Final = 20_000  # characters that are searched
 _TEXT: Final = 600
 _WRITERS: Final = 256
@@ -46,6 +46,8 @@ class Said(Struct, frozen=True, kw_only=True):
         cause: as in `Diagnostic.cause`.
         steps: what to do.
         attributes: what the rules want to know.
+        system: as in `Diagnostic.system`; that of the decoder where it is "".
+        late: as in `Diagnostic.late`.
     """
 
     code: str
@@ -57,6 +59,8 @@ class Said(Struct, frozen=True, kw_only=True):
     cause: CauseClass | None = None
     steps: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    late: bool = False
 
     @property
     def whole(self) -> str:
@@ -90,6 +94,7 @@ class _Log(Struct):
     source: LogSource
     before: dict[str, deque[LogRecord]] = field(default_factory=dict)
     told: dict[str, _Entry] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)  # of them, by system
     used: dict[int, None] = field(default_factory=dict)  # where records begin that are part of messages
 
 
@@ -126,7 +131,7 @@ class SaidDecoder(LogDecoder):
         asides: lines that programs print beside such errors and that say nothing more.
     """
 
-    forms: ClassVar[Sequence[Form]]
+    forms: ClassVar[Sequence[Form]] = ()
     together: ClassVar[int] = 4
     near: ClassVar[int] = 6
     asides: ClassVar[re.Pattern[str] | None] = None
@@ -150,7 +155,7 @@ class SaidDecoder(LogDecoder):
         events: list[Event] = []
         links: dict[str, None] = {}
         joined = "\n".join(texts)[: begin + _LONGEST]
-        for said, position, end in found_in(joined, self.forms, begin):
+        for said, position, end in self.messages(texts, joined, begin):
             part, offset = _part(texts, position)
             _use(log, parts[part : _part(texts, end)[0] + 1])
             judged = self.judge(said, record)
@@ -174,14 +179,28 @@ class SaidDecoder(LogDecoder):
             return False
         if record.offset is not None and record.offset in log.used:
             return True
-        if self.asides is None or self.asides.search(record.text, 0, _ASIDE) is None:
-            return False
-        return any(entry.diagnostic.severity.rank >= Severity.ERROR.rank for entry in log.told.values())
+        errors = (one.diagnostic for one in log.told.values() if one.diagnostic.severity.rank >= Severity.ERROR.rank)
+        systems = {diagnostic.system for diagnostic in errors}
+        return any(asides.search(record.text, 0, _ASIDE) is not None for asides in self.asides_of(systems))
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Those that came again since the last time."""
         changed, self._changed = self._changed, {}
         return [DiagnosticSeen(diagnostic=entry.diagnostic, **stamp) for entry in changed.values()]
+
+    def messages(self, texts: Sequence[str], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
+        """The messages of some records, each with where it begins and ends.
+
+        Args:
+            texts: of the records; the last one is new.
+            joined: the same as one text.
+            begin: where the new one begins there.
+        """
+        return found_in(joined, self.forms, begin)
+
+    def asides_of(self, systems: Collection[str]) -> Iterable[re.Pattern[str]]:
+        """What programs print beside the errors of systems, and that says nothing more."""
+        return (self.asides,) if self.asides is not None and systems else ()
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:
         """What a message amounts to in its record; None for nothing. For subclasses."""
@@ -198,11 +217,11 @@ class SaidDecoder(LogDecoder):
 
     def _keep(self, said: Said, record: LogRecord, number: int, text: str, log: _Log) -> tuple[_Entry | None, bool]:
         """What is known of a message now, and whether it is new."""
-        writer = said.writer or record.writer
-        parts = (record.source, writer, said.code, said.key)
+        writer, system = said.writer or record.writer, said.system or self.name
+        parts = (system, record.source, writer, said.code, said.key)
         name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         known = log.told.get(name)
-        if known is None and len(log.told) >= _MOST:
+        if known is None and log.counts[system] >= _MOST:
             return None, False
         proof = Evidence.of_record(record, log.source.name, text, number)
         if known is not None:
@@ -238,8 +257,8 @@ class SaidDecoder(LogDecoder):
             "next": "\n".join(said.steps),
         }
         diagnostic = Diagnostic(
-            id=f"diagnostic:{self.name}/{name}",
-            system=self.name,
+            id=f"diagnostic:{system}/{name}",
+            system=system,
             code=said.code,
             severity=said.severity,
             sentence=said.whole,
@@ -250,8 +269,10 @@ class SaidDecoder(LogDecoder):
             at_wall_ns=record.wall_ns,
             cause=said.cause,
             writer=writer,
+            late=said.late,
         )
         entry = log.told[name] = _Entry(said, diagnostic)
+        log.counts[system] += 1
         return entry, True
 
 

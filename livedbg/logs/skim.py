@@ -219,7 +219,7 @@ class Skimmer:
             self._spent = True
         if self._spent:
             self.unread += len(body) - self._searched
-        found = self._matcher.find_matches_as_indexes(body, overlapping=True)
+        found = self._matcher.find(body)
         if not self._searched and body.startswith(self._line_starts):
             found.insert(0, (len(self._triggers), 0, 0))  # the newline before it was in the block before
         return found

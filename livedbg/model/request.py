@@ -48,6 +48,7 @@ class Request(Struct, frozen=True):
         host: name of this host, as in identifiers.
         processes: the processes that were named.
         logs: files, directories and globs to read.
+        signatures: folders of failure texts besides those of the systems and the user's own.
         ends_with_processes: it is over when they have ended, also where logs were named.
         tree: follow the child processes too.
         interval_s: shortest time between two samples of a process.
@@ -64,6 +65,7 @@ class Request(Struct, frozen=True):
     host: str
     processes: tuple[TargetProcess, ...] = ()
     logs: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
     ends_with_processes: bool = False
     tree: bool = True
     interval_s: float = 0.5

@@ -8,7 +8,9 @@ from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 from livedbg.analysis.rules.chapters import GENERAL, PROVED
+from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.user_code import UserCode
+from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import declared, note_problem, systems
@@ -26,9 +28,14 @@ def judged() -> Judged:
     return Judged(
         tasks=frozenset(system.name for system in systems() if system.judges_tasks),
         diagnostics={system.name: system.judges_diagnostics for system in systems()},
-        explains=tuple(explains for _, explains in declared(lambda system: system.explains)),
+        explains=(*(explains for _, explains in declared(lambda system: system.explains)), _by_signature),
         causes=tuple(cause for system in systems() for cause in system.causes),
     )
+
+
+def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether a signature of a system without such a function of its own explains an exception."""
+    return explained(hit, snapshot, {system.name for system in systems() if system.explains is not None})
 
 
 def user_code() -> UserCode:

@@ -248,6 +248,8 @@ class System(Struct, frozen=True, kw_only=True):
         log_places: where a process writes its logs.
         no_logs: suffixes of its files that are no logs, such as `.cubin`: not read in a folder that holds logs.
         recipes: the package that holds its launch presets as `*.toml`.
+        signatures: the package that holds its failure texts as `*.toml` (docs/signatures.md). The rule `signature`
+            judges them, unless `judges_diagnostics` says that its own rules do.
         shared_recipes: other recipes that are for it too, by name; each with a sentence for the recipe's note, or "".
         sanitizers: options of `--recipe` that find memory errors and races; advice for crashes that move.
         markers: what its output says of where a run is.
@@ -302,6 +304,7 @@ class System(Struct, frozen=True, kw_only=True):
     log_places: LogPlaces | None = None
     no_logs: tuple[str, ...] = ()
     recipes: str = ""
+    signatures: str = ""
     shared_recipes: Mapping[str, str] = field(default_factory=dict)
     sanitizers: tuple[str, ...] = ()
     markers: tuple[MarkerPair, ...] = ()

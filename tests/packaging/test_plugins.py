@@ -112,6 +112,7 @@ def test_the_guide_has_the_whole_package_and_is_short() -> None:
         "livedbg_turbine/system.py",
         "livedbg_turbine/jobs.py",
         "livedbg_turbine/turbine-slots.toml",
+        "livedbg_turbine/signatures/turbine.toml",
     }
     assert sum(text.count("\n") for text in files.values()) < 200
 
@@ -120,6 +121,12 @@ def test_the_guide_names_every_field_of_a_system() -> None:
     table = GUIDE.read_text().partition("## Everything that a system can declare")[2]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", "".join(rows))) == sorted(System.__struct_fields__)
+
+
+def test_a_failure_text_of_the_new_system_is_found(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "worker.log").write_text("turbine: lost worker w3\n")
+    done = livedbg(site, "report", "--logs", tmp_path)
+    assert done.returncode == 11 and "Turbine lost worker w3." in done.stdout
 
 
 def test_a_report_has_the_tasks_and_findings_of_the_new_system(site: Path, tmp_path: Path) -> None:

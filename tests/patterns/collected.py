@@ -9,6 +9,7 @@ import os
 import pkgutil
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +70,29 @@ def collected() -> list[Used]:
     for file, line, pattern, method in uses.inline:
         made = re.compile(pattern)
         used.setdefault((made.pattern, made.flags), Used(f"{_short(file)}.{line}", made, _most({method})))
+    for name, pattern, method in _of_signatures():
+        made = re.compile(pattern, re.MULTILINE)
+        used.setdefault((made.pattern, made.flags), Used(name, made, method))
     return sorted(used.values(), key=lambda each: each.name)
+
+
+def _of_signatures() -> Iterator[tuple[str, str, str]]:
+    """The patterns of all files of signatures: they are compiled when one of their words was found."""
+    from livedbg.session.signatures import book
+    from livedbg.signatures.model import Let
+
+    for entry in book()[0].entries:
+        signature = entry.signature
+        yield from ((entry.name, pattern, "finditer") for pattern in signature.patterns)
+        lets = (let for one in (signature, *entry.cases) for let in one.let.values() if isinstance(let, Let))
+        yield from ((entry.name, let.match, "search") for let in lets if let.match)
+        yield from ((entry.name, pattern, "fullmatch") for case in entry.cases for pattern in case.when.values())
+        yield from ((entry.name, pattern, "search") for case in entry.cases for pattern in case.has.values())
+        yield from ((entry.name, pattern, "search") for pattern in (signature.unless, signature.over) if pattern)
+    for room in book()[0].rooms:
+        yield from ((room.name, aside, "search") for aside in room.file.asides)
+        if room.file.quiet is not None:
+            yield (room.name, room.file.quiet.pattern, "search")
 
 
 def _most(methods: set[str]) -> str:

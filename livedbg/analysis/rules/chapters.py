@@ -22,6 +22,7 @@ from livedbg.analysis.rules import (
     progress,
     reported,
     sight,
+    signatures,
     spinning,
     spoken,
     uninterruptible,
@@ -39,6 +40,7 @@ PROVED: Final[tuple[Chapter, ...]] = (
 )
 """Generic rules that speak before those of the systems."""
 GENERAL: Final[tuple[Chapter, ...]] = (
+    ("Failure texts", signatures.rules),
     ("Devices", device.rules),
     ("Processes", processes.rules),
     ("How a job ended", ends.rules),

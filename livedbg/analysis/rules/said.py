@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from livedbg.model import Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["SaidRule", "finding_of", "somebody_lives", "steps_of", "thrown_at"]
+__all__ = ["SaidRule", "finding_of", "findings_of", "somebody_lives", "steps_of", "thrown_at"]
 
 _SHOWN: Final = 10
 _PROOFS: Final = 6
@@ -91,6 +91,25 @@ def finding_of(
     return unless_survived(finding, state.snapshot, own_lines)
 
 
+def findings_of(
+    rule: str,
+    told: Sequence[Diagnostic],
+    state: RuleInput,
+    amounts_to: Callable[[Diagnostic], VerdictState | None],
+    own_lines: re.Pattern[str] | None = None,
+) -> Iterator[Finding]:
+    """The findings about messages of one kind; those after the first ten are one together."""
+    for said in told[:_SHOWN]:
+        yield finding_of(rule, said, state, amounts_to(said), own_lines)
+    if others := told[_SHOWN:]:
+        yield Finding(
+            rule=rule,
+            severity=max((one.severity for one in others), key=lambda severity: severity.rank),
+            sentence=f"{len(others):,} more messages of this kind ({others[0].code}).",
+            evidence=tuple(proof for one in others for proof in one.evidence[:1])[:_PROOFS],
+        )
+
+
 def _always(said: Diagnostic) -> bool:
     return True
 
@@ -119,13 +138,11 @@ class SaidRule(Struct, frozen=True):
             if said.system == self.system and said.code in self.codes:
                 found.setdefault(said.code, []).append(said)
         for code, told in found.items():
-            for said in told[:_SHOWN]:
-                amounts_to = self.codes[code] if self.decides(said) else None
-                yield finding_of(self.name, said, state, amounts_to, self.own_lines)
-            if others := told[_SHOWN:]:
-                yield Finding(
-                    rule=self.name,
-                    severity=max((one.severity for one in others), key=lambda severity: severity.rank),
-                    sentence=f"{len(others):,} more messages of this kind ({code}).",
-                    evidence=tuple(proof for one in others for proof in one.evidence[:1])[:_PROOFS],
-                )
+            amounts_to = self.codes[code]
+            yield from findings_of(
+                self.name,
+                told,
+                state,
+                lambda said, amounts_to=amounts_to: amounts_to if self.decides(said) else None,  # type: ignore[misc]
+                self.own_lines,
+            )

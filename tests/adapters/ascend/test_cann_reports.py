@@ -16,7 +16,6 @@ from livedbg.adapters.ascend.cann_reports.triggers import TRIGGERS
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.explained import explains
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.adapters.hosts.decoder import HostsDecoder
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.clock import SourceClock
@@ -27,6 +26,8 @@ from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogSource, Severit
 from livedbg.model.events import DiagnosticSeen, LogSourceSeen, LogsSeen
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnose
+from livedbg.session.signatures import book
+from livedbg.signatures.decoder import SignatureDecoder
 from tests.analysis.world import World
 
 TEXTS = Path(__file__).parents[2] / "fixtures" / "cann"
@@ -95,7 +96,9 @@ SAID = [
 def seen(*logs: str, world: World | None = None, names: Iterable[str] = ()) -> World:
     """A world that has read logs."""
     world = world or World()
-    decoding = Decoding((CrashDecoder(), AscendDecoder(AscendModel()), CannDecoder(), HostsDecoder()))
+    decoding = Decoding(
+        (CrashDecoder(), AscendDecoder(AscendModel()), CannDecoder(), SignatureDecoder(lambda: book()[0]))
+    )
     for number, text in enumerate(logs):
         name = dict(enumerate(names)).get(number, f"{number}.log")
         source = LogSource(id=f"log:box/{name}", name=name, path=f"/logs/{name}")

@@ -40,7 +40,7 @@ def test_the_kernel_of_a_trap() -> None:
     said = [finding.sentence for finding in found("rocm-debugger", OLD)]
     assert said == ["A kernel on an AMD GPU faulted: check_rows(int*, int*, int*): an assertion or trap (1 wave)."]
     assert verdict(OLD).state is VerdictState.CRASHED
-    (queue,) = found("rocm-fault", OLD)
+    (queue,) = found("signature", OLD)
     assert queue.sentence.startswith(
         "The GPU's queue was aborted: An HSAIL operation resulted in a hardware exception ("
     )
@@ -52,7 +52,7 @@ def test_waves_of_one_kernel_are_one_fault() -> None:
         "A kernel on an AMD GPU faulted: void scatter_rows<float, 4>(float*, long): an access to memory that it may "
         "not use (125 waves)."
     ]
-    (fault,) = found("rocm-fault", NEW)
+    (fault,) = found("signature", NEW)
     assert fault.sentence == "GPU 4: a kernel accessed memory that is not mapped (Write access to a read-only page)."
     assert verdict(NEW).state is VerdictState.CRASHED
 

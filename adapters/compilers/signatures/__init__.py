@@ -1,0 +1,1 @@
+"""Failures of compilers, as signatures (docs/signatures.md)."""

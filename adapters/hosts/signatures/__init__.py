@@ -1,0 +1,1 @@
+"""Failure texts of hosts, schedulers and launchers, as signatures (docs/signatures.md)."""

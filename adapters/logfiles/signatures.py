@@ -1,0 +1,25 @@
+"""The adapter that contributes the decoder of all signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.logs.decoder import LogDecoder
+from livedbg.session.adapter import Request
+from livedbg.session.log_adapter import LogsAdapter
+from livedbg.session.signatures import book
+from livedbg.signatures.decoder import SignatureDecoder
+
+__all__ = ["SignaturesAdapter"]
+
+
+class SignaturesAdapter(LogsAdapter):
+    """Failure texts in logs, as files of signatures describe them."""
+
+    name = "signatures"
+    title = "Failure texts in logs"
+    sees = "failure texts of launchers, schedulers, kernels, compilers, runtimes and your own (`livedbg signatures`)"
+
+    def decoders(self, request: Request) -> Sequence[LogDecoder]:
+        """The decoder of the logs."""
+        return (SignatureDecoder(lambda: book(request.signatures)[0]),)

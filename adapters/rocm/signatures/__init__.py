@@ -1,0 +1,1 @@
+"""Failure texts of ROCm, as signatures (docs/signatures.md)."""

@@ -1,0 +1,85 @@
+"""Judges failure texts of which no system's own rules say more (livedbg.signatures)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import findings_of
+from livedbg.analysis.rules.survived import goes_on_after
+from livedbg.model import Diagnostic, ExceptionHit
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["SignatureFound", "explained", "rules"]
+
+_ANY_LINE: Final = re.compile("")
+_ENDS: Final[Mapping[str, VerdictState | None]] = {
+    "nothing": None,
+    "perhaps": VerdictState.UNKNOWN,
+    "waits": VerdictState.STALLED,
+    "diverges": VerdictState.DIVERGED,
+    "process": VerdictState.CRASHED,
+    "rank": VerdictState.CRASHED,
+    "job": VerdictState.CRASHED,
+}
+
+
+class SignatureFound:
+    """A failure text in a log."""
+
+    name = "signature"
+    doc = (
+        "A log has a text that a signature knows (`livedbg signatures` lists them). If it says that a process, a rank "
+        "or the job has ended: a crash, unless a target lives or the log goes on after it. If it leaves that open, as "
+        "the kernel's log does: `unknown`. If it says that somebody waits, and nothing follows: a stall; or "
+        "that results are wrong: `diverged`. Else it is a note. Texts of systems whose own rules say more are left "
+        "to these."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a message; those after the first ten of a kind are one together."""
+        found: dict[tuple[str, str], list[Diagnostic]] = {}
+        for said in state.snapshot.diagnostics.values():
+            if "signature" in said.attributes and not state.judged.judges(said):
+                found.setdefault((said.system, said.code), []).append(said)
+        for told in found.values():
+            for finding in findings_of(self.name, told, state, _amounts_to, _own_lines(told)):
+                waits = finding.state is VerdictState.STALLED
+                goes_on = waits and goes_on_after(finding.evidence, state.snapshot)
+                yield replace(finding, state=None) if goes_on else finding
+
+
+def _own_lines(told: Iterable[Diagnostic]) -> re.Pattern[str] | None:
+    """What follows is nobody's progress where nothing can go on (the mark `final`)."""
+    return _ANY_LINE if any("final" in said.attributes for said in told) else None
+
+
+def _amounts_to(said: Diagnostic) -> VerdictState | None:
+    return None if "over" in said.attributes else _ENDS[said.attributes["ends"]]
+
+
+def explained(hit: ExceptionHit, snapshot: Snapshot, own: Iterable[str]) -> bool:
+    """Whether a signature has found its text in the lines of an exception.
+
+    Args:
+        hit: the exception.
+        snapshot: the state.
+        own: systems that say themselves which exceptions they explain.
+    """
+    return hit.line is not None and any(
+        "signature" in said.attributes
+        and said.system not in own
+        and said.attributes["source"] == hit.source
+        and int(said.attributes["order"]) <= hit.line <= int(said.attributes["until"])
+        for said in snapshot.diagnostics.values()
+    )
+
+
+def rules() -> Sequence[Rule]:
+    """The rule."""
+    return (SignatureFound(),)

@@ -1,0 +1,261 @@
+"""The signatures of some files, and what they find in a text.
+
+Invariants:
+    book.B1. A pattern is compiled when one of its words was found, not before.
+    book.B2. A file that can't be used is reported with its name, the signature and what to do; the other files count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+import msgspec
+from ahocorasick_rs import AhoCorasick
+from msgspec import Struct
+
+from livedbg.logs.said import Said
+from livedbg.model import Severity
+from livedbg.model.errors import UsageError
+from livedbg.signatures.functions import FUNCTIONS
+from livedbg.signatures.literals import derived
+from livedbg.signatures.model import Case, Ends, Let, Signature, SignatureFile
+from livedbg.signatures.templates import render
+from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
+
+__all__ = ["Book", "Entry", "Found", "Room", "parse"]
+
+_FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "key", "next", "marks")
+
+
+class Room(Struct, frozen=True):
+    """One file.
+
+    Attributes:
+        system: whose signatures they are, as in `Diagnostic.system`.
+        name: of the file, for messages.
+        file: what it holds.
+    """
+
+    system: str
+    name: str
+    file: SignatureFile
+
+
+def parse(system: str, name: str, text: bytes | str) -> Room:
+    """Read a file.
+
+    Raises:
+        UsageError: it is no file of signatures.
+    """
+    try:
+        file = msgspec.toml.decode(text, type=ready(SignatureFile))
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise UsageError(
+            clean_line(f"{name}: {error}."), "docs/signatures.md has a complete example", "usage"
+        ) from None
+    return Room(system, name, file)
+
+
+class Found(Struct, frozen=True):
+    """A message in a text.
+
+    Attributes:
+        entry: the signature.
+        said: what it says.
+        begin: where it begins.
+        end: where it ends.
+    """
+
+    entry: Entry
+    said: Said
+    begin: int
+    end: int
+
+
+class Entry:
+    """A signature, ready for use.
+
+    Args:
+        room: its file.
+        signature: the signature.
+    """
+
+    def __init__(self, room: Room, signature: Signature) -> None:
+        self.room = room
+        self.signature = signature
+        shared = room.file.defaults
+        self._merged = [(case, _merged(shared, signature, case)) for case in self.cases]
+        self._merged.append((Case(), _merged(shared, signature, Case())))
+
+    @property
+    def name(self) -> str:
+        """`hosts/slurm-node`."""
+        return f"{self.room.system}/{self.signature.id}"
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """Its own cases, or those of the file that it names."""
+        named = self.signature.cases
+        return self.room.file.cases.get(named, ()) if isinstance(named, str) else named
+
+    @property
+    def usual(self) -> Case:
+        """What counts where no case fits."""
+        return self._merged[-1][1]
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """One of them is in each such text."""
+        if self.signature.words:
+            return self.signature.words
+        found = [derived(pattern).words for pattern in self.signature.patterns]
+        return tuple(sorted(frozenset[str]().union(*found))) if all(found) else ()
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Words of its other lines."""
+        if self.signature.parts or self.signature.words:
+            return self.signature.parts
+        found = [derived(pattern).parts for pattern in self.signature.patterns]
+        return tuple(sorted(frozenset[str]().union(*found)))
+
+    @cached_property
+    def lines(self) -> bool:
+        """A text of it may have several lines."""
+        return any(derived(pattern).lines for pattern in self.signature.patterns)
+
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[str], ...]:
+        """Its patterns, compiled."""
+        return tuple(re.compile(pattern, re.MULTILINE) for pattern in self.signature.patterns)
+
+    @cached_property
+    def _unless(self) -> re.Pattern[str] | None:
+        return re.compile(self.signature.unless, re.MULTILINE) if self.signature.unless else None
+
+    def found(self, text: str, begin: int = 0) -> Iterator[Found]:
+        """The messages in a text that end after a place."""
+        for pattern in self.patterns:
+            for match in pattern.finditer(text):
+                if match.end() <= begin or (self._unless is not None and self._unless.search(text) is not None):
+                    continue
+                said = self.said(match)
+                if said is not None:
+                    yield Found(self, said, match.start(), match.end())
+
+    def said(self, match: re.Match[str]) -> Said | None:
+        """What a match amounts to; None for nothing."""
+        values = {name: value for name, value in match.groupdict().items() if value is not None}
+        if self.signature.function:
+            more = FUNCTIONS[self.signature.function](match)
+            if more is None:
+                return None
+            values.update(more)
+        self._let(self.signature.let, values)
+        case = next(merged for case, merged in self._merged if _fits(case, values))
+        if case.none:
+            return None
+        self._let(case.let, values)
+        self._let(self.room.file.defaults.let, values, missing=True)
+        named = (self.room.file.steps[step[1:]] if step.startswith("@") else step for step in case.next or ())
+        steps = (render(step, values) for step in named)
+        attributes = {name: render(text, values) for name, text in case.attributes.items()}
+        attributes |= dict.fromkeys((mark for mark in case.marks or () if mark != "late"), "yes")
+        pid = values.get("pid", "").lstrip("0")
+        return Said(
+            system=self.room.system,
+            code=case.kind or self.signature.id,
+            key=render(case.key, values) if case.key is not None else match[0],
+            sentence=render(case.sentence or "", values),
+            severity=case.severity or Severity.ERROR,
+            writer=f"rank {int(values['rank'])}" if values.get("rank", "").isdigit() else "",
+            cause=case.cause,
+            late="late" in (case.marks or ()),
+            steps=tuple(filter(None, steps)),
+            attributes={
+                "signature": self.signature.id,
+                "ends": (case.ends or Ends.NOTHING).value,
+                **({"pid": pid} if pid.isdigit() else {}),
+                **attributes,
+            },
+        )
+
+    def _let(self, given: Mapping[str, str | Let], values: dict[str, str], *, missing: bool = False) -> None:
+        for name, let in given.items():
+            if not (missing and values.get(name)):
+                values[name] = render(let, values) if isinstance(let, str) else self._value(let, values)
+
+    def _value(self, let: Let, values: Mapping[str, str]) -> str:
+        text = render(let.of, values)
+        if let.match:
+            match = re.search(let.match, text)
+            text = "" if match is None else match[min(match.re.groups, 1)] or ""
+        table = self.room.file.maps[let.map] if isinstance(let.map, str) else let.map
+        if not (table or let.otherwise):
+            return text
+        return render(table.get(text, let.otherwise), values)
+
+
+def _merged(shared: Case, signature: Case, case: Case) -> Case:
+    """A case with what it does not say itself."""
+    said: dict[str, object] = {}
+    for name in _FIELDS:
+        given = (getattr(one, name) for one in (case, signature, shared))
+        said[name] = next((value for value in given if value is not None), None)
+    attributes = {**shared.attributes, **signature.attributes, **case.attributes}
+    return msgspec.structs.replace(case, attributes=attributes, **said)
+
+
+def _fits(case: Case, values: Mapping[str, str]) -> bool:
+    whole = (re.fullmatch(pattern, values.get(name, "")) for name, pattern in case.when.items())
+    inside = (re.search(pattern, values.get(name, "")) for name, pattern in case.has.items())
+    return all(match is not None for matches in (whole, inside) for match in matches)
+
+
+class Book:
+    """All signatures of a session.
+
+    Args:
+        rooms: the files.
+    """
+
+    def __init__(self, rooms: Iterable[Room]) -> None:
+        self.rooms = tuple(rooms)
+        self.entries = tuple(Entry(room, one) for room in self.rooms for one in room.file.signatures)
+        self._words = [(word, number) for number, entry in enumerate(self.entries) for word in entry.words]
+        self._matcher = AhoCorasick([word for word, _ in self._words])
+
+    @cached_property
+    def triggers(self) -> tuple[bytes, ...]:
+        """What records hold that matter."""
+        words = dict.fromkeys(word for word, _ in self._words)
+        words |= dict.fromkeys(part for entry in self.entries for part in entry.parts)
+        quiet = [room.file.quiet for room in self.rooms if room.file.quiet is not None]
+        words |= dict.fromkeys(word for one in quiet for word in one.words)
+        return tuple(word.encode() for word in words)
+
+    @cached_property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:
+        """Of words that stand in many ordinary lines, what must match where they begin."""
+        forms = [(word, form) for entry in self.entries for word, form in entry.signature.exact.items()]
+        plain = {word for entry in self.entries for word in entry.words if word not in entry.signature.exact}
+        return {word.encode(): re.compile(form.encode()) for word, form in forms if word not in plain}
+
+    def of_words(self, text: str) -> tuple[int, ...]:
+        """Numbers of the signatures of which a word is in a text, in order."""
+        hits = self._matcher.find_matches_as_indexes(text, overlapping=True)
+        return tuple(sorted({self._words[word][1] for word, _, _ in hits}))
+
+    def found(self, text: str, system: str = "") -> list[Found]:
+        """The messages of a text, as one record.
+
+        Args:
+            text: lines, without the prefixes of writers.
+            system: only of this one.
+        """
+        entries = (self.entries[number] for number in self.of_words(text))
+        return [one for entry in entries if system in ("", entry.room.system) for one in entry.found(text)]

@@ -1,0 +1,229 @@
+"""What the lines that say how a job ended amount to, beside the program's own errors and each other."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.model import TaskState
+from livedbg.model.events import ProcessSeen
+from livedbg.session.rulebook import diagnose
+from tests.analysis.world import World
+from tests.logs.reading import found, read, verdict
+
+CRASHED = VerdictState.CRASHED
+MPIRUN = (
+    "--------------------------------------------------------------------------\n"
+    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n"
+    "  Process name: [[51234,1],3]\n  Exit code:    7\n"
+    "--------------------------------------------------------------------------\n"
+)
+HYDRA = (
+    "===================================================================================\n"
+    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 6606 RUNNING AT n12\n=   EXIT CODE: {}\n"
+    "=   CLEANING UP REMAINING PROCESSES\n=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES\n"
+)
+TRACEBACK = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    f()\nKeyError: 'x'\n"
+OOM = (
+    "[ 8123.120001] Out of memory: Killed process 4711 (python3) total-vm:92160000kB, anon-rss:61865984kB, "
+    "file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:150000kB oom_score_adj:0\n"
+)
+CANCELLED = "slurmstepd: error: *** STEP 9.0 ON n1 CANCELLED AT 2026-03-01T09:00:00 ***\n"
+KILLED = (
+    "[ 8123.120001] Out of memory: Killed process 4711 ({}) total-vm:92160000kB, anon-rss:61865984kB, file-rss:0kB, "
+    "shmem-rss:0kB, UID:1000 pgtables:150000kB oom_score_adj:0\n"
+)
+TRACE = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in <module>\n    main()\nKeyError: 3\n'
+STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+BY_SIGNAL = (
+    "[n4:07215] *** Process received signal ***\n[n4:07215] Signal: {}\n"
+    "[n4:07215] Signal code: Address not mapped (1)\n[n4:07215] Failing at address: (nil)\n"
+    "[n4:07215] [ 0] /lib64/libpthread.so.0(+0xf710)[0x7fcd4f7c8710]\n[n4:07215] *** End of error message ***\n"
+)
+LOST = (
+    "{} has lost communication with a remote daemon.\n\n  HNP daemon   : [[7,0],0] on node n1\n"
+    "  Remote daemon: [[7,0],3] on node n4\n\nThis is usually due to either a failure of the TCP network\n"
+    "connection to the node, or possibly an internal failure of\nthe daemon itself. We cannot recover from this.\n"
+)
+IMPROPER = (
+    "prterun has exited due to process rank 2 with PID 1705 on node n3 exiting\n"
+    "improperly. There are three reasons this could occur:\n"
+)
+
+
+def ended(world: World) -> list[Finding]:
+    """What the rule says, the chief finding first."""
+    return [one for one in diagnose(world.snapshot()).findings.values() if one.rule == "host-ended"]
+
+
+@pytest.mark.invariant("host_rules.H1")
+def test_H1_a_line_of_another_process_decides_nothing() -> None:
+    world = World()
+    world.process(1)
+    gone = replace(world.snapshot().processes["process:box/1"], exited=True, exit_status=-9)
+    world.store.apply(ProcessSeen(process=gone, **world.stamp()))
+    (one,) = ended(read(OOM, world=world))
+    assert one.state is None and "no process of the target" in one.sentence
+
+
+@pytest.mark.parametrize("prefix", ["[rank1]: ", "[1,0]<stderr>:", "(Worker pid=9) "])
+def test_behind_the_prefix_of_a_rank(prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in HYDRA.format(1).splitlines())
+    assert ended(read(text))[0].sentence == "Process 6606 on n12 ended with exit code 1."
+
+
+@pytest.mark.invariant("host_rules.H2")
+def test_H2_what_a_launcher_sums_up_follows_from_the_program_s_own_error() -> None:
+    world = read(TRACEBACK + MPIRUN)
+    assert "KeyError" in diagnose(world.snapshot()).verdict.sentence
+    (summary,) = ended(world)
+    assert summary.state is None and summary.sentence.endswith("It follows from: KeyError: 'x'.")
+
+
+@pytest.mark.invariant("host_rules.H2")
+def test_H2_the_signal_of_a_launcher_follows_from_the_kernel_s_line() -> None:
+    text = OOM + "mpirun noticed that process rank 4 with PID 0 on node a exited on signal 9 (Killed).\n"
+    cause, killed = ended(read(text))
+    assert cause.state is VerdictState.CRASHED and "no memory left" in cause.sentence
+    assert killed.state is None
+
+
+@pytest.mark.invariant("host_rules.H2")
+def test_H2_the_processes_that_are_killed_after_an_abort_are_no_cause() -> None:
+    text = "application called MPI_Abort(MPI_COMM_WORLD, 0) - process 1\nKilled\n"
+    first, second = ended(read(text))
+    assert first.sentence.startswith("Rank 1 called MPI_Abort") and second.state is None
+
+
+def test_the_kernel_s_line_counts_where_another_log_says_that_something_was_killed() -> None:
+    cause, *_ = ended(read(OOM, "step 1\nstep 2\nKilled\n"))
+    assert cause.state is VerdictState.CRASHED and "no memory left" in cause.sentence
+
+
+@pytest.mark.invariant("host_rules.H1")
+def test_H1_the_kernel_s_line_of_a_process_that_no_other_log_names_is_unknown() -> None:
+    (one,) = ended(read(OOM, "step 1\nstep 2\n"))
+    assert one.state is VerdictState.UNKNOWN and "do not name that process" in one.sentence
+    for number in ("step 4711\n", "pid 14711 begins\n", "worker 47110 begins\n"):
+        assert [one.state for one in ended(read(OOM, number))] == [VerdictState.UNKNOWN]
+    (known,) = ended(read(OOM, "worker 4711 begins\nstep 2\n"))
+    assert known.state is VerdictState.CRASHED
+
+
+@pytest.mark.invariant("host_rules.H1")
+def test_H1_while_the_target_lives_a_line_decides_nothing() -> None:
+    world = World()
+    world.process(1)
+    alive = ended(read("Killed\n", world=world))
+    assert [one.state for one in alive] == [None] and "The target lives." in alive[0].sentence
+
+
+def test_a_job_that_goes_on_was_not_ended() -> None:
+    steps = "".join(f"epoch {n} of 50, loss 0.{n}\n" for n in range(10, 40))
+    (one,) = ended(read("run.sh: line 12: 31337 Killed                  python helper.py\n" + steps))
+    assert one.state is None and "handled or survived" in one.sentence
+
+
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [
+        ("", VerdictState.CRASHED),
+        ("srun: error: n1: task 0: Exited with exit code 137\nreal 0m3.1s\n", VerdictState.CRASHED),
+        ("the cache is warm now\n", VerdictState.UNKNOWN),
+        ("the cache is warm now\nall is done\n", VerdictState.UNKNOWN),
+    ],
+)
+def test_a_shell_may_go_on_after_a_helper_was_killed(after: str, state: VerdictState) -> None:
+    told = ended(read("step 1\nKilled\n" + after))
+    assert told[0].state is state and "as a shell says" in told[0].sentence
+
+
+@pytest.mark.parametrize(
+    "killed", ["", "srun: error: n1: tasks 0-3: Killed\n", "srun: error: n1: tasks 0-3: Terminated\n"]
+)
+def test_a_job_that_somebody_cancelled_is_no_crash(killed: str) -> None:
+    states = {one.state for one in ended(read("step 1\n" + CANCELLED + killed))}
+    assert VerdictState.UNKNOWN in states and states <= {VerdictState.UNKNOWN, None}
+
+
+@pytest.mark.parametrize("number", [1, 2, 15])
+def test_a_rank_that_was_asked_to_end_has_not_crashed(number: int) -> None:
+    (one,) = ended(read(f"mpirun noticed that process rank 0 with PID 8 on node a exited on signal {number} (x).\n"))
+    assert one.state is VerdictState.UNKNOWN and "Rank 0 on a was asked to end (SIG" in one.sentence
+
+
+@pytest.mark.parametrize("before", [TRACEBACK, "srun: error: n1: task 2: Exited with exit code 3\n"])
+def test_what_is_cancelled_since_a_part_failed_follows_from_that(before: str) -> None:
+    world = read(before + CANCELLED)
+    said = diagnose(world.snapshot()).verdict
+    assert said.state is CRASHED and "Slurm" not in said.sentence
+    assert "follows from" in ended(world)[-1].sentence and ended(world)[-1].state is None
+
+
+def test_the_time_limit_of_a_job_that_hung_is_not_its_verdict() -> None:
+    world = World()
+    world.task("g1", TaskState.RUNNING, 0)
+    limit = "slurmstepd: error: *** JOB 7 ON n3 CANCELLED AT 2026-03-01T09:00:00 DUE TO TIME LIMIT ***\n"
+    (one,) = ended(read(limit, world=world))
+    assert one.state is None and "still running" in one.sentence
+    world = World()
+    world.task("g1", TaskState.RUNNING, 0)
+    (memory,) = ended(read(OOM, world=world))
+    assert memory.state is VerdictState.CRASHED
+
+
+def test_a_thousand_ranks_are_one_finding() -> None:
+    lines = "".join(f"srun: error: n{n}: task {n}: Exited with exit code 1\n" for n in range(1000))
+    (one,) = ended(read(lines))
+    assert one.sentence == "Task 0 on n0 ended with exit code 1. 199 more lines of this kind."
+
+
+def test_the_kernel_s_line_and_a_job_s_log_that_ends_with_killed_are_one_thing() -> None:
+    said = verdict(KILLED.format("python3"), "step 1\nstep 2\nKilled\n")
+    assert said.state is CRASHED and said.sentence.startswith("The kernel killed process 4711 (python3)")
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("uwsgi", "step 1\nKilled\n"),
+        ("python3", "step 1\n"),
+        ("python3", "step 1\nrun.sh: line 12: 31337 Killed                  python train.py\n"),
+    ],
+)
+def test_the_kernel_s_line_of_another_process_stays_another_one(name: str, job: str) -> None:
+    kernel = next(one for one in found("host-ended", KILLED.format(name), job) if "The kernel killed" in one.sentence)
+    assert kernel.state is not CRASHED
+
+
+@pytest.mark.parametrize("before", ["helper-1 exited with code 1\n", "Error in rule warm_up:\n", LOST.format("PRTE")])
+def test_a_job_that_goes_on_was_not_ended_by_it(before: str) -> None:
+    assert verdict(before + STEPS).state is not CRASHED
+
+
+def test_a_helper_s_end_after_a_run_that_completed_is_no_crash_of_it() -> None:
+    judged = verdict(STEPS + "training finished\nboard-1 exited with code 137\n")
+    assert judged.state is not CRASHED
+
+
+@pytest.mark.parametrize("after", ["train-1 exited with code 1\n", IMPROPER, BY_SIGNAL.format("Aborted (6)")])
+def test_the_program_s_own_error_comes_first(after: str) -> None:
+    judged = verdict(TRACE + after)
+    assert judged.state is CRASHED and judged.sentence.startswith("Crashed in train.py:9: KeyError: 3.")
+
+
+def test_a_lost_daemon_follows_from_the_signal_before_it() -> None:
+    assert verdict(BY_SIGNAL.format("Bus error (7)") + LOST.format("ORTE")).sentence.startswith(
+        "Process 7215 on n4 got"
+    )
+
+
+def test_what_is_killed_after_a_fault_is_killed_for_it() -> None:
+    line = (
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK {} PID {} RUNNING AT n1\n"
+        "=   KILLED BY SIGNAL: {}\n\n"
+    )
+    said = verdict(line.format(0, 219, "7 (Bus error)") + line.format(1, 220, "9 (Killed)"))
+    assert said.sentence.startswith("Rank 0 on n1 ended by signal 7 (SIGBUS)")

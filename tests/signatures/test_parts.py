@@ -1,0 +1,163 @@
+"""Templates, cases and values of signatures; files that can't be used; and what the decoder makes of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from livedbg.adapters.logfiles.decoding import Decoding
+from livedbg.model import LogRecord, LogSource
+from livedbg.model.errors import UsageError
+from livedbg.model.events import Stamp
+from livedbg.session import signatures
+from livedbg.signatures.book import Book, parse
+from livedbg.signatures.check import problems
+from livedbg.signatures.decoder import SignatureDecoder
+from livedbg.signatures.templates import names_in, render
+from tests.logs.ordinary import SHAPES, block
+from tests.logs.reading import verdict
+
+MINE = """
+source = "our cluster's agent, agent.go"
+
+[defaults]
+class = "host"
+ends = "job"
+
+[[signature]]
+id = "pump"
+pattern = '''the pump of (?P<host>[\\w.-]{1,80}) stopped(?: \\((?P<why>[^)\\n]{1,80})\\))?'''
+sentence = "The pump of {host} stopped[: {why}]"
+next = ["look at {host}"]
+
+[[signature.examples]]
+text = "agent: the pump of n7 stopped (no water)"
+says = "The pump of n7 stopped: no water"
+
+[[signature.examples]]
+text = "agent: the pump of the house is on"
+"""
+
+
+def wrong(**changes: str) -> list[str]:
+    """What is wrong with the file above where lines of it are others."""
+    text = MINE
+    for name, line in changes.items():
+        lines = [row for row in text.splitlines() if row.startswith(f"{name} =")]
+        text = text.replace(lines[0], line, 1)
+    return list(problems(parse("signatures", "mine.toml", text)))
+
+
+@pytest.mark.invariant("templates.T1")
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{a} and {b}", "1 and x{a}[y]"),
+        ("{a}[ of {none}]", "1"),
+        ("{a}[ of {b}]", "1 of x{a}[y]"),
+        ("{a}[ of {b}[ by {none}]]", "1 of x{a}[y]"),
+        (r"\[{a}\] \{b\}", "[1] {b}"),
+        ("{n:count} {h:count} {n:gib}", "1,234,567 255 1.2 GiB"),
+        ("{none:count}", ""),
+        ("{s:signal} {k:signal} {x:signal} {s:signal-words}", "SIGSEGV SIGKILL SIGHUP SIGSEGV: Segmentation fault"),
+        ("{c:exit-signal}|{z:exit-signal}", "SIGABRT|"),
+    ],
+)
+def test_T1_templates(template: str, said: str) -> None:
+    values = {"a": "1", "b": "x{a}[y]", "n": "1234567", "h": "0xff", "s": "11", "k": "Killed", "x": "SIGHUP"}
+    assert render(template, {**values, "c": "134", "z": "3"}) == said
+
+
+@pytest.mark.parametrize("template", ["{a", "[a", "a]", "{a:nothing}", "}"])
+def test_what_is_no_template(template: str) -> None:
+    with pytest.raises(ValueError, match=r"template|filter"):
+        names_in(template)
+
+
+@pytest.mark.invariant("book.B2")
+def test_B2_a_file_says_what_is_wrong_with_it_and_what_to_do() -> None:
+    assert wrong() == []
+    assert "has other characters" in wrong(id='id = "The Pump"')[0]
+    assert "is no pattern" in wrong(pattern="pattern = 'a(b'")[0]
+    assert "has no class" in wrong(**{"class": ""})[0]
+    assert "asks for where; its values are host, why" in wrong(sentence='sentence = "{where} stopped"')[0]
+    assert "there is no step 'look'" in wrong(next='next = ["@look"]')[0]
+    assert "has no source" in wrong(source="")[0]
+    assert all(problem.startswith("mine.toml: signature ") for problem in wrong(next='next = ["@look"]'))
+    with pytest.raises(UsageError, match=r"mine\.toml: .*patern"):
+        parse("signatures", "mine.toml", MINE.replace("pattern", "patern"))
+
+
+@pytest.mark.invariant("check.C1")
+def test_C1_a_signature_without_a_rare_word_is_refused() -> None:
+    assert "no text of four characters" in wrong(pattern="pattern = '(?P<host>\\w+): (?P<why>\\d+)'")[0]
+    common = wrong(pattern="pattern = '''loss (?P<host>\\w+) (?P<why>\\d+)'''\nwords = [\"loss\"]")
+    assert "stands in logs of healthy jobs" in common[0]
+    only = "pattern = '''loss (?P<host>nan) ?(?P<why>x)?'''\nwords = [\"loss\"]\nexact = { loss = 'loss nan' }"
+    assert not [problem for problem in wrong(pattern=only) if "healthy jobs" in problem]
+
+
+@pytest.mark.invariant("check.C2")
+def test_C2_an_example_of_which_something_else_is_said() -> None:
+    assert "it says 'The pump of n7 stopped: no water'; not 'x'" in wrong(says='says = "x"')[0]
+    assert "make the pattern stricter" in wrong(pattern="pattern = '''the pump of (?P<host>\\w+)(?P<why>x)?'''")[-1]
+
+
+def test_the_healthy_lines_are_of_all_shapes_that_logs_of_healthy_jobs_have() -> None:
+    lines = (Path(signatures.__file__).parents[1] / "signatures" / "healthy.log").read_text().splitlines()
+    shown = [name for name in SHAPES if set(block(name, 12).replace("\r", "\n").split("\n")) & set(lines)]
+    assert len(shown) > len(SHAPES) // 2
+
+
+@pytest.mark.invariant("book.B1")
+def test_B1_a_pattern_is_compiled_when_one_of_its_words_was_found() -> None:
+    book = Book([parse("signatures", "mine.toml", MINE)])
+    (entry,) = book.entries
+    assert book.found("the tank is full") == [] and "patterns" not in vars(entry)
+    assert [one.said.sentence for one in book.found("the pump of n1 stopped")] == ["The pump of n1 stopped"]
+    assert "patterns" in vars(entry)
+
+
+@pytest.mark.invariant("signature_decoder.D3")
+def test_D3_what_a_later_line_says_to_be_over_is_a_note_until_it_is_said_again() -> None:
+    waits, answers = "nfs: server fs1 not responding, still trying\n", "nfs: server fs1 OK\n"
+    states = [verdict(text).state.value for text in (waits, waits + answers, waits + answers + "step 1\n" + waits)]
+    assert states == ["stalled", "unknown", "stalled"]
+
+
+@pytest.mark.invariant("signatures.F2")
+def test_F2_no_file_is_read_before_a_log_is() -> None:
+    read: list[str] = []
+
+    def given() -> Book:
+        read.append("now")
+        return Book([parse("signatures", "mine.toml", MINE)])
+
+    stamp: Stamp = {"wall_ns": 1, "mono_ns": 1, "host": "box"}
+    decoding, source = Decoding([SignatureDecoder(given)]), LogSource(id="log:0", name="0.log")
+    decoding.opened(source, stamp)
+    decoding.flush(stamp)
+    assert read == []
+    decoding.feed([LogRecord(source=source.id, text="the pump of n1 stopped", line=1)], stamp)
+    assert read == ["now"] and len(decoding.take()) == 1
+
+
+@pytest.mark.invariant("signatures.F1", "signatures.F2")
+def test_F1_F2_folders_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own = signatures.own_folder()
+    own.mkdir(parents=True)
+    (own / "mine.toml").write_text(MINE)
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "broken.toml").write_text(dedent(MINE).replace('"host"', '"hosts"'))
+    (more / "second.toml").write_text(MINE.replace("pump", "valve"))
+    book, problems_ = signatures.book([str(more)])
+    assert [entry.name for entry in book.entries if entry.room.system == "signatures"] == [
+        "signatures/pump",
+        "signatures/valve",
+    ]
+    assert len(problems_) == 1 and "broken.toml" in problems_[0]
+    assert signatures.book([str(more)])[0] is book
