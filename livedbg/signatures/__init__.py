@@ -1,1 +1,1 @@
-"""Failure texts as data: TOML files say how a text looks and what it means; one engine finds them in logs."""
+"""Failure texts as data: files say how a text looks and what it means, and one engine finds all of them in logs."""
