@@ -39,9 +39,11 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
         "adapters/iree/vulkan_files.py",
         "adapters/logfiles/statuses.py",
         "livedbg/cli/graph.py",
+        "livedbg/cli/signatures.py",
         "livedbg/logs/paths.py",
         "livedbg/recipes/load.py",
         "livedbg/recording/file.py",
+        "livedbg/session/signatures.py",
         "livedbg/touch/config.py",
     ),
     "livedbg, or a program that it ran, wrote it": (

@@ -19,6 +19,7 @@ from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import WaitKind
 
 Sample = Any
 Looker = Callable[..., Sample]
@@ -197,9 +198,8 @@ def test_what_is_known_of_the_sender_to_a_system_v_queue(
     table = "key msqid perms cbytes qnum lspid\n0 3 600 0 0 0\n0 4 600 0 0 1\n0 5 600 0 0 4194305\n0 x\n"
     monkeypatch.setattr(message_waits, "read_file", lambda _: table.encode())
     wait = SyscallWaits(own_view()).describe("msgrcv", BlockedSyscall(0, (queue, 0, 0, 0, 0, 0), 0, 0))
-    assert wait == Wait(
-        "msgrcv (System V message queue)", False, outside=f"any process that may use message queue {queue}{last}"
-    )
+    outside = f"any process that may use message queue {queue}{last}"
+    assert wait == Wait("msgrcv (System V message queue)", False, outside=outside, kind=WaitKind.SYSTEM_V)
 
 
 def own_view() -> ProcessView:
