@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from livedbg.cli.group import livedbg
 from livedbg.model.errors import LivedbgError
-from tests.cli.zygote import patient
+from tests.cli.zygote import run_livedbg
 
 PAGE = Path(__file__).parents[2] / "docs" / "signatures.md"
 LOG = "step 1\nstep 2\n2026-03-01T09:00:00Z agent: the pump of n7 stopped (no water)\n"
@@ -27,22 +27,28 @@ def mine(tmp_path: Path) -> Path:
 
 
 def ran(*arguments: object, standard_input: str = "") -> tuple[int, str]:
-    words = patient(map(str, arguments))
+    words = list(map(str, arguments))
     done = CliRunner().invoke(livedbg, words, input=standard_input, standalone_mode=False)
     if done.exception is not None:
         raise done.exception
     return done.return_value, done.output
 
 
+def reported(*arguments: object) -> tuple[int, str]:
+    """In a process of its own: a time limit counts from when that began."""
+    done = run_livedbg(["report", *arguments], text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
 def test_the_page_s_example_is_right_and_a_report_says_it(mine: Path, tmp_path: Path) -> None:
     assert ran("signatures", "--check", mine) == (0, f"{mine}: 1 signatures and 3 examples are right.\n")
     (tmp_path / "train.log").write_text(LOG)
-    code, said = ran("report", "--logs", tmp_path / "train.log", "--signatures", mine.parent)
+    code, said = reported("--logs", tmp_path / "train.log", "--signatures", mine.parent)
     assert code == 11 and "The cooling pump of n7 stopped: no water." in said
     assert "scontrol update node=n7 state=drain reason=pump" in said
-    assert "cooling pump" not in ran("report", "--logs", tmp_path / "train.log")[1]
+    assert "cooling pump" not in reported("--logs", tmp_path / "train.log")[1]
     (tmp_path / "train.log").write_text(LOG.replace("no water", "maintenance"))
-    assert ran("report", "--logs", tmp_path / "train.log", "--signatures", mine.parent)[0] == 5
+    assert reported("--logs", tmp_path / "train.log", "--signatures", mine.parent)[0] == 5
 
 
 def test_which_match_a_text_and_why(mine: Path) -> None:
@@ -74,4 +80,4 @@ def test_a_file_that_is_wrong(mine: Path, tmp_path: Path) -> None:
     with pytest.raises(LivedbgError, match=r"mine\.toml"):
         ran("signatures", "--check", mine)
     (tmp_path / "a.log").write_text(LOG)
-    assert "mine.toml" in ran("report", "--logs", tmp_path / "a.log", "--signatures", mine.parent)[1]
+    assert "mine.toml" in reported("--logs", tmp_path / "a.log", "--signatures", mine.parent)[1]
