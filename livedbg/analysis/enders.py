@@ -135,5 +135,5 @@ def _does(thread: Thread, state: RuleInput) -> str:
         return ""
     waited = waited_ns(thread, state.snapshot)
     if thread.timed:
-        return "goes on by itself"
+        return "will wake by itself"
     return "has just run" if waited is None or waited < state.settings.thread_stall_ns else ""

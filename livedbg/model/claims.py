@@ -3,8 +3,8 @@
 Invariants:
     claims.C1. A deadlock, a stall or a crash of living processes is reported only after the readings that it rests on
         were taken again, and only if the diagnosis of the new readings comes to the same claim.
-    claims.C3. What can't be confirmed though it is claimed again and again is `unknown`, and says why.
     claims.C2. Two readings at two times are joined only if no thread that the claim is about has run in between.
+    claims.C3. What can't be confirmed though it is claimed again and again is `unknown`, and says why.
 """
 
 from __future__ import annotations

@@ -421,12 +421,13 @@ class Session:
             async with asyncio.timeout(_REREAD_LIMIT_S):
                 await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
         except TimeoutError:
-            return  # the next update asks for it again
+            return  # a later update asks for it again
+        finally:
+            self._reread_from_s = time.monotonic() + min(_REREAD_MOST_S, (time.monotonic() - began) * _REREAD_REST)
         self._fold(len(self._queue))
         snapshot = self._store.snapshot()
         diagnosis = self._diagnostician.diagnose(snapshot)
         read = await asyncio.to_thread(self._confirming.end, reading, diagnosis.claims, snapshot)
-        self._reread_from_s = time.monotonic() + min(_REREAD_MOST_S, (time.monotonic() - began) * _REREAD_REST)
         withdrawn = tuple(key for key in snapshot.claims or () if key not in diagnosis.claims)
         self.take([ClaimsRead(claims=read, withdrawn=withdrawn, **self.stamp())])
 

@@ -300,7 +300,7 @@ def test_below_the_threshold_nothing_is_said_of_a_held_lock(waits_in: str) -> No
     ("changes", "by"),
     [
         ({"waits_in": "pthread_cond_wait"}, ""),  # it has waited as long
-        ({"waits_in": "pthread_cond_wait", "timed": True}, "thread 13 (other), which goes on by itself"),
+        ({"waits_in": "pthread_cond_wait", "timed": True}, "thread 13 (other), which will wake by itself"),
         ({"state": ThreadState.RUNNING}, "thread 13 (other), which runs"),
         ({"waits_in": "sigwait"}, "thread 13 (other), which waits for a signal"),
         ({"waits_in": "read of socket 5"}, "thread 13 (other), which waits for somebody who is not known"),
