@@ -30,7 +30,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -38,7 +38,7 @@ from livedbg.analysis.enders import reachable
 from livedbg.analysis.job_waits import waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Resource, Thread, ThreadState, WaitKind, ids
 from livedbg.model.snapshot import Snapshot
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "burns_for_ns",
     "cpu_share",
     "doing",
+    "family_threads",
     "held_up",
     "last_waited_for",
     "long_waits",
@@ -108,7 +109,7 @@ class Row(NamedTuple):
     """A row of the table: the first one that holds says what a thread does.
 
     Attributes:
-        doc: for docs/verdicts.md.
+        doc: for docs/behaviour.md.
         holds: gives the reason; None where the row does not hold.
     """
 
@@ -133,11 +134,15 @@ class Standing(NamedTuple):
 
 def doing(thread: Thread, state: RuleInput) -> Doing:
     """What a thread does."""
-    known: dict[str, Doing] = state.done.setdefault(doing, {})  # type: ignore[arg-type]
+    known = state.once(_nothing_yet)
     if thread.id not in known:
         reasons = ((row.kind, row.holds(thread, state)) for row in TABLE)
         known[thread.id] = next(Doing(kind, reason) for kind, reason in reasons if reason is not None)
     return known[thread.id]
+
+
+def _nothing_yet(_snapshot: Snapshot) -> dict[str, Doing]:
+    return {}
 
 
 # the rows
@@ -154,7 +159,7 @@ def _stopped(thread: Thread, _state: RuleInput) -> str | None:
 
 
 def _unseen(thread: Thread, state: RuleInput) -> str | None:
-    code = unseen_runtimes(state.snapshot).get(thread.process)
+    code = state.once(unseen_runtimes).get(thread.process)
     if code is None or (code == UNSEEN_RUNTIME and cpu_share(thread, state.snapshot) >= TICK_SHARE):
         return None
     return "its runtime is not looked into"
@@ -249,7 +254,6 @@ TABLE: Final = (
     Row(Behaviour.BLOCKED, "It is in a wait, for less than the threshold or with a time limit.", lambda *_: ""),
 )
 
-
 _OPEN: Final = frozenset({Behaviour.BLOCKED, Behaviour.POLLING, Behaviour.UNSEEN})
 """Who does one of these is judged by others."""
 
@@ -273,7 +277,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]
     for kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         for other in others:
-            if doing(other, state).kind is kind and not _ticks(other, unseen_runtimes(state.snapshot), state):
+            if doing(other, state).kind is kind and not _ticks(other, state):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
 
@@ -281,20 +285,27 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
     """Who may end a wait. A thread that polls looks for something that any thread of its family may do."""
     if doing(thread, state).kind is not Behaviour.BLOCKED:
-        return _family(thread, state)
+        process = state.snapshot.processes.get(thread.process)
+        return (one for one in family_threads(process, state) if one is not thread) if process is not None else ()
     return reachable(thread, (), state).threads
 
 
-def _family(thread: Thread, state: RuleInput) -> list[Thread]:
-    """The other threads of its process, and those of its descendants."""
+def family_threads(process: Process, state: RuleInput, without: Collection[str] = ()) -> list[Thread]:
+    """The threads of a process and of its living descendants.
+
+    Args:
+        process: it.
+        state: the state.
+        without: processes that are no part of it, with their descendants.
+    """
     snapshot = state.snapshot
-    known = snapshot.processes.get(thread.process)
-    alive = [process for process in snapshot.processes.values() if not process.exited]
-    family, pids = {thread.process}, {known.pid} if known is not None else set()
-    while children := [one for one in alive if one.ppid in pids and one.id not in family]:
-        family |= {child.id for child in children}
-        pids |= {child.pid for child in children}
-    return [one for one in snapshot.threads.values() if one.process in family and not one.exited and one is not thread]
+    processes = snapshot.processes.values()
+    alive = [one for one in processes if not one.exited and one.host == process.host and one.id not in without]
+    family = {process.pid}
+    while children := [one for one in alive if one.ppid in family and one.pid not in family]:
+        family |= {child.pid for child in children}
+    members = {one.id for one in alive if one.pid in family}
+    return [thread for thread in snapshot.threads.values() if thread.process in members and not thread.exited]
 
 
 def _began_before(other: Thread, waiter: Thread, waited: int, state: RuleInput) -> bool:
@@ -352,9 +363,8 @@ def burns_for_ns(thread: Thread, snapshot: Snapshot, threshold_ns: int) -> int |
 def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
     """The threads that are seen to get on, but for those that tick (L1), and event loops beside a job that is held
     up (L7)."""
-    unseen = unseen_runtimes(state.snapshot)
     active = [thread for thread in threads if doing(thread, state).kind is Behaviour.PROGRESSING]
-    active = [thread for thread in active if not _ticks(thread, unseen, state)]
+    active = [thread for thread in active if not _ticks(thread, state)]
     if loops := {thread.id for thread in active if _loops(thread, state.snapshot)}:
         alive = [thread for thread in state.snapshot.threads.values() if not thread.exited]
         active = [t for t in active if t.id not in loops] if held_up(alive, state) is not None else active
@@ -363,8 +373,7 @@ def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
 
 def ticking(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
     """The threads that use some CPU time, and none of which is progress (L1)."""
-    unseen = unseen_runtimes(state.snapshot)
-    return [t for t in threads if _has_run(t, state.snapshot) and _ticks(t, unseen, state)]
+    return [t for t in threads if _has_run(t, state.snapshot) and _ticks(t, state)]
 
 
 def unseen_runtimes(snapshot: Snapshot) -> Mapping[str, str]:
@@ -442,8 +451,8 @@ def _waits_on(thread: Thread, state: RuleInput) -> bool:
     return _serving(thread, state) is None
 
 
-def _ticks(thread: Thread, unseen: Mapping[str, str], state: RuleInput) -> bool:
-    runtime = unseen.get(thread.process, "")
+def _ticks(thread: Thread, state: RuleInput) -> bool:
+    runtime = state.once(unseen_runtimes).get(thread.process, "")
     if runtime == POLLS:
         return True
     if cpu_share(thread, state.snapshot) >= TICK_SHARE or (not runtime and _is_main(thread, state.snapshot)):

@@ -15,7 +15,7 @@ from livedbg.adapters.pytorch.rules.threads import (
     sleeps_again,
     waits_words,
 )
-from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, loader_workers, pool_tasks, who_may_end
+from livedbg.adapters.pytorch.rules.wakers import family_of_rank, from_outside, loader_workers, pool_tasks, who_may_end
 from livedbg.analysis.behaviour import last_waited_for, progressing
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules.base import RuleInput
@@ -94,7 +94,7 @@ def _absence_of(process: str, state: RuleInput, handles: str) -> Absence:
         return Absence("nothing is known of its threads", VerdictState.UNKNOWN, process)
     if known.state in _HALTED or main.state in _HALTED:
         return Absence("its process is stopped (SIGCONT lets it go on)", VerdictState.STALLED, process)
-    family = family_threads(known, state)
+    family = family_of_rank(known, state)
     busy = bool(_at_work(family, state))
     workers = loader_workers(main, family, state)
     tasks = pool_tasks(_held_up_by(main, state), family, state) if not workers else []
@@ -215,7 +215,7 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
         known = state.snapshot.processes.get(process)
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
         own = [one for one in others if runs_users_code(one, state)]
-        family = family_threads(known, state) if known is not None else []
+        family = family_of_rank(known, state) if known is not None else []
         if active := [one for one in progressing(family, state) if one.id != waiting]:
             return at(active[0].id, state) or " "
         for one in own:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.rules.compile_logs import deep_look, ends_open, log_of
-from livedbg.adapters.pytorch.rules.wakers import family_threads
+from livedbg.adapters.pytorch.rules.wakers import family_of_rank
 from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -169,7 +169,7 @@ def _sentence(said: Diagnostic, process: Process, phase: str, state: RuleInput) 
 
 
 def _progresses(process: Process, state: RuleInput) -> bool:
-    return bool(progressing(family_threads(process, state), state))
+    return bool(progressing(family_of_rank(process, state), state))
 
 
 def _may_compile(said: Diagnostic, process: str, state: RuleInput) -> bool:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
 from livedbg.adapters.pytorch.rules.calls import rank_list
 from livedbg.adapters.pytorch.rules.threads import main_thread
-from livedbg.adapters.pytorch.rules.wakers import family_threads, from_outside, who_may_end
+from livedbg.adapters.pytorch.rules.wakers import family_of_rank, from_outside, who_may_end
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in
@@ -114,7 +114,7 @@ def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInp
         return _End(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}"
     process = state.snapshot.processes.get(thread.process)
-    family = family_threads(process, state) if process is not None else []
+    family = family_of_rank(process, state) if process is not None else []
     if thread.timed:
         return _End(f"{where}, which ends by itself", VerdictState.UNKNOWN, thread.id)
     if outside := from_outside(thread, family, state):

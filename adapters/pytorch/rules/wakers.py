@@ -18,13 +18,14 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.analysis.behaviour import family_threads
 from livedbg.analysis.job_waits import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
 
-__all__ = ["family_threads", "from_outside", "loader_workers", "pool_tasks", "who_may_end"]
+__all__ = ["family_of_rank", "from_outside", "loader_workers", "pool_tasks", "who_may_end"]
 
 _OF_TORCH: Final = re.compile(r"pt_(?!data_worker)|gloo|nccl|cuda|TP_", re.IGNORECASE)
 _ONLOOKERS: Final = re.compile(
@@ -42,16 +43,10 @@ _TO_RESULT: Final = 4
 """How many frames above the innermost one `Future.result` is at most."""
 
 
-def family_threads(process: Process, state: RuleInput) -> list[Thread]:
+def family_of_rank(process: Process, state: RuleInput) -> list[Thread]:
     """The threads of a process and of its living descendants, but for those that are ranks themselves."""
-    snapshot = state.snapshot
-    ranks = {key.entity for key in snapshot.counters if key.name == ENQUEUED} - {process.id}
-    family = {process.pid}
-    alive = [p for p in snapshot.processes.values() if not p.exited and p.host == process.host and p.id not in ranks]
-    while children := [one for one in alive if one.ppid in family and one.pid not in family]:
-        family |= {child.pid for child in children}
-    members = {one.id for one in alive if one.pid in family}
-    return [thread for thread in snapshot.threads.values() if thread.process in members and not thread.exited]
+    ranks = {key.entity for key in state.snapshot.counters if key.name == ENQUEUED} - {process.id}
+    return family_threads(process, state, without=ranks)
 
 
 def loader_workers(main: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
