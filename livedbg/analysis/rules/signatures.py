@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -11,13 +10,12 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import findings_of
-from livedbg.analysis.rules.survived import goes_on_after
+from livedbg.analysis.rules.survived import ANY_LINE, goes_on_after
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["SignatureFound", "explained", "rules"]
 
-_ANY_LINE: Final = re.compile("")
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
     "perhaps": VerdictState.UNKNOWN,
@@ -48,15 +46,11 @@ class SignatureFound:
             if "signature" in said.attributes and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         for told in found.values():
-            for finding in findings_of(self.name, told, state, _amounts_to, _own_lines(told)):
+            final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
+            for finding in findings_of(self.name, told, state, _amounts_to, ANY_LINE if final else None):
                 waits = finding.state is VerdictState.STALLED
                 goes_on = waits and goes_on_after(finding.evidence, state.snapshot)
                 yield replace(finding, state=None) if goes_on else finding
-
-
-def _own_lines(told: Iterable[Diagnostic]) -> re.Pattern[str] | None:
-    """What follows is nobody's progress where nothing can go on (the mark `final`)."""
-    return _ANY_LINE if any("final" in said.attributes for said in told) else None
 
 
 def _amounts_to(said: Diagnostic) -> VerdictState | None:

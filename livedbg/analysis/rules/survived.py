@@ -31,7 +31,9 @@ from livedbg.logs.naming import replaced_by
 from livedbg.model import Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["goes_on_after", "survived", "unless_survived"]
+ANY_LINE: Final = re.compile("")
+"""Of a runtime that can write nothing but its end (see `goes_on_after`)."""
+__all__ = ["ANY_LINE", "goes_on_after", "survived", "unless_survived"]
 
 _GOES_ON_NS: Final = 30_000_000_000
 _LINES: Final = 200
