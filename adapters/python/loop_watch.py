@@ -5,6 +5,8 @@ Invariants:
         the same place from one sample to the next; of one process MOST_PUBLISHED at most.
     loop_watch.T2. What runs, or is about to, may cancel any task of its loop. Meanwhile a task is `timed` unless it has
         not gone on since it was found to be free of timers while nothing ran (loops.L3).
+    loop_watch.T3. A wait is as old as the place at which its task waits: who got a lock and waits for it again, at
+        another line or for another future, has begun anew. A future at the same address and line can't be told apart.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from livedbg.cpython.greenlets import GreenletReader
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.model import EdgeKey, SourceHealth, Task, TaskState, ids
+from livedbg.model import EdgeKey, EdgeKind, SourceHealth, Task, TaskState, ids
 from livedbg.session.adapter import Context
 from livedbg.session.publisher import Publisher
 
@@ -137,13 +139,12 @@ class LoopWatch:
         shown = self._shown(state)
         stamp = self._context.stamp()
         now = stamp["mono_ns"]
-        self._since = {
-            key: self._since.get(key, now)
-            for key in (*state.edges, *((own, task.state, self._places[own]) for own, task in state.tasks.items()))
-        }
+        states = ((own, task.state, self._places[own]) for own, task in state.tasks.items())
+        dated = (*map(self._dated_by, state.edges), *states)
+        self._since = {key: self._since.get(key, now) for key in dated}
         tasks = {own: self._dated(state.tasks[own]) for own in shown}
         edges = tuple(
-            structs.replace(edge, since_mono_ns=self._since[key])
+            structs.replace(edge, since_mono_ns=self._since[self._dated_by(key)])
             for key, edge in state.edges.items()
             if _ends_in(key, shown)
         )
@@ -183,6 +184,10 @@ class LoopWatch:
         if task.state is TaskState.RUNNING:
             return task
         return structs.replace(task, since_mono_ns=self._since[task.id, task.state, self._places[task.id]])
+
+    def _dated_by(self, key: EdgeKey) -> object:
+        """A task that has gone on and waits for the same thing again has begun anew (T3)."""
+        return (key, self._places.get(key.source)) if key.kind is EdgeKind.WAITS_FOR else key
 
     def _unseen(self) -> None:
         """Say which loops are there whose tasks can't be read."""

@@ -117,6 +117,30 @@ async def ends() -> None:
     await asyncio.Event().wait()
 
 
+async def again() -> None:
+    """A task gets its lock once something can be read from stdin, and waits for the same one at another line."""
+    lock, more = asyncio.Lock(), asyncio.Event()
+    asyncio.get_running_loop().add_reader(0, more.set)
+
+    async def has() -> None:
+        await lock.acquire()
+        await more.wait()
+        asyncio.get_running_loop().remove_reader(0)
+        lock.release()
+        await lock.acquire()
+        await asyncio.Event().wait()
+
+    async def waits() -> None:
+        await lock.acquire()
+        lock.release()
+        await lock.acquire()
+
+    tasks = [asyncio.create_task(has(), name="has"), asyncio.create_task(waits(), name="waits")]
+    await settled()
+    ready()
+    await asyncio.wait(tasks)
+
+
 async def own_lock() -> None:
     """A task waits for a lock that it has."""
     lock = asyncio.Lock()

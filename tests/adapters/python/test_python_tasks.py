@@ -256,6 +256,21 @@ def test_a_task_that_has_ended(python: str, spawn: Callable[..., Target]) -> Non
     assert not edges_of(snapshot, "short")
 
 
+@every
+@pytest.mark.invariant("loop_watch.T3")
+def test_T3_a_task_that_waits_for_the_same_lock_again_has_begun_anew(python: str, spawn: Callable[..., Target]) -> None:
+    target = spawn([python, PROGRAM, "again"])
+    with watching(target.pid) as view:
+        [first] = edges_of(until(view, lambda now: edges_of(now, "waits")).snapshot, "waits")
+        target.stdin.write(b"\n")
+        target.stdin.flush()
+        later = until(
+            view, lambda now: any(edge.since_mono_ns != first.since_mono_ns for edge in edges_of(now, "waits"))
+        )
+    [again] = edges_of(later.snapshot, "waits")
+    assert again.key == first.key and (again.since_mono_ns or 0) > (first.since_mono_ns or 0)
+
+
 @pytest.mark.invariant("loop_watch.T1")
 def test_no_more_tasks_than_the_limit_are_published(
     spawn: Callable[..., Target], monkeypatch: pytest.MonkeyPatch
