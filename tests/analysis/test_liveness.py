@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from livedbg.analysis import Verdict, VerdictState
-from livedbg.analysis.behaviour import TICK_SHARE, awaits_children
+from livedbg.analysis.behaviour import TICK_SHARE, awaits_children, family_threads
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import (
@@ -14,6 +14,7 @@ from livedbg.model import (
     UNSEEN_RUNTIME,
     EdgeKind,
     Frame,
+    Process,
     SourceHealth,
     SourceStatus,
     Stack,
@@ -47,6 +48,21 @@ def beside(
         queued_ns=int(watched_ns * queued),
     )
     return world.later(SECOND)
+
+
+def test_a_family_has_grandchildren_and_nobody_of_another_host() -> None:
+    world = World()
+    for pid, ppid in ((1, None), (2, 1), (3, 2), (4, 1)):
+        world.process(pid, ppid=ppid)
+        world.thread(pid * 10, pid=pid)
+    world.store.apply(ev.ProcessSeen(process=Process(id="process:far/9", host="far", pid=9, ppid=1), **world.stamp()))
+    far = Thread(id="thread:far/9/9", process="process:far/9", tid=9, state=ThreadState.WAITING)
+    world.store.apply(ev.ThreadsSeen(threads=(far,), **world.stamp()))
+    state = RuleInput(world.store.snapshot(), GraphKeeper().graph_of(world.store.snapshot()))
+    process = state.snapshot.processes["process:box/1"]
+    assert sorted(thread.tid for thread in family_threads(process, state)) == [10, 20, 30, 40]
+    without = family_threads(process, state, without={"process:box/2"})
+    assert sorted(thread.tid for thread in without) == [10, 40]
 
 
 _LIBRARY = "/usr/lib/python3.11"
