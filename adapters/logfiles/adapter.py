@@ -135,6 +135,7 @@ class LogAdapter(Adapter):
             self._emit(context, round_)
             await context.drain()
             caught_up = not round_.busy
+            rest_s = _LIMIT.rest_s(cost) if settled else 0.0  # decoders are made as the first log is read, and once
             if not settled and (caught_up or (not context.request.once and self._only_skims(started))):
                 await self._settle(context)
                 settled = True
@@ -146,7 +147,7 @@ class LogAdapter(Adapter):
                 if ended and not round_.records:
                     self._end_buffered(context, self._feeds)
                     return
-                await context.sleep(reads.reset() if round_.records else max(reads.grow(), _LIMIT.rest_s(cost)))
+                await context.sleep(reads.reset() if round_.records else max(reads.grow(), rest_s))
 
     # finding logs
 
