@@ -13,7 +13,7 @@ Invariants:
         could not read or list. A path that no target is known to have named has to be open to all of their users.
     target_files.T3. There, no path leads out of the root folder of the process that it goes through, nor through a
         magic link (proc_pid_fd(5)), nor, at its end, through a link that a third user put into a folder that everybody
-        writes into; and nothing is read of file systems that the kernel makes up (proc, sysfs, tracefs).
+        writes into; and nothing is read of pseudo file systems (proc, sysfs, tracefs).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> i
 
     Args:
         path: the file.
-        made_up: it may be one that the kernel makes up (T3).
+        made_up: it may be in a pseudo file system (T3).
         links: its name may be that of a symbolic link.
 
     Raises:

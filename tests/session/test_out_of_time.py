@@ -56,7 +56,7 @@ class Blocking(Adapter):
 
 
 class Cut:
-    """Reading that stops for good at its second step, until it is let go on."""
+    """Reading that blocks at its second step until it is released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.there, self.go_on = threading.Event(), threading.Event()

@@ -181,7 +181,7 @@ def test_many_tasks_are_several_events() -> None:
     assert [len(event.tasks) for event in events if isinstance(event, TasksSeen)] == [5_000, 5_000, 2_000]
 
 
-class Heard:
+class Kept:
     """A context that keeps the statuses."""
 
     def __init__(self) -> None:
@@ -200,33 +200,33 @@ class Heard:
 
 @pytest.mark.invariant("publisher.U3")
 def test_U3_a_status_is_said_once_and_withdrawn_once() -> None:
-    heard, statuses = Heard(), Statuses("x")
-    statuses.withdraw(heard.context, "t", "slow")
-    assert heard.count == 0
+    kept, statuses = Kept(), Statuses("x")
+    statuses.withdraw(kept.context, "t", "slow")
+    assert kept.count == 0
     for sentence in ("S", "S", "T"):
-        statuses.say(heard.context, "t", "slow", sentence)
-    assert heard.count == 2 and heard.bad() == {"slow": "T"}
-    statuses.say(heard.context, "u", "slow", "U")
+        statuses.say(kept.context, "t", "slow", sentence)
+    assert kept.count == 2 and kept.bad() == {"slow": "T"}
+    statuses.say(kept.context, "u", "slow", "U")
     for _ in range(2):
-        statuses.withdraw(heard.context, "t")
-    assert heard.count == 4 and heard.bad() == {} and heard.bad("u")
-    statuses.say(heard.context, "t", "ready", "R", health=SourceHealth.OK)
-    statuses.withdraw(heard.context, "t")
-    assert heard.store.snapshot().statuses[StatusKey("x", "t", "ready")].sentence == "R"
-    statuses.say(heard.context, "t", "slow", "T")
-    assert heard.bad() == {"slow": "T"}
+        statuses.withdraw(kept.context, "t")
+    assert kept.count == 4 and kept.bad() == {} and kept.bad("u")
+    statuses.say(kept.context, "t", "ready", "R", health=SourceHealth.OK)
+    statuses.withdraw(kept.context, "t")
+    assert kept.store.snapshot().statuses[StatusKey("x", "t", "ready")].sentence == "R"
+    statuses.say(kept.context, "t", "slow", "T")
+    assert kept.bad() == {"slow": "T"}
     key = StatusKey("x", "t", "slow")
-    assert heard.store.snapshot().statuses[key].sentence == "T"
+    assert kept.store.snapshot().statuses[key].sentence == "T"
 
 
 @pytest.mark.invariant("publisher.U3")
 def test_U3_all_that_is_wrong_withdraws_the_rest() -> None:
-    heard, statuses = Heard(), Statuses("x")
-    statuses.only(heard.context, "t", {})
-    statuses.only(heard.context, "t", {"slow": ("S", ""), "late": ("L", "")})
-    assert heard.count == 2
-    statuses.only(heard.context, "t", {"late": ("L", ""), "deaf": ("D", "wait")})
-    assert heard.bad() == {"late": "L", "deaf": "D"} and heard.count == 4
-    statuses.withdraw(heard.context, "t", "deaf", "unknown")
-    statuses.only(heard.context, "t", {})
-    assert heard.bad() == {} and heard.count == 6
+    kept, statuses = Kept(), Statuses("x")
+    statuses.only(kept.context, "t", {})
+    statuses.only(kept.context, "t", {"slow": ("S", ""), "late": ("L", "")})
+    assert kept.count == 2
+    statuses.only(kept.context, "t", {"late": ("L", ""), "deaf": ("D", "wait")})
+    assert kept.bad() == {"late": "L", "deaf": "D"} and kept.count == 4
+    statuses.withdraw(kept.context, "t", "deaf", "unknown")
+    statuses.only(kept.context, "t", {})
+    assert kept.bad() == {} and kept.count == 6
