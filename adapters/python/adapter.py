@@ -87,10 +87,14 @@ class PythonAdapter(PolledAdapter):
         return max(context.request.interval_s, _LIMIT.rest_s(watch.cost()))
 
     async def reread(self, context: Context) -> None:
-        """Read locks, the GIL and event loops again; not stacks: those of threads that have not run are the same."""
+        """Read locks, the GIL and event loops again; not stacks: those of threads that have not run are the same.
+
+        Raises:
+            OSError: a process changes too fast.
+        """
         moved = movements(context.snapshot())
         for _, watch in list(self._watches.values()):
-            with contextlib.suppress(OSError):  # gone, or it changes too fast: the next turn finds out
+            with contextlib.suppress(ProcessLookupError):  # gone: the next turn finds out
                 await watch.reread(moved.get(watch.id, UNKNOWN))
 
     async def handle(self, intent: Intent, context: Context) -> None:

@@ -9,6 +9,7 @@ Invariants:
     confirming.K2. A thread that a signal woke from its wait has run, though nothing changed. It is believed to have
         waited all the time only if AGAIN readings in a row found the claim unchanged, and each of them found the thread
         before and after in the very same call.
+    confirming.K3. A reading in which an adapter could not read again confirms nothing: what it has said is of before.
 """
 
 from __future__ import annotations
@@ -67,13 +68,16 @@ class Confirming:
             reading.calls |= {thread: blocked_call(*_numbers(thread)) for thread in claim.still if self._here(thread)}
         return reading
 
-    def end(self, reading: Reading, made: Mapping[str, Claim], snapshot: Snapshot) -> tuple[Claim, ...]:
+    def end(
+        self, reading: Reading, made: Mapping[str, Claim], snapshot: Snapshot, *, whole: bool = True
+    ) -> tuple[Claim, ...]:
         """The claims that are confirmed, and those that were made so often that it has to be said that they are not.
 
         Args:
             reading: that began before the adapters read anew.
             made: all claims that the diagnosis makes of what they read.
             snapshot: the state that it made them from.
+            whole: all adapters could read again (K3).
         """
         read = []
         for key, before in reading.claims.items():
@@ -83,7 +87,7 @@ class Confirming:
                 continue
             self._times[key] = self._times.get(key, 0) + 1
             moved = [thread for thread in after.still if self._moved(thread, before, after)]
-            if not moved or (self._times[key] >= AGAIN and self._same_calls(moved, reading)):
+            if whole and (not moved or (self._times[key] >= AGAIN and self._same_calls(moved, reading))):
                 read.append(after)
             elif self._times[key] >= IN_VAIN:
                 read.append(structs.replace(after, confirmed=False))

@@ -21,6 +21,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -419,7 +420,7 @@ class Session:
         reading = await asyncio.to_thread(self._confirming.begin, claims, self._latest.snapshot)
         try:
             async with asyncio.timeout(_REREAD_LIMIT_S):
-                await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
+                fresh = await asyncio.gather(*(self._reread_one(adapter) for adapter in self._adapters))
         except TimeoutError:
             return  # a later update asks for it again
         finally:
@@ -427,19 +428,23 @@ class Session:
         self._fold(len(self._queue))
         snapshot = self._store.snapshot()
         diagnosis = self._diagnostician.diagnose(snapshot)
-        read = await asyncio.to_thread(self._confirming.end, reading, diagnosis.claims, snapshot)
+        end = partial(self._confirming.end, reading, diagnosis.claims, snapshot, whole=all(fresh))
+        read = await asyncio.to_thread(end)
         withdrawn = tuple(key for key in snapshot.claims or () if key not in diagnosis.claims)
         self.take([ClaimsRead(claims=read, withdrawn=withdrawn, **self.stamp())])
 
-    async def _reread_one(self, adapter: Adapter) -> None:
+    async def _reread_one(self, adapter: Adapter) -> bool:
+        """Whether an adapter could read again (confirming.K3)."""
         try:
             await adapter.reread(self._contexts[adapter])
-        except LivedbgError:
-            pass  # it can't be read any more: its own status says why, and the claim is not confirmed by it
+        except (LivedbgError, OSError):
+            return False  # its own status says why
         except BaseException as error:
             if self._is_ours(error):
                 raise
             self._tell(self._internal(adapter, error))
+            return False
+        return True
 
     def _fold(self, most: int) -> None:
         batch = gated(self._queue.popleft() for _ in range(min(most, len(self._queue))))

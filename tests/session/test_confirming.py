@@ -13,6 +13,7 @@ from livedbg.analysis import VerdictState
 from livedbg.linux.standing import blocked_call, has_ended, runs_if_blocked
 from livedbg.model import Edge, EdgeKind, Process, Resource, Thread, ThreadState
 from livedbg.model.claims import Claim
+from livedbg.model.errors import TargetGone
 from livedbg.model.events import ClaimsRead, EdgesReplaced, Event, ProcessSeen, ResourcesSeen, ThreadsSeen
 from livedbg.model.snapshot import EMPTY
 from livedbg.session.adapter import Adapter, Context, Request
@@ -129,6 +130,18 @@ def test_K1_a_thread_that_ran_before_it_was_read_again_has_the_claim_read_once_m
 @pytest.mark.invariant("claims.C3")
 def test_C3_a_claim_whose_threads_run_all_the_time_is_not_certain() -> None:
     adapter = Crossed(lambda number: (True, 3 + number))
+    updates, _ = session(adapter)
+    assert adapter.readings >= IN_VAIN and updates[-1].diagnosis.verdict.state is VerdictState.UNKNOWN
+    assert not any(update.diagnosis.verdict.state is VerdictState.DEADLOCK for update in updates)
+
+
+@pytest.mark.invariant("confirming.K3")
+@pytest.mark.parametrize("error", [TargetGone("Gone."), OSError(11, "it changes too fast"), ZeroDivisionError("a bug")])
+def test_K3_what_can_not_be_read_again_is_not_certain(error: Exception) -> None:
+    def again(_number: int) -> tuple[bool, int]:
+        raise error
+
+    adapter = Crossed(again)
     updates, _ = session(adapter)
     assert adapter.readings >= IN_VAIN and updates[-1].diagnosis.verdict.state is VerdictState.UNKNOWN
     assert not any(update.diagnosis.verdict.state is VerdictState.DEADLOCK for update in updates)
