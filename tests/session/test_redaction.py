@@ -26,6 +26,7 @@ from livedbg.model import (
     SourceStatus,
     Stack,
     Task,
+    Thread,
 )
 from livedbg.model.events import (
     DiagnosticSeen,
@@ -39,10 +40,12 @@ from livedbg.model.events import (
     StacksSeen,
     StatusSeen,
     TasksSeen,
+    ThreadsSeen,
     Tick,
     Touched,
     encode,
 )
+from livedbg.model.facts import Facts
 from livedbg.recording.file import RecordingReader
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Adapter, Context, Request
@@ -59,11 +62,27 @@ STATUS = SourceStatus(source="x", target="", health=SourceHealth.OK, sentence=LI
 PROCESS = Process(
     id="process:box/1", host="box", pid=1, command=("python", "--api-key", SECRET), environment={"HF_TOKEN": SECRET}
 )
+
+
+class StepFacts(Facts, frozen=True, kw_only=True, tag="steps"):
+    """Facts of a system that quote a target in a row of texts."""
+
+    steps: tuple[str, ...] = ()
+
+
 EDGE = Edge(kind=EdgeKind.WAITS_FOR, source="task:s/a", target="pipe:box/1", evidence=LINE)
 PIPE = Resource(id="pipe:box/1", kind="pipe", name=LINE, state=LINE, attributes={"HF_TOKEN": SECRET})
 EVENTS: list[Event] = [
     TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", attributes={"api_key": SECRET}),), **AT),
     TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", kernel=LINE),), **AT),
+    TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", facts=StepFacts(steps=("fine", LINE))),), **AT),
+    TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", facts={"of": "new", "in": [{"deep": LINE}]}),), **AT),
+    ThreadsSeen(threads=(Thread(id="thread:box/1/1", process="process:box/1", tid=1, waits_in=LINE),), **AT),
+    ThreadsSeen(threads=(Thread(id="thread:box/1/1", process="process:box/1", tid=1, outside=LINE),), **AT),
+    ResourcesSeen(resources=(Resource(id="pipe:box/1", kind="pipe", lost=LINE),), **AT),
+    DiagnosticSeen(
+        diagnostic=Diagnostic(id="d", system="s", code="c", severity=Severity.ERROR, sentence="", does=LINE), **AT
+    ),
     ResourcesSeen(resources=(PIPE,), **AT),
     EdgesReplaced(scope="x", edges=(EDGE,), **AT),
     EdgesAdded(scope="x", edges=(EDGE,), **AT),
