@@ -31,6 +31,7 @@ _LIMIT_S: Final = 600
 _FACTOR: Final = 4
 _SMALL: Final = 64
 _STEP: Final = 6
+_TURNS: Final = 4
 _GROWTH: Final = 8.0
 """Of the time, for four times the text. Linear: 4; quadratic: 16."""
 
@@ -67,18 +68,16 @@ def _growing(
     """Whether it grows by more than the text, over a factor at which it takes long enough to be measured."""
     seen: Superlinear | None = None
     while size < _SMALL:  # an exponential one would never be done with four times as much
-        took = _time(run, _text(pattern, make(size)))
-        longer = _time(run, _text(pattern, make(size + _STEP)))
+        took, longer = _times(run, [_text(pattern, make(each)) for each in (size, size + _STEP)])
         if took > _LEAST_NS // 20 and longer / took > _GROWTH * 2:
             return Superlinear(size + _STEP, longer / took, make(12)[:120])
         size += _STEP
     while size * _FACTOR <= _LARGEST:
         small, large = (_text(pattern, make(each)) for each in (size, size * _FACTOR))
-        took = _time(run, small)
-        if took < _LEAST_NS:
+        if _once(run, small) < _LEAST_NS:
             size *= 2
             continue
-        longer = _time(run, large)
+        took, longer = _times(run, (small, large))
         growth = longer / max(took, 1) * _FACTOR * len(small) / len(large)
         if growth < _GROWTH:
             return None  # it has a large constant, or a bound
@@ -89,13 +88,13 @@ def _growing(
     return seen
 
 
-def _time(run: Callable[[Any], object], text: Any) -> int:
-    """The shortest of three, or one that takes long."""
-    shortest = _once(run, text)
-    for _ in range(2):
-        if shortest > _MOST_NS // 8:
+def _times(run: Callable[[Any], object], texts: Sequence[Any]) -> list[int]:
+    """The shortest of some turns for each text: in turn, for what slows a processor down lasts for a while."""
+    shortest = [_once(run, text) for text in texts]
+    for _ in range(_TURNS):
+        if sum(shortest) > _MOST_NS // 2:
             break
-        shortest = min(shortest, _once(run, text))
+        shortest = [min(least, _once(run, text)) for least, text in zip(shortest, texts, strict=True)]
     return shortest
 
 

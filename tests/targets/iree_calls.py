@@ -8,8 +8,11 @@ open     two calls wait for each other, and a thread for each; the main thread r
 circle   two calls wait for each other, and a thread for each
 chain    four calls, each after the one before; nobody signals the first value
 busy     one call after another, for ever
+again    one call after another, each with semaphores of its own, which another thread signals when a line comes on
+         stdin; that thread never rests
 """
 
+import select
 import sys
 import threading
 
@@ -86,3 +89,22 @@ elif case == "busy":
         number += 1
         kept[:] = [call(at(first, number - 1), at(first, number))]
         first.wait(number)
+elif case == "again":
+    del first, second
+
+    def signal(semaphore):
+        while not select.select([sys.stdin], [], [], 0.001)[0]:
+            pass
+        sys.stdin.readline()
+        semaphore.signal(1)
+
+    while True:
+        first, second = device.create_semaphore(0), device.create_semaphore(0)
+        kept[:] = [call(at(first, 1), at(second, 1))]
+        thread = threading.Thread(target=signal, args=(first,))
+        thread.start()
+        ready()
+        second.wait(1)
+        thread.join()
+        kept.clear()
+        del first, second, thread

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from livedbg.model import EdgeKind, Stack, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Outsiders", "is_own", "is_worker", "outsiders_of"]
+__all__ = ["Outsiders", "is_own", "is_own_name", "is_worker", "outsiders_of"]
 
 _OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
 _INSIDE: Final = re.compile(
@@ -24,7 +24,12 @@ _INSIDE: Final = re.compile(
 
 def is_own(thread: Thread) -> bool:
     """Whether a thread is one of the runtime's or the driver's own."""
-    return _OWN.match(thread.name) is not None
+    return is_own_name(thread.name)
+
+
+def is_own_name(name: str) -> bool:
+    """The same, of a thread of which the name is known."""
+    return _OWN.match(name) is not None
 
 
 def is_worker(thread: Thread) -> bool:

@@ -4,6 +4,8 @@ Invariants:
     iree_shot.T1. A look that finds all as the last one did copies no memory: it reads again what it found then.
     iree_shot.T2. Semaphores and queues are read only of versions whose layout is known.
     iree_shot.T3. Where nothing was queued, it looks for what has come since, unless the process has not run.
+    iree_shot.T4. An operation is the same as that of the look before only if nobody could have queued another one under
+        its address and values: a thread that waits for it has not run since, or none has but the runtime's own.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ from livedbg.adapters.iree.live.driver_code import Code, code_mappings, read_cod
 from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.libraries import Dispatch, Libraries, Library
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point, find_operations
+from livedbg.adapters.iree.live.outsiders import is_own_name
 from livedbg.adapters.iree.live.recordings import Recording, read_progress, read_recordings
 from livedbg.adapters.iree.live.runtime_files import Runtime, runtime_in
 from livedbg.adapters.iree.live.semaphores import Semaphore, find_semaphores
@@ -28,7 +31,7 @@ from livedbg.adapters.iree.live.submissions import read_submissions
 from livedbg.adapters.iree.live.waits import Waits, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
-from livedbg.linux.procfs import parse_schedstat, read_file, thread_ids
+from livedbg.linux.procfs import parse_schedstat, read_file, read_stat, thread_ids
 
 __all__ = ["HostWait", "Reader", "Shot"]
 
@@ -52,6 +55,7 @@ class Shot(Struct, frozen=True):
         known: the layout of the runtime is known (T2).
         host: threads that wait.
         code: what a driver has compiled of the dispatches that are submitted.
+        same: addresses of the operations that the look before found too (T4).
         cut: there was more memory than is searched.
     """
 
@@ -64,6 +68,7 @@ class Shot(Struct, frozen=True):
     host: tuple[HostWait, ...] = ()
     waits: Waits = field(default_factory=Waits)
     code: tuple[Code, ...] = ()
+    same: frozenset[int] = frozenset()
     cut: bool = False
 
 
@@ -84,7 +89,7 @@ class Reader:
         self._last: Shot | None = None
         self._state: tuple[bytes | None, ...] = ()
         self._compiled: tuple[tuple[int, int], ...] = ()
-        self._ran: dict[int, int] = {}  # how long each thread had run at the last search
+        self._ran: dict[int, int] = {}  # how long each thread had run as the last look began
         self.copied = 0
 
     def look(self) -> Shot | None:
@@ -101,15 +106,21 @@ class Reader:
         libraries = self.libraries.look(mappings)
         if not _KNOWN.match(runtime.version):
             return Shot(runtime, libraries)
-        last = self._last
+        last, before = self._last, self._ran
         compiled = code_mappings(mappings) if _has_vulkan(mappings) else ()
-        same = last is not None and last.libraries == libraries and compiled == self._compiled
-        ran = _ran(self._pid)
-        stands = last is not None and (bool(last.operations) or ran == self._ran)
-        if last is not None and stands and same and self._read_state(last) == self._state:
-            return self._again(last)
-        self._compiled, self._ran = compiled, ran
-        self._last = self._whole(runtime, libraries, mappings)
+        known = last is not None and last.libraries == libraries and compiled == self._compiled
+        self._ran = _ran(self._pid)
+        if last is not None and known and self._read_state(last) == self._state:
+            moved = self._moved(before)
+            same = _same(last.operations, last.operations, last.host, moved)
+            if len(same) == len(last.operations) and (same or self._ran == before):
+                return self._again(last, same)
+        self._compiled = compiled
+        shot = self._whole(runtime, libraries, mappings)
+        if last is not None:
+            host = [wait for wait in shot.host if wait in last.host]
+            shot = structs.replace(shot, same=_same(shot.operations, last.operations, host, self._moved(before)))
+        self._last = shot
         self._state = self._read_state(self._last)
         return self._last
 
@@ -122,6 +133,20 @@ class Reader:
     def moved(self) -> bool:
         """Whether a semaphore or a queued operation has changed since the last look."""
         return self._last is not None and bool(self._state) and self._read_state(self._last) != self._state
+
+    def _moved(self, before: dict[int, int]) -> list[int] | None:
+        """The threads that have run since a look began and are not the runtime's own; None where that is not known."""
+        now = _ran(self._pid)
+        if not before or not now:
+            return None
+        ran = [tid for tid in now.keys() | before.keys() if before.get(tid) != now.get(tid)]
+        return [tid for tid in ran if not self._is_own(tid)]
+
+    def _is_own(self, tid: int) -> bool:
+        try:
+            return is_own_name(read_stat(self._pid, tid).name)
+        except OSError:
+            return False  # it has ended
 
     def _whole(self, runtime: Runtime, libraries: tuple[Library, ...], mappings: list[Mapping]) -> Shot:
         image = Image(self._pid, mappings)
@@ -144,10 +169,10 @@ class Reader:
             cut=image.cut,
         )
 
-    def _again(self, last: Shot) -> Shot:
+    def _again(self, last: Shot, same: frozenset[int]) -> Shot:
         """The same, with how far the recordings are now."""
         recordings = read_progress(Image(self._pid, ()), last.recordings)
-        self._last = structs.replace(last, recordings=recordings)
+        self._last = structs.replace(last, recordings=recordings, same=same)
         return self._last
 
     def _read_state(self, shot: Shot) -> tuple[bytes | None, ...]:
@@ -176,6 +201,36 @@ class Reader:
                 if top <= waiter.address < stack.end
             ]
         return tuple(found)
+
+
+def _same(
+    operations: dict[int, Operation],
+    before: dict[int, Operation],
+    host: Sequence[HostWait],
+    moved: Collection[int] | None,
+) -> frozenset[int]:
+    """Addresses of the operations that were there before (T4).
+
+    Args:
+        operations: of this look.
+        before: of the one before.
+        host: waits that both found.
+        moved: threads that have run meanwhile and are not the runtime's own; None where that is not known.
+    """
+    alike = {at for at, one in operations.items() if at in before and before[at].signals == one.signals}
+    if moved is None or not moved:
+        return frozenset(alike if moved is not None else ())
+    points = {wait.point for wait in host if wait.tid not in moved}
+    found = set[int]()
+    while more := {at for at in alike - found if points.intersection(_points(operations[at]))}:
+        found |= more
+        points.update(point for at in more for point in _points(operations[at]))
+    return frozenset(found)
+
+
+def _points(one: Operation) -> Iterator[Point]:
+    yield from one.signals
+    yield from one.waits
 
 
 def _ran(pid: int) -> dict[int, int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from livedbg.adapters.iree.live.running import OnStack
 
 __all__ = ["Turn", "Turns"]
+
+Operation: TypeAlias = tuple[int, int]
 
 
 class Turn(Struct, frozen=True):
@@ -29,17 +32,17 @@ class Turns:
     """The operations of one process."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Turn] = {}
+        self._known: dict[Operation, Turn] = {}
 
-    def keep(self, operations: Collection[int]) -> None:
+    def keep(self, operations: Collection[Operation]) -> None:
         """Forget those that are no more."""
         self._known = {at: turn for at, turn in self._known.items() if at in operations}
 
-    def seen(self, operation: int, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
+    def seen(self, operation: Operation, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
         """An operation runs one of its commands.
 
         Args:
-            operation: its address.
+            operation: its address and when it was first seen.
             index: number of the command.
             name: of its dispatch.
             running: the stacks that say so; none where it is the only command.

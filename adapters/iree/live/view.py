@@ -6,6 +6,8 @@ Invariants:
     iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was begun or finished;
         where workgroups are not counted, the first stack since which no other dispatch of its operation was seen.
     iree_view.W3. Where the command buffers of several operations have the dispatch that runs, none is said to run it.
+    iree_view.W4. What the look before found under its address and signals, and may be another one now (iree_shot.T4),
+        begins with this look and has a name of its own.
 """
 
 from __future__ import annotations
@@ -102,7 +104,9 @@ class View:
             entry = seen[address] = _Seen(one.signals, mono_ns, mark_since_ns=mono_ns)
             mark = mark_of(shot.recordings.get(one.command_buffer))
             if before is not None and before.signals == one.signals:
-                entry.since_ns, entry.looks = before.since_ns, before.looks + 1
+                entry.looks = before.looks + 1
+            if before is not None and address in shot.same:
+                entry.since_ns = before.since_ns
                 entry.mark_since_ns = before.mark_since_ns if before.mark == mark else mono_ns
             entry.mark = mark
         self._seen, self._shot = seen, shot
@@ -159,7 +163,11 @@ class View:
         return point in shot.waits.missing or shot.waits.producers.get(point) in standing
 
     def _task(self, one: Operation) -> str:
-        return self._names.task(one.kind, (one.address, one.signals))
+        return self._names.task(one.kind, self._generation(one))
+
+    def _generation(self, one: Operation) -> tuple[int, int]:
+        """What tells an operation from a later one at its address."""
+        return one.address, self._seen[one.address].since_ns
 
     def _sem(self, point: Point) -> str:
         return self._names.semaphore(self._host, self._process.pid, point)
@@ -185,7 +193,7 @@ class View:
         for at, commands in found.items():
             if at not in counted and any(owners[command.dispatch] > 1 for command in commands):
                 found[at] = ()
-        self._turns.keep(found)
+        self._turns.keep([self._generation(standing[at]) for at in found])
         return found
 
     def _operation(
@@ -244,7 +252,7 @@ class View:
             facts = facts_of_command(command, progress, one.device, waits=waits)
             since_ns = seen.since_ns if waits else seen.mark_since_ns
             if not waits and progress is None:
-                turn = self._turns.seen(one.address, command.index, command.dispatch.name, here, since_ns)
+                turn = self._turns.seen(self._generation(one), command.index, command.dispatch.name, here, since_ns)
                 since_ns = turn.since_ns
                 facts = structs.replace(facts, after=turn.before or "")
             tasks[name] = Task(
@@ -271,7 +279,7 @@ class View:
 
     def _command(self, one: Operation, command: Command) -> str:
         assert command.dispatch is not None
-        return self._names.task(command.dispatch.name, (one.address, one.signals, command.index))
+        return self._names.task(command.dispatch.name, (*self._generation(one), command.index))
 
     def _resources(self, points: set[Point], outsiders: Outsiders) -> Iterator[Resource]:
         shot = self._shot

@@ -218,7 +218,7 @@ class FailureReader:
         self._in_frames, self._gap = True, 0
 
     def _below(self, line: str) -> bool:
-        frame = _FRAME.search(line)
+        frame = _FRAME.match(line, max(line.find("frame #"), 0))  # from one place only: a line may be all of such words
         if frame is not None and self._now is not None:
             self._gap = 0
             if len(self._now.frames) < _FRAMES:

@@ -7,6 +7,8 @@ Invariants:
         of other ranks for as long as the job hangs.
     joined.J3. A rank that has not entered a collective goes on only if a thread did so that has entered collectives of
         that group before; any thread, where its recorder has none of the group.
+    joined.J4. A group that was made anew under its name counts from 1 again: only what was enqueued in the newest of them
+        counts, and not that where another rank had a later one in the older group.
     joined.J2. That a rank has not entered a collective is said only of one whose recorder was read, and which still
         has what it last enqueued in that group, or has lost nothing yet.
 """
@@ -55,17 +57,36 @@ class Look(Struct, frozen=True, kw_only=True):
         for ring in self.rings:
             yield from ring.entries
 
-    def reached(self, group: str, backend: str) -> int | None:
-        """The number of the newest collective that it has enqueued in a group; 0 for none, None where not known."""
-        numbers = [e.sequence for e in self.entries if e.group == group and not e.is_p2p and e.backend == backend]
-        if numbers:
-            return max(numbers)
-        return 0 if all(ring.whole for ring in self.rings) else None
+    @property
+    def entered_groups(self) -> frozenset[tuple[str, str]]:
+        """The groups with a name in which it has enqueued collectives, each with the backend of those."""
+        return frozenset((entry.group, entry.backend) for entry in self.entries if entry.group and not entry.is_p2p)
 
-    def completed(self, group: str, sequence: int, name: str) -> bool:
-        """Whether it still has a collective of a group, of this name, that it has completed."""
-        wanted = (group, sequence, name, False, True)
-        return any((e.group, e.sequence, e.name, e.is_p2p, e.done) == wanted for e in self.entries)
+    def entered(self, group: str, backend: str) -> tuple[list[Entry], int]:
+        """The collectives that it has enqueued in a group as it is now (J4), and when it enqueued the last one in that
+        group as it was before; 0 for never."""
+        all_of_it = [e for e in self.entries if e.group == group and not e.is_p2p and e.backend == backend]
+        newest = max((entry.instance for entry in all_of_it), default=0)
+        before_ns = max((entry.created_wall_ns for entry in all_of_it if entry.instance != newest), default=0)
+        return [entry for entry in all_of_it if entry.instance == newest], before_ns
+
+    def reached(self, group: str, backend: str, after_wall_ns: int = 0) -> int | None:
+        """The number of the newest collective that it has enqueued in a group; 0 for none, None where not known.
+
+        Args:
+            group: its name.
+            backend: of the collectives.
+            after_wall_ns: when any rank enqueued the last one in an older group of that name.
+        """
+        entries, _ = self.entered(group, backend)
+        if entries and min(entry.created_wall_ns for entry in entries) > after_wall_ns:
+            return max(entry.sequence for entry in entries)
+        return 0 if entries or all(ring.whole for ring in self.rings) else None
+
+    def completed(self, one: Entry) -> bool:
+        """Whether it still has the collective of another rank, and has completed it."""
+        entries, _ = self.entered(one.group, one.backend)
+        return any((e.sequence, e.name, e.done) == (one.sequence, one.name, True) for e in entries)
 
     def moved_by(self, before: Look) -> frozenset[int]:
         """The threads that have enqueued or completed something since another look."""
@@ -125,8 +146,8 @@ def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
     if before is None or before.process != now.process:
         return ()
     moved = now.moved_by(before)
-    pending = (entry for entry in now.entries if entry.group and not entry.done and not entry.is_p2p)
-    return tuple(entry for entry in pending if entry.thread not in moved)
+    pending = [entry for group in now.entered_groups for entry in now.entered(*group)[0] if not entry.done]
+    return tuple(sorted((e for e in pending if e.thread not in moved), key=lambda entry: entry.created_wall_ns))
 
 
 def join(looks: Sequence[Look], pending: Mapping[int, Sequence[Entry]]) -> list[Standing]:
@@ -151,11 +172,12 @@ def _joined(key: tuple[str, str, int], entries: Mapping[int, Entry], looks: Mapp
     for rank in entries:
         members = max(members, looks[rank].groups.get(group, ()), key=len)
     others = [rank for rank in members if rank not in entries]
+    before_ns = max(looks[rank].entered(group, backend)[1] for rank in entries)
     passed: list[int] = []
     absent: list[int] = []
     unseen: list[int] = []
     for rank in others:
-        reached = looks[rank].reached(group, backend) if rank in looks else None
+        reached = looks[rank].reached(group, backend, before_ns) if rank in looks else None
         place = unseen if reached is None else passed if reached >= sequence else absent
         place.append(rank)
     described = next((entry.description for entry in entries.values() if entry.description), "")

@@ -24,6 +24,7 @@ class EntryLayout(Struct, frozen=True, kw_only=True):
     Attributes:
         size: of an entry.
         record: its number (size_t): it rises by one with each entry.
+        instance: which object of a process group in this process (size_t): a group that is made anew has another one.
         description: of the group (std::string), as `new_group(group_desc=…)` gave it.
         group: name of the group (std::string), the same on all ranks.
         sequence: number of the collective in its group (size_t).
@@ -42,6 +43,7 @@ class EntryLayout(Struct, frozen=True, kw_only=True):
 
     size: int
     record: int
+    instance: int
     description: int
     group: int
     sequence: int
@@ -86,6 +88,7 @@ _SINCE_2_13: Final = RecorderLayout(
     entry=EntryLayout(
         size=512,
         record=0,
+        instance=16,
         description=24,
         group=56,
         sequence=88,

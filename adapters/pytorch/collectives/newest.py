@@ -21,11 +21,10 @@ def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
     titles: dict[str, str] = {}
     newest: dict[tuple[str, str], int] = {}
     for look in looks:
-        for entry in look.entries:
-            if entry.group and not entry.is_p2p:
-                titles.setdefault(entry.group, entry.description)
-                key = (look.process, entry.group)
-                newest[key] = max(newest.get(key, 0), entry.sequence)
+        for group, backend in look.entered_groups:
+            entries, _ = look.entered(group, backend)
+            titles.setdefault(group, entries[0].description)
+            newest[look.process, group] = max(entry.sequence for entry in entries)
     for look in looks:
         if all(ring.whole for ring in look.rings):
             for group, members in look.groups.items():

@@ -46,6 +46,8 @@ class Entry(Struct, frozen=True, kw_only=True):
         record: its number in the recorder.
         group: the group's name, the same on all ranks; "" of one that has none, such as that of RPC.
         description: what its author called the group, or "".
+        instance: which object of the group that was, in its process: after `destroy_process_group` the next one may have
+            the same name, and counts from 1 again.
         sequence: of a collective: its number in the group, from 1; of a point-to-point operation: that of these.
         name: without the backend: `all_reduce`.
         backend: `gloo`, `nccl`.
@@ -69,6 +71,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     shapes: tuple[tuple[int, ...], ...]
     thread: int
     done: bool
+    instance: int = 0
 
 
 class EntryReader:
@@ -98,8 +101,10 @@ class EntryReader:
             address: where it lies in the process.
         """
         raw = self._fields.unpack_from(data, at)  # at once: thousands of entries are new in a loop that runs
-        described, described_in, group, group_in, sequence, p2p_sequence, name, name_in, created, timeout = raw[:10]
-        is_p2p, inputs, inputs_in, outputs, outputs_in, sizes, sizes_in, thread, retired = raw[10:]
+        instance, described, described_in, group, group_in, sequence, p2p_sequence, name, name_in, created, timeout = (
+            raw[:11]
+        )
+        is_p2p, inputs, inputs_in, outputs, outputs_in, sizes, sizes_in, thread, retired = raw[11:]
         if created < _EARLIEST_NS or is_p2p > 1 or retired > 1:
             return None
         pointers = (
@@ -130,6 +135,7 @@ class EntryReader:
             shapes=called.shapes,
             thread=thread,
             done=retired == 1,
+            instance=instance,
         )
 
     def _read_call(self, data: bytes, address: int) -> _Called | None:
@@ -192,6 +198,7 @@ def _fields(layout: EntryLayout) -> struct.Struct:
         return f"Q{size - _POINTER}s"
 
     kinds = (
+        (layout.instance, "Q"),
         (layout.description, inside(_TEXT_SIZE)),
         (layout.group, inside(_TEXT_SIZE)),
         (layout.sequence, "Q"),

@@ -96,7 +96,7 @@ def _roots(
     roots = {rank: root for rank, root in found.items() if root is not None}
     if one.first.backend != "gloo" or len({entry.name for entry in one.entries.values()}) > 1:
         return roots, {}
-    completed = [rank for rank in one.passed if looks[rank].completed(one.group, one.sequence, one.first.name)]
+    completed = [rank for rank in one.passed if looks[rank].completed(one.first)]
     return roots, roots_of_completed(one.first.name, one.members, roots, completed, receiving)
 
 

@@ -48,6 +48,7 @@ class _Entry(Struct):
     process_group: tuple[str, str]
     profiling_name: str
     time_created_ns: int
+    pg_id: int = 0
     collective_seq_id: int = 0
     p2p_seq_id: int = 0
     is_p2p: bool = False
@@ -165,6 +166,7 @@ def _made(one: _Entry) -> Entry:
         shapes=(*one.input_sizes, *one.output_sizes),
         thread=0,
         done=one.retired or one.state == "completed",
+        instance=one.pg_id,
     )
 
 

@@ -58,6 +58,7 @@ def _groups(groups: Mapping[str, tuple[int, ...]], described: Mapping[str, str])
 def _entry(entry: Entry) -> dict[str, Any]:
     return {
         "record_id": entry.record,
+        "pg_id": entry.instance,
         "process_group": [entry.group, entry.description],
         "profiling_name": f"{entry.backend}:{entry.name}" if entry.backend else entry.name,
         "time_created_ns": entry.created_wall_ns,

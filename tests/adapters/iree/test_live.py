@@ -134,3 +134,33 @@ def test_a_value_that_nobody_signals_is_missing_and_larger_ones_make_no_circle(
     [missing] = seen[0].waits.missing
     assert missing.value == 1 and seen[0].waits.later == {missing: 2}
     assert sorted(one.kind for one in seen[0].operations.values()) == ["alloca"] * 4 + ["execute"] * 4
+
+
+@pytest.mark.invariant("iree_shot.T4")
+def test_T4_another_call_with_the_same_addresses_and_values_is_another_operation(
+    calls: Callable[[str, str, Path], Target], compiled: Compile
+) -> None:
+    target = calls("again", "local-task", compiled("stage", "--iree-execution-model=async-external"))
+    reader = Reader(target.pid)
+
+    def found() -> dict[tuple[int, object], bool]:
+        seen = reader.look()
+        return {(at, one.signals): at in seen.same for at, one in seen.operations.items()} if seen is not None else {}
+
+    def stands() -> bool:
+        now = found()
+        return bool(now) and all(now.values())
+
+    reused = 0
+    while not reused:
+        eventually(stands)  # its caller waits, though another thread runs all the time
+        before = found()
+        for _ in range(2):  # the memory of a call is freed after the next one has got its own
+            target.stdin.write(b"\n")
+            target.stdin.flush()
+            target.ready = ""
+            target.until("READY")
+        now = found()
+        reused = len(now.keys() & before.keys())
+        assert not any(now.values())
+    eventually(stands)

@@ -26,7 +26,7 @@ PROCESS = Process(id="process:box/7", host="box", pid=7)
 DONE = Point(500, 1)
 
 
-def _shot(left: int, *, blocked: bool = False, address: int = 100) -> Shot:
+def _shot(left: int, *, blocked: bool = False, address: int = 100, same: bool = True) -> Shot:
     waits = (Point(600, 5),) if blocked else ()
     execute = Operation(address, Driver.LOCAL, "execute", (DONE,), waits, command_buffer=900)
     progress = None if blocked else Progress(0, 1, left, (8 - left + 1,), 2, False)
@@ -39,6 +39,7 @@ def _shot(left: int, *, blocked: bool = False, address: int = 100) -> Shot:
         recordings={900: Recording(COMMANDS, progress=progress)},
         host=(HostWait(7, DONE),),
         waits=waits_of(operations, frozenset({DONE})),
+        same=frozenset({address} if same else ()),
     )
 
 
@@ -76,6 +77,19 @@ def test_W2_a_dispatch_has_stood_since_its_last_workgroup() -> None:
     assert shown.tasks["task:iree/first#0"].since_mono_ns == 3000
     assert shown.tasks["task:iree/execute#0"].since_mono_ns == 1000
     assert shown.counters == {("task:iree/execute#0", "workgroups"): (2, 12)}
+
+
+@pytest.mark.invariant("iree_view.W4")
+def test_W4_what_may_be_the_next_call_begins_anew_under_a_name_of_its_own() -> None:
+    view = View("box", PROCESS)
+    for at in (1000, 2000):
+        view.take(_shot(8), at)
+    assert view.shown([], NOBODY).tasks["task:iree/first#0"].since_mono_ns == 1000
+    view.take(_shot(8, same=False), 3000)
+    tasks = view.shown([], NOBODY).tasks
+    assert {task.since_mono_ns for task in tasks.values()} == {3000}
+    assert "task:iree/first#0" not in tasks and "task:iree/execute#0" not in tasks
+    assert not view.still(3000)
 
 
 def test_a_dispatch_loops_if_all_its_workers_do() -> None:
@@ -117,8 +131,14 @@ def _submitted(*buffers: int) -> Shot:
         for at, buffer in enumerate(buffers, 1)
     }
     semaphores = {500: Semaphore(500, 0, False, 0)}
-    recordings = {buffer: Recording(GPU_COMMANDS) for buffer in buffers}
-    return Shot(RUNTIME, known=True, semaphores=semaphores, operations=operations, recordings=recordings)
+    return Shot(
+        RUNTIME,
+        known=True,
+        semaphores=semaphores,
+        operations=operations,
+        recordings={buffer: Recording(GPU_COMMANDS) for buffer in buffers},
+        same=frozenset(operations),
+    )
 
 
 def _on(dispatch: Dispatch, at: int) -> list[OnStack]:

@@ -109,3 +109,26 @@ def test_how_far_a_rank_has_come_in_each_of_its_groups() -> None:
     assert reached([WAITS, never, lost]) == {("process:box/0", "dp.1"): 2, ("process:box/2", "dp.1"): 0}
     everybody = look(0, entry(0, 3, group="0"))
     assert reached([everybody]) == {("process:box/0", "all"): 3}
+
+
+@pytest.mark.invariant("joined.J4")
+def test_J4_a_group_that_was_made_anew_under_its_name_counts_from_1_again() -> None:
+    def again(record: int, sequence: int, *, done: bool = False) -> Entry:
+        return structs.replace(entry(record, sequence, done=done), instance=1)
+
+    old = [entry(record, record + 1, done=True) for record in range(6)]
+    waits = look(0, *old, again(6, 1, done=True), again(7, 2))
+    for other, place in (
+        (look(1, *old), "absent"),  # it has made none in the new group
+        (look(1, *old, again(7, 1, done=True)), "absent"),
+        (look(1, *old, again(7, 1, done=True), again(8, 2, done=True), again(9, 3)), "passed"),
+    ):
+        [pending] = [one for one in join([waits, other], {0: standing(waits, waits)}) if one.sequence == 2]
+        assert getattr(pending, place) == (1,)
+    assert reached([waits, look(1, *old, again(7, 1))]) == {("process:box/0", "dp.1"): 2, ("process:box/1", "dp.1"): 1}
+
+
+@pytest.mark.invariant("joined.J4")
+def test_J4_what_was_never_completed_of_a_group_that_is_no_more_is_not_pending() -> None:
+    left = look(0, entry(0, 1, done=True), entry(1, 2), structs.replace(entry(2, 1), instance=1))
+    assert [(one.sequence, one.instance) for one in standing(left, left)] == [(1, 1)]

@@ -56,6 +56,7 @@ class Memory:
         at, fields = place * SIZE, LAYOUT.entry
         for where, value in (
             (fields.record, record),
+            (fields.instance, 3),
             (fields.sequence, record + 1),
             (fields.p2p_sequence, 0),
             (fields.operation, record + 1),
@@ -84,6 +85,7 @@ def test_entries_are_read_with_their_names_and_shapes() -> None:
     first, second = ring.entries
     assert (first.name, first.backend, first.group, first.description) == ("all_reduce", "gloo", "1", "dp")
     assert (first.shapes, first.sequence, first.thread, first.done) == (((3, 4), (12,)), 1, 77, True)
+    assert first.instance == 3
     assert (second.name, second.backend, second.done) == ("_reduce_scatter_base", "nccl", False)
     memory.entries[SIZE + LAYOUT.entry.retired] = 1
     again = memory.recorder.read()
