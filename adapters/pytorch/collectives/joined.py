@@ -7,8 +7,8 @@ Invariants:
         of other ranks for as long as the job hangs.
     joined.J3. A rank that has not entered a collective goes on only if a thread did so that has entered collectives of
         that group before; any thread, where its recorder has none of the group.
-    joined.J4. A group that was made anew under its name counts from 1 again: only what was enqueued in the newest of them
-        counts, and not that where another rank had a later one in the older group.
+    joined.J4. A group that was made anew under its name counts from 1 again: only what was enqueued in the newest
+        of them counts, and not that where another rank had a later one in the older group.
     joined.J2. That a rank has not entered a collective is said only of one whose recorder was read, and which still
         has what it last enqueued in that group, or has lost nothing yet.
 """
