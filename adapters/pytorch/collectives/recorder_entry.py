@@ -46,8 +46,8 @@ class Entry(Struct, frozen=True, kw_only=True):
         record: its number in the recorder.
         group: the group's name, the same on all ranks; "" of one that has none, such as that of RPC.
         description: what its author called the group, or "".
-        instance: which object of the group that was, in its process: after `destroy_process_group` the next one may have
-            the same name, and counts from 1 again.
+        instance: which object of the group that was, in its process: after `destroy_process_group` the next one may
+            have the same name, and counts from 1 again.
         sequence: of a collective: its number in the group, from 1; of a point-to-point operation: that of these.
         name: without the backend: `all_reduce`.
         backend: `gloo`, `nccl`.
@@ -101,10 +101,8 @@ class EntryReader:
             address: where it lies in the process.
         """
         raw = self._fields.unpack_from(data, at)  # at once: thousands of entries are new in a loop that runs
-        instance, described, described_in, group, group_in, sequence, p2p_sequence, name, name_in, created, timeout = (
-            raw[:11]
-        )
-        is_p2p, inputs, inputs_in, outputs, outputs_in, sizes, sizes_in, thread, retired = raw[11:]
+        instance, described, described_in, group, group_in, sequence, p2p_sequence, name, name_in = raw[:9]
+        created, timeout, is_p2p, inputs, inputs_in, outputs, outputs_in, sizes, sizes_in, thread, retired = raw[9:]
         if created < _EARLIEST_NS or is_p2p > 1 or retired > 1:
             return None
         pointers = (
