@@ -28,6 +28,7 @@ SYSTEM: Final = System(
         modules=(r"lib(?:ascend\w*|hccl\w*|torch_npu|aicpu_kernel|runtime|runtime_v\w*)\.",),
         files=(r"/(?:site|dist)-packages/(?:torch_npu|mindspore)/",),
     ),
+    on_signs=True,
     adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     shapes=Lazy("livedbg.adapters.ascend.log_shapes:SHAPES"),

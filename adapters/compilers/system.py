@@ -13,6 +13,7 @@ SYSTEM: Final = System(
     title="Compilers",
     about="why code was not compiled: ptxas, nvcc, NVRTC, Triton, MLIR, C++ compilers and linkers, as logs quote them",
     rank=45,
+    on_signs=True,
     signatures="livedbg.adapters.compilers.signatures",
     rules=Lazy("livedbg.adapters.compilers.rules:rules"),
     judges_diagnostics=(".*",),

@@ -25,6 +25,7 @@ SYSTEM: Final = System(
         ),
         functions=(r"(?:nccl|cuda|cublas|cudnn)[A-Z]",),
     ),
+    on_signs=True,
     adapters={
         "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb:CudaGdbAdapter"),
         "cuda": Lazy("livedbg.adapters.cuda.adapter:CudaAdapter"),

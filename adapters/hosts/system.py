@@ -14,6 +14,7 @@ SYSTEM: Final = System(
     title="Hosts and launchers",
     about="how a job ended, as the kernel, a scheduler (Slurm, Kubernetes), a launcher (mpirun) or a shell logged it",
     rank=40,
+    on_signs=True,
     signatures="livedbg.adapters.hosts.signatures",
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
     judges_diagnostics=("cause|aborted|killed|worker|lost|summary|cancelled",),

@@ -18,6 +18,7 @@ SYSTEM: Final = System(
         arguments=(r"(?:^|/)iree-",),
         modules=("(?:lib)?iree",),
     ),
+    on_signs=True,
     adapters={
         "iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter"),
         "iree-logs": Lazy("livedbg.adapters.iree.log_decoder:IreeLogsAdapter"),

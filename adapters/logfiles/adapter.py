@@ -29,6 +29,7 @@ from livedbg.adapters.logfiles.statuses import (
 )
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.formats import LogFormats
 from livedbg.logs.tail import PackedFile
 from livedbg.model import NO_LOG, LogRecord, LogSource, SourceHealth
 from livedbg.model.errors import SourceError
@@ -70,6 +71,8 @@ class LogAdapter(Adapter):
 
     def __init__(self) -> None:
         self._feeds: list[SourceFeed] = []
+        self._decoding = Decoding(())
+        self._formats: LogFormats | None = None  # known once a log was found
         self._turn = 0
         self._problems: dict[str, str] = {}
         self._binary: set[str] = set()
@@ -95,7 +98,7 @@ class LogAdapter(Adapter):
         finally:
             for feed in self._feeds:
                 feed.close()
-            for decoder in context.decoders:
+            for decoder in context.decoders if self._feeds else ():
                 decoder.over()
 
     def out_of_time(self, context: Context) -> Sequence[Event]:
@@ -118,8 +121,6 @@ class LogAdapter(Adapter):
 
     async def _watch(self, context: Context) -> None:
         self._once = context.request.once
-        self._decoding = Decoding(context.decoders)
-        self._formats = known_log_formats()
         self._catalogue = Catalogue(context.request)
         self._budget = _WHOLE_BUDGET
         started = time.monotonic()
@@ -160,6 +161,8 @@ class LogAdapter(Adapter):
             if context.request.tree and process.host == host and not process.exited
         ]
         found, cost = await asyncio.to_thread(timed, self._catalogue.search, pids)
+        if found.new and self._formats is None:  # of most processes no log is found: nothing is imported for one
+            self._decoding, self._formats = Decoding(context.decoders), known_log_formats()
         stamp = context.stamp()
         self._troubled = self._troubled or bool(found.statuses)
         for status in found.statuses:
@@ -174,6 +177,7 @@ class LogAdapter(Adapter):
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
+        assert self._formats is not None
         try:
             feed = SourceFeed(candidate.source, candidate.path, self._decoding, self._formats)
             feed.poll()

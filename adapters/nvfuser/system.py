@@ -19,6 +19,7 @@ SYSTEM: Final = System(
         formats=("nvfuser",),
         modules=("(?:lib)?nvfuser",),
     ),
+    on_signs=True,
     adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser.adapter:NvfuserAdapter")},
     rules=Lazy("livedbg.adapters.nvfuser.rules:rules"),
     judges_diagnostics=(".*",),

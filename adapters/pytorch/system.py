@@ -28,6 +28,7 @@ SYSTEM: Final = System(
         ),
         functions=(r"(?:at|c10d?|caffe2|torch)::",),
     ),
+    on_signs=True,
     adapters={
         "collectives": Lazy("livedbg.adapters.pytorch.collectives.adapter:CollectivesAdapter"),
         "aoti": Lazy("livedbg.adapters.pytorch.aoti.adapter:ModelsAdapter"),

@@ -22,6 +22,7 @@ SYSTEM: Final = System(
     framework=Framework(modules=(r"lib(?:amdhip64|hsa-runtime64|hsakmt|rccl|rocblas|hipblas\w*|MIOpen)\.",)),
     # ROCm documentation, "GPU isolation techniques": it goes before CUDA_VISIBLE_DEVICES, which HIP reads too
     device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
+    on_signs=True,
     adapters={"rocm-logs": Lazy("livedbg.adapters.rocm.log_decoder:RocmLogsAdapter")},
     recipes="livedbg.adapters.rocm.recipes",
     signatures="livedbg.adapters.rocm.signatures",

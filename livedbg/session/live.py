@@ -9,6 +9,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from livedbg.logs.reader import LogReader
@@ -19,11 +20,12 @@ from livedbg.model.intents import Intent
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.latch import Latch
 from livedbg.session.out_of_time import without_an_answer
-from livedbg.session.registry import adapter_classes, system_of
+from livedbg.session.registry import adapter_class, adapter_names, system_of
 from livedbg.session.session import EventSink, Session
 from livedbg.session.subscribers import Subscribers
-from livedbg.session.systems import note_problem
+from livedbg.session.systems import System, note_problem, systems
 from livedbg.session.view import NOTHING_YET, Timeline, Update
+from livedbg.session.waking import Sleeper
 from livedbg.text.secrets import mask_texts
 
 __all__ = ["LiveView", "adapters_for"]
@@ -35,19 +37,39 @@ first, and the screen before the sampling."""
 _STOP_S: Final = 45.0  # adapters may take 10 s to detach (livedbg.session.session), threads of theirs longer
 
 
-def adapters_for(request: Request) -> list[Adapter]:
-    """An instance of every adapter that a session with this request needs; one that can't be made is a problem."""
+def adapters_for(request: Request) -> tuple[list[Adapter], list[Sleeper]]:
+    """What a session with this request runs: an instance of each adapter, and those that sleep (session/waking.py).
+
+    One that can't be made is a problem of its system.
+    """
+    asleep = {system.name for system in systems() if system.on_signs and not _asked_for(system, request)}
     made: list[Adapter] = []
-    for name, cls in adapter_classes(once=request.once).items():
-        if not is_foreign(cls.__module__):
-            made += [cls()] if cls.applies(request) else []
-            continue
-        try:
-            with foreign():
-                made += [cls()] if cls.applies(request) else []
-        except Exception as error:  # systems.Y2
-            note_problem(system_of(name), f"its adapter {name} can't be made", error)
-    return made
+    sleeping: list[Sleeper] = []
+    for name in adapter_names(once=request.once):
+        if (system := system_of(name)) in asleep:
+            sleeping.append(Sleeper(system, partial(_made, name, request)))
+        elif (adapter := _made(name, request)) is not None:
+            made.append(adapter)
+    return made, sleeping
+
+
+def _asked_for(system: System, request: Request) -> bool:
+    return bool(request.logs) or any(request.asked(service) is not None for service in system.services)
+
+
+def _made(name: str, request: Request) -> Adapter | None:
+    """An adapter; None where it has nothing to do in such a session, or can't be made."""
+    cls = adapter_class(name)
+    if cls is None:
+        return None
+    if not is_foreign(cls.__module__):
+        return cls() if cls.applies(request) else None
+    try:
+        with foreign():
+            return cls() if cls.applies(request) else None
+    except Exception as error:  # systems.Y2
+        note_problem(system_of(name), f"its adapter {name} can't be made", error)
+    return None
 
 
 class LiveView:
@@ -75,8 +97,8 @@ class LiveView:
         self._subscribers = Subscribers()
         self._settled = Latch()
         self._ended = Latch()
-        chosen = adapters_for(request) if adapters is None else list(adapters)
-        self._session = Session(request, chosen, self._take, sink)
+        running, sleeping = adapters_for(request) if adapters is None else (list(adapters), [])
+        self._session = Session(request, running, self._take, sink, sleeping)
         self.request = self._session.request
         self._thread = threading.Thread(target=self._main, name="livedbg-session", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -17,11 +17,11 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.linux.descriptors import fd_links
-from livedbg.model import Process
+from livedbg.model import Process, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import Signs, system_named, systems
 
-__all__ = ["by_files", "by_snapshot", "in_order", "of_running"]
+__all__ = ["ShownSystems", "by_files", "by_snapshot", "in_order", "of_running"]
 
 _LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
     {
@@ -101,6 +101,28 @@ def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
     formats = {source.format for source in snapshot.log_sources.values() if source.format}
     found |= {name for name, sign in signs.items() if _any(sign.formats, formats)}
     return found | _by_entities(snapshot)
+
+
+class ShownSystems:
+    """Whether one state after another may show a system: only stacks that are new are looked at."""
+
+    def __init__(self) -> None:
+        self._stacks: Mapping[str, Stack] = {}
+
+    def may_show(self, name: str, snapshot: Snapshot) -> bool:
+        """Whether anything in a state may be of a system; what a job, a log or an exception says may be of any."""
+        says = snapshot.diagnostics or snapshot.exceptions or snapshot.log_sources or snapshot.tasks
+        processes = snapshot.processes.values()
+        if says or any(process.rank is not None for process in processes):
+            return True
+        signs = _signs(languages=False)[name]
+        if any(_any(signs.arguments, process.command) for process in processes):
+            return True
+        before, self._stacks = self._stacks, dict(snapshot.stacks)
+        system = system_named(name)
+        files = _joined(system.framework.files) if system is not None else None
+        frames = (f for key, stack in self._stacks.items() if before.get(key) is not stack for f in stack.frames)
+        return any(_any(signs.modules, [f.module or ""]) or _any(files, [f.file or ""]) for f in frames)
 
 
 def _modules(snapshot: Snapshot, process: Process | None) -> tuple[set[str], set[str]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from livedbg.session.adapter import Adapter
 
-__all__ = ["adapter_classes", "system_of"]
+__all__ = ["adapter_class", "adapter_classes", "adapter_names", "system_of"]
 
 _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
     {
@@ -40,29 +40,42 @@ _INTERACTIVE: Final = frozenset({"exceptions", "stopping", "launches", "values"}
 
 
 @cache
-def adapter_classes(*, once: bool = False) -> dict[str, type[Adapter]]:
-    """All adapter classes by name: the sources of any process, then those of the systems.
+def adapter_names(*, once: bool = False) -> tuple[str, ...]:
+    """The names of all adapters: the sources of any process, then those of the systems. None is imported.
 
-    An adapter of a system that can't be imported, or is none, is left out (livedbg.session.systems.problems).
+    Args:
+        once: without those that have nothing to do in a session that samples once.
+    """
+    found = dict.fromkeys(name for name in _SOURCES if not (once and name in _INTERACTIVE))
+    found |= dict.fromkeys(
+        name for system in systems() for name in system.adapters if not (once and name in system.interactive)
+    )
+    return tuple(found)
+
+
+@cache
+def adapter_class(name: str) -> type[Adapter] | None:
+    """The class of an adapter, imported; None where it can't be, or is none (livedbg.session.systems.problems)."""
+    found = _SOURCES[name].value if name in _SOURCES else None
+    for system, adapter in declared(lambda system: system.adapters.get(name)):
+        if found is not None:
+            note_problem(system.name, f"there is already an adapter named {name}", None)
+        elif not _is_adapter(adapter):
+            note_problem(system.name, f"{system.adapters[name].where} is not a livedbg.session.adapter.Adapter", None)
+        else:
+            found = adapter
+    return found
+
+
+@cache
+def adapter_classes(*, once: bool = False) -> dict[str, type[Adapter]]:
+    """All adapter classes by name, those left out that can't be imported.
 
     Args:
         once: without those that have nothing to do in a session that samples once; they are not imported.
     """
-    found = {name: lazy.value for name, lazy in _SOURCES.items() if not (once and name in _INTERACTIVE)}
-    names = dict.fromkeys(
-        name for system in systems() for name in system.adapters if not (once and name in system.interactive)
-    )
-    for name in names:
-        for system, adapter in declared(lambda system, name=name: system.adapters.get(name)):  # type: ignore[misc]
-            if name in found:
-                note_problem(system.name, f"there is already an adapter named {name}", None)
-            elif not _is_adapter(adapter):
-                note_problem(
-                    system.name, f"{system.adapters[name].where} is not a livedbg.session.adapter.Adapter", None
-                )
-            else:
-                found[name] = adapter
-    return found
+    classes = {name: adapter_class(name) for name in adapter_names(once=once)}
+    return {name: found for name, found in classes.items() if found is not None}
 
 
 def system_of(adapter: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
@@ -13,7 +14,8 @@ from livedbg.analysis.user_code import UserCode
 from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.systems import declared, note_problem, systems
+from livedbg.session.recognition import ShownSystems
+from livedbg.session.systems import System, declared, functions, note_problem, systems
 
 __all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page", "user_code"]
 
@@ -28,7 +30,7 @@ def judged() -> Judged:
     return Judged(
         tasks=frozenset(system.name for system in systems() if system.judges_tasks),
         diagnostics={system.name: system.judges_diagnostics for system in systems()},
-        explains=(*(explains for _, explains in declared(lambda system: system.explains)), _by_signature),
+        explains=(*(explains for _, explains in functions(lambda system: system.explains, False)), _by_signature),
         causes=tuple(cause for system in systems() for cause in system.causes),
     )
 
@@ -44,8 +46,8 @@ def user_code() -> UserCode:
 
 
 def diagnostician(settings: Settings | None = None) -> Diagnostician:
-    """What diagnoses one snapshot after another, by all rules."""
-    return Diagnostician(all_rules(), settings, judged(), user_code())
+    """What diagnoses one snapshot after another, by all rules. Those of a system are imported once a state shows it."""
+    return Diagnostician(tuple(_rules()), settings, judged(), user_code())
 
 
 def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:
@@ -89,14 +91,53 @@ def _guarded(rule: Rule, system: str) -> Rule:
     return _Guarded(rule, system) if is_foreign(type(rule).__module__) else rule
 
 
-def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
-    """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
-    yield from ((title, make()) for title, make in PROVED)
-    for system, make in declared(lambda system: system.rules):
+class _Sleeping:
+    """The rules of a system that says nothing of a state that does not show it (`System.on_signs`)."""
+
+    doc = ""
+
+    def __init__(self, system: System) -> None:
+        self.name = system.name
+        self._system = system
+        self._shown = ShownSystems()
+        self._rules: Sequence[Rule] | None = None
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """What they find."""
+        if self._rules is None:
+            if not self._shown.may_show(self._system.name, state.snapshot):
+                return ()
+            self._rules = [rule for _, rules in _of_system(self._system.name) for rule in rules]
+        return chain.from_iterable(rule.apply(state) for rule in self._rules)
+
+
+def _rules() -> Iterator[Rule]:
+    """All rules, those of a system behind one that sleeps, where that can be."""
+    for _, make in PROVED:
+        yield from make()
+    for system in systems():
+        if system.on_signs and system.rules is not None:
+            yield _Sleeping(system)
+        else:
+            yield from (rule for _, rules in _of_system(system.name) for rule in rules)
+    for _, make in GENERAL:
+        yield from make()
+
+
+def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
+    """The title and the rules of a system, if it has some."""
+    for system, make in declared(lambda system: system.rules if system.name == name else None):
         try:
             rules = tuple(make())
         except Exception as error:  # systems.Y2: a system that fails is a problem, and ends nothing
             note_problem(system.name, "its rules can't be made", error)
         else:
             yield system.title, [_guarded(rule, system.name) for rule in rules]
+
+
+def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
+    """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
+    yield from ((title, make()) for title, make in PROVED)
+    for system in systems():
+        yield from _of_system(system.name)
     yield from ((title, make()) for title, make in GENERAL)

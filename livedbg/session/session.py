@@ -20,8 +20,8 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, partial
 from typing import Final
 
 from msgspec import structs
@@ -45,9 +45,10 @@ from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import Redaction
 from livedbg.session.registry import system_of
 from livedbg.session.rulebook import diagnostician
-from livedbg.session.systems import Problem, declared, note_problem, problems
+from livedbg.session.systems import Problem, functions, note_problem, problems
 from livedbg.session.trust import note_trust
 from livedbg.session.view import NOTHING_YET, Update
+from livedbg.session.waking import Sleeper, WakingAdapter
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.touch.config import restricted
@@ -117,6 +118,7 @@ class Session:
         adapters: the adapters to run.
         publish: called with every update, on the loop's thread.
         sink: gets all events before they are folded.
+        sleeping: adapters that run only once something shows their systems.
     """
 
     def __init__(
@@ -125,12 +127,14 @@ class Session:
         adapters: Sequence[Adapter],
         publish: Callable[[Update], None],
         sink: EventSink | None = None,
+        sleeping: Sequence[Sleeper] = (),
     ) -> None:
         self.request = restricted(request)
         note_trust(request)
         self.stamp = Stamper(request.host)
-        self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in _decoders(a, request))
-        self._adapters = tuple(adapters)
+        self._asleep = list(sleeping)
+        waker = [WakingAdapter(lambda: {one.system for one in self._asleep}, self.wake)] if sleeping else []
+        self._adapters = (*adapters, *waker)
         self._publish = publish
         self._sink = sink
         self._store = Store()
@@ -149,8 +153,8 @@ class Session:
         self._targets_ended = False
         self._looked = False  # at everything, once
         self._first_claims: frozenset[str] | None = None
-        use_labellers(label for _, label in declared(lambda system: system.label_code))
-        use_namers(name for _, name in declared(lambda system: system.name_code))
+        use_labellers(label for _, label in functions(lambda system: system.label_code))
+        use_namers(name for _, name in functions(lambda system: system.name_code))
         self._taken = 0
         self._marks: deque[tuple[float, int]] = deque(maxlen=20)
 
@@ -165,17 +169,17 @@ class Session:
         self._stopping = asyncio.Event()
         self.settled = asyncio.Event()
         self._contexts = {adapter: _AdapterContext(self, adapter) for adapter in self._adapters}
-        tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
+        self._tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
         self._intents: set[asyncio.Task[None]] = set()
         self.take([ClaimsRead(**self.stamp())])
         self._tell_problems()
         pump = asyncio.create_task(self._pump(), name="pump")
-        if not tasks:
+        if not self._tasks:
             self._check_settled()
         try:
             await self._stopping.wait()
         finally:
-            await _cancel([*tasks, *self._intents, *filter(None, (self._rereading,))])
+            await _cancel([*self._tasks, *self._intents, *filter(None, (self._rereading,))])
             await _cancel([pump])
             self._fold(len(self._queue))
             self._update(ended=True)
@@ -189,6 +193,8 @@ class Session:
         if isinstance(intent, Refresh):
             self._wake_sleepers()
             return
+        if not any(isinstance(intent, adapter.handles) for adapter in self._running):
+            self.wake()
         takers = [a for a in self._running if isinstance(intent, a.handles)]
         if not takers and not isinstance(intent, SampleFaster):  # without samples there is nothing to do faster
             self._tell(f"no adapter handles {type(intent).__name__}")
@@ -228,6 +234,24 @@ class Session:
         return self._store.keyframe()
 
     # for the adapters' contexts
+
+    @cached_property
+    def decoders(self) -> tuple[LogDecoder, ...]:
+        """What is fed with logs. Who asks reads one: adapters that slept wake, for it may be one of theirs."""
+        self.wake()
+        return tuple(decoder for adapter in self._adapters for decoder in _decoders(adapter, self.request))
+
+    def wake(self, systems: Collection[str] | None = None) -> None:
+        """Have adapters run that sleep: those of some systems, or all (waking.A1). On the loop's thread."""
+        woken = [one for one in self._asleep if systems is None or one.system in systems]
+        self._asleep = [one for one in self._asleep if one not in woken]
+        for adapter in filter(None, (one.make() for one in woken)):
+            self._adapters = (*self._adapters, adapter)
+            self._contexts[adapter] = _AdapterContext(self, adapter)
+            self._running.add(adapter)
+            if not self.settled.is_set():
+                self._unsettled.add(adapter)
+            self._tasks.append(asyncio.create_task(self._guard(adapter), name=adapter.name))
 
     def take(self, events: Sequence[Event]) -> None:
         """Put events on the stream, without the secrets in them."""

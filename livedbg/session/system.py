@@ -232,6 +232,8 @@ class System(Struct, frozen=True, kw_only=True):
         signs: how it is recognised.
         framework: which frames of a stack are inside of it, and not the user's own code.
         adapters: its sources by name.
+        on_signs: its adapters and its rules have nothing to do before a process or the state shows its signs, or a log
+            is read: they are not imported until then.
         interactive: those of them that only do what somebody asks for while a session goes on: a session that samples
             once does not import them.
         rules: the rules of its diagnosis; docs/rules.md lists them under its title.
@@ -293,6 +295,7 @@ class System(Struct, frozen=True, kw_only=True):
     signs: Signs = field(default_factory=Signs)
     framework: Framework = field(default_factory=Framework)
     adapters: Mapping[str, Lazy[type[Adapter]]] = field(default_factory=dict)
+    on_signs: bool = False
     interactive: tuple[str, ...] = ()
     rules: Lazy[Callable[[], Sequence[Rule]]] | None = None
     judges_tasks: bool = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
@@ -51,6 +51,7 @@ __all__ = [
     "System",
     "TensorFiles",
     "declared",
+    "functions",
     "problems",
     "system_named",
     "systems",
@@ -121,12 +122,35 @@ def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System,
         lazy = part(system)
         if lazy is None:
             continue
-        try:
-            value = lazy.value
-        except Exception as error:  # see `systems`
-            note_problem(system.name, f"{lazy.where} can't be imported", error)
-        else:
+        if (value := _value(system.name, lazy)) is not None:
             yield system, value
+
+
+def functions(
+    part: Callable[[System], Lazy[Callable[..., Any]] | None], otherwise: object = None
+) -> Iterator[tuple[System, Callable[..., Any]]]:
+    """A function of every system that declares it, which is imported when it is first called.
+
+    Args:
+        part: as of `declared`.
+        otherwise: what one gives that can't be imported.
+    """
+
+    def call(system: str, lazy: Lazy[Callable[..., Any]], *words: object) -> Any:
+        function = _value(system, lazy)
+        return otherwise if function is None else function(*words)
+
+    for system in systems():
+        if (lazy := part(system)) is not None:
+            yield system, partial(call, system.name, lazy)
+
+
+def _value(system: str, lazy: Lazy[T]) -> T | None:
+    try:
+        return lazy.value
+    except Exception as error:  # see `systems`
+        note_problem(system, f"{lazy.where} can't be imported", error)
+        return None
 
 
 def note_problem(system: str, what: str, error: Exception | None) -> None:

@@ -14,7 +14,8 @@ from livedbg.session.live import adapters_for
 found = {}
 for once in (True, False):
     request = Request(host="box", processes=(TargetProcess(os.getpid()),), once=once)
-    names = sorted(type(adapter).name for adapter in adapters_for(request))
+    running, sleeping = adapters_for(request)
+    names = sorted(type(one).name for one in (*running, *filter(None, (one.make() for one in sleeping))))
     imported = [name for name in ("exceptions", "launches", "values", "cuda.cudagdb")
                 if f"livedbg.adapters.{name}.adapter" in sys.modules]
     found[str(once)] = [names, imported]
