@@ -92,7 +92,7 @@ def systems() -> tuple[System, ...]:
     found: dict[str, System] = {}
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_built_in_first):
         try:
-            system = _checked(_loaded(entry))
+            system = _checked(_loaded(entry), foreign=is_foreign(entry.module))
         except Exception as error:  # a package that fails must not end the diagnosis of another one's job (Y2)
             _report(entry.name, entry, f"its module {entry.module} can't be imported", error)
             continue
@@ -202,11 +202,13 @@ def _loaded(entry: EntryPoint) -> object:
         return entry.load()
 
 
-def _checked(candidate: object) -> System:
+def _checked(candidate: object, *, foreign: bool) -> System:
     if not isinstance(candidate, System):
         raise TypeError(f"{candidate!r} is not a livedbg.session.systems.System")
     if not _NAME.fullmatch(candidate.name):
         raise ValueError(f"{candidate.name!r} is not a valid system name: use a-z, 0-9 and -")
+    if not foreign:
+        return candidate  # tests check the rest
     for expression in (*candidate.signs.expressions, *candidate.judges_diagnostics):
         re.compile(expression)
     for pair in candidate.markers:

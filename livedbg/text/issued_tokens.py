@@ -10,9 +10,10 @@ Invariants:
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
-__all__ = ["CASED", "ISSUED", "continues"]
+__all__ = ["CASED", "ISSUED", "continues", "issued"]
 
 _KINDS: Final = {
     "hex": "[0-9a-fA-F]",
@@ -82,9 +83,9 @@ _SPECIAL: Final = {
 """Shapes with a literal in the middle, by that literal."""
 
 
-def _issued() -> dict[str, re.Pattern[str]]:
+def _issued() -> dict[str, str]:
     patterns = {
-        sign: re.compile(pattern if pattern.startswith("(?<") else rf"(?<![0-9A-Za-z_]){pattern}", re.ASCII)
+        sign: pattern if pattern.startswith("(?<") else rf"(?<![0-9A-Za-z_]){pattern}"
         for sign, pattern in _SPECIAL.items()
     }
     for entry in re.split(r"\||\n", _TABLE):
@@ -95,14 +96,20 @@ def _issued() -> dict[str, re.Pattern[str]]:
             after = "".join(rest[len(counts) :]) or (f"(?!{_KINDS[kind]})" if most else "")
             prefix = re.escape(CASED.get(sign, sign))
             # the literal first, so that it is searched for quickly
-            patterns[sign] = re.compile(
-                rf"{prefix}(?<![0-9A-Za-z_]{prefix}){_KINDS[kind]}{{{counts[0]},{most}}}+{after}", re.ASCII
-            )
+            patterns[sign] = rf"{prefix}(?<![0-9A-Za-z_]{prefix}){_KINDS[kind]}{{{counts[0]},{most}}}+{after}"
     return patterns
 
 
 ISSUED: Final = _issued()
-"""What finds tokens, by a literal that each has, in lower case."""
+"""Regular expressions of tokens, by a literal that each has, in lower case."""
+
+
+@cache
+def issued(sign: str) -> re.Pattern[str]:
+    """What finds the tokens with a literal: few are ever needed."""
+    return re.compile(ISSUED[sign], re.ASCII)
+
+
 _REST: Final = re.compile(r"[ \t]{0,40}(?P<rest>[\w.+/=-]{6,200})(?![\w.+/=-])", re.ASCII)
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from livedbg.text.issued_tokens import CASED, ISSUED, continues
+from livedbg.text.issued_tokens import CASED, ISSUED, continues, issued
 from livedbg.text.secret_names import Secrecy, secrecy, takes_value
 from livedbg.text.secret_programs import PROGRAMS, Options, options_of, program_segments
 
@@ -168,7 +168,7 @@ def mask_text(text: str) -> str:
         text = _mask_assigned(text)
     for sign in sorted(signs & ISSUED.keys(), key=len, reverse=True):
         if CASED.get(sign, "") in text:
-            text = _mask_issued(ISSUED[sign], text)
+            text = _mask_issued(issued(sign), text)
     return before if text == before else text
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from livedbg.text.issued_tokens import ISSUED, issued
+
 __all__ = ["Used", "collected"]
 
 _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
@@ -73,6 +75,8 @@ def collected() -> list[Used]:
     for name, pattern, method in _of_signatures():
         made = re.compile(pattern, re.MULTILINE)
         used.setdefault((made.pattern, made.flags), Used(name, made, method))
+    for sign in ISSUED:
+        used.setdefault((issued(sign).pattern, issued(sign).flags), Used(f"token {sign}", issued(sign), "finditer"))
     return sorted(used.values(), key=lambda each: each.name)
 
 

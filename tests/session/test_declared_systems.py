@@ -91,6 +91,7 @@ def test_the_built_in_systems_have_no_problems_and_names_of_their_own() -> None:
     adapters = [name for system in found for name in system.adapters]
     assert len(adapters) == len(set(adapters))
     assert [system.rank for system in found] == sorted(system.rank for system in found)
+    assert all(systems._checked(system, foreign=True) is system for system in found)
     log_formats.known_log_formats()
     assert problems() == ()
 
