@@ -9,9 +9,10 @@ from typing import Final
 
 import click
 
-from livedbg.app.options import NEXT_STEP, AppOptions
+from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions
 from livedbg.cli.guide_steps import Course, StepOrder, found_of, found_so_far, job_for, with_stacks
 from livedbg.cli.job import Job
+from livedbg.cli.last_will import LastWill
 from livedbg.session.guide import StepFound
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched
@@ -39,7 +40,7 @@ def in_app(course: Course, first: int, screen: AppOptions) -> int:
         for label, sentence in (("step", f"{number}: {order.step.title}"), *found.lines):
             click.echo(f"{clean_line(label, 20):9}  {clean_line(sentence, 1000)}")
         if code != NEXT_STEP:
-            return code or ended or 0
+            return (code if code != LEFT_RUNNING else 0) or ended or 0
         before += tuple((f"step {number}", sentence) for label, sentence in found.lines if label in ("found", "kernel"))
     return 0
 
@@ -47,25 +48,23 @@ def in_app(course: Course, first: int, screen: AppOptions) -> int:
 def _step(
     course: Course, order: StepOrder, screen: AppOptions, before: Sequence[tuple[str, str]]
 ) -> tuple[int, int | None, StepFound]:
-    """The app's code, CMD's, and what was found."""
-    from livedbg.app import run
-
+    """The app's code, CMD's, and what was found. CMD ends with its step, unless its user leaves it running."""
     held: list[str] = []
     job = job_for(course, order, held.append)
-    child: Launched | None = None
-    try:
-        child = job.start()
+    end = LastWill(leaves=False)
+    with end:
+        child = end.child = job.start()
         command = " ".join(mask_command(course.argv) if job.redact else course.argv)
         view = LiveView(job.request(child), title=f"{_keys(course, order)}  {host_name()}:{child.pid} {command}")
         job.arm(view, child)
         following = _Following(course, order, job, child, view, before)
-        code = run(view, replace(screen, guide=following))
+        code = end.in_app(view, job, replace(screen, guide=following), NEXT_STEP)
         ended = child.exit_code
-        child.end()
-        following.stop()
-    finally:
-        if child is not None:
+        if not end.leaves:
             child.end()
+        following.stop()
+    if end.leaves:
+        click.echo(f"livedbg: {clean_line(job.argv[0])} goes on: livedbg attach {child.pid}", err=True)
     snapshot = view.latest().snapshot
     return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
 

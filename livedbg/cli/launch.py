@@ -1,33 +1,25 @@
-"""`livedbg launch`: start a command and attach to it.
-
-Invariants:
-    launching.Q1. A terminal that is gone (SIGHUP, a link that dropped) ends livedbg and nothing else: the command goes
-        on, and so does its output, to its files.
-    launching.Q2. From the app on, nothing but an answer or SIGTERM, SIGINT or SIGQUIT from outside kills it: no key,
-        and no bug in the app.
-"""
+"""`livedbg launch`: start a command and attach to it."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final, TextIO
 
 import click
 
-from livedbg.app.options import LEFT_RUNNING, AppOptions, Started
+from livedbg.app.options import LEFT_RUNNING, AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.job import Job, job_of, picked_recipes
+from livedbg.cli.last_will import LastWill
 from livedbg.cli.one_run import Order
 from livedbg.cli.repeating import repeat
 from livedbg.cli.report import render
@@ -36,12 +28,12 @@ from livedbg.cli.watch import OnStall, follow
 from livedbg.commands.exit_codes import TIME_LIMIT, code_of
 from livedbg.commands.output import write
 from livedbg.commands.sessions import started
-from livedbg.commands.signals import hung_up, quit_on_signals
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.repeats.devices import check_visible
 from livedbg.repeats.pool import devices_of
 from livedbg.session.hostinfo import host_name
-from livedbg.session.launch import Launched, launch_folder
+from livedbg.session.launch import launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
@@ -51,9 +43,6 @@ __all__ = ["command"]
 
 _FOUND: Final = (10, 11, 12)
 """Exit codes of what is wrong."""
-
-_KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)))
-"""The codes of the app with which the command is killed: 0 is that its user said so, or that it has ended."""
 
 _FORMS = {".json": "json", ".md": "markdown"}
 
@@ -167,9 +156,7 @@ def _say(line: str) -> None:
 
 
 def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
-    from livedbg.app import run
-
-    end = _End(detach)
+    end = LastWill(detach)
     while held:  # what is to be known before it starts
         _say(held.pop(0))
     with end:
@@ -177,8 +164,7 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
         title = f"{host_name()}:{child.pid} {' '.join(mask_command(job.argv) if job.redact else job.argv)}"
         view = LiveView(job.request(child), title=title)
         job.arm(view, child)
-        code = run(view, screen if detach else replace(screen, started=_asked_about(job, child)))
-        end.leaves = detach or code not in _KILLING
+        code = end.in_app(view, job, screen)
         ended = child.exit_code
     if child.exit_code is not None:
         job.watch.finish(child)
@@ -191,43 +177,10 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     return (code if code != LEFT_RUNNING else 0) or ended or 0
 
 
-def _asked_about(job: Job, child: Launched) -> Started:
-    """What who quits the app is asked about."""
-    name = f"{clean_line(Path(job.argv[0]).name, 40)} ({child.pid})"
-    return Started(name, f"Its output goes on to {child.folder}.", lambda: child.exit_code is None)
-
-
-class _End:
-    """What becomes of the command at the end, however that comes: `with` kills it, unless it is to be left.
-
-    Attributes:
-        child: the command, once it runs.
-        leaves: leave it running.
-    """
-
-    def __init__(self, leaves: bool) -> None:
-        self.child: Launched | None = None
-        self.leaves = leaves
-
-    def __enter__(self) -> _End:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        child = self.child
-        if child is None:
-            return
-        if self.leaves or hung_up(error) or (isinstance(error, OSError) and error.errno == errno.EIO):
-            child.go()  # also where nothing was armed yet
-        else:
-            child.end()
-
-
 def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stall: OnStall | None, detach: bool) -> int:
     relays: list[_Relay] = []
     interrupted = False
-    end = _End(detach)
+    end = LastWill(detach)
     try:
         with end:
             child = end.child = job.start(detach=detach)

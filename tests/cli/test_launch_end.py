@@ -40,14 +40,14 @@ for number in itertools.count():
 
 
 class Job:
-    """A command under `launch` that prints for ever."""
+    """A command under `launch`, or under a guide, that prints for ever."""
 
-    def __init__(self, folder: Path, *options: str, program: str = _LIVEDBG) -> None:
+    def __init__(self, folder: Path, *options: str, program: str = _LIVEDBG, command: str = "launch") -> None:
         self.mark = str(folder)
         self.state = folder / "state"
         self.told = folder / "pid"
         env = {"XDG_STATE_HOME": str(self.state), "LIVEDBG_TEST_MARK": self.mark, "TALKER_PID": str(self.told)}
-        words = ("launch", *options, "--", sys.executable, "-c", _TALKER)
+        words = (command, *options, "--", sys.executable, "-c", _TALKER)
         self.terminal = Terminal(*words, size=(100, 30), env=env, program=program)
 
     @property
@@ -103,16 +103,17 @@ def jobs() -> Iterator[list[Job]]:
             pass
 
 
-SHOWN = {"app": b"Ledg", "headless": b"line 3"}
+SHOWN = {"app": b"Ledg", "headless": b"line 3", "guide": b"found"}
+FORMS = {"app": {}, "headless": {}, "guide": {"command": "aoti"}}
 
 
-@pytest.mark.invariant("launching.Q1")
+@pytest.mark.invariant("last_will.Q1")
 @pytest.mark.parametrize("way", ["closed", "signal"])
-@pytest.mark.parametrize("form", ["app", "headless"])
+@pytest.mark.parametrize("form", ["app", "headless", "guide"])
 def test_Q1_a_terminal_that_is_gone_leaves_the_command_and_its_output_growing(
     form: str, way: str, jobs: list[Job], tmp_path: Path
 ) -> None:
-    job = Job(tmp_path, *(["--headless"] if form == "headless" else []))
+    job = Job(tmp_path, *(["--headless"] if form == "headless" else []), **FORMS[form])
     jobs.append(job)
     job.begin(SHOWN[form])
     if way == "closed":
@@ -125,27 +126,27 @@ def test_Q1_a_terminal_that_is_gone_leaves_the_command_and_its_output_growing(
     job.goes_on()
 
 
-@pytest.mark.invariant("launching.Q2")
+@pytest.mark.invariant("last_will.Q2")
 @pytest.mark.parametrize(("key", "runs"), [(b"l", True), (b"k", False)])
-@pytest.mark.parametrize("quits", [b"q", b"\x03"])
+@pytest.mark.parametrize(("quits", "form"), [(b"q", "app"), (b"\x03", "app"), (b"q", "guide")])
 def test_Q2_who_quits_says_what_becomes_of_the_command(
-    quits: bytes, key: bytes, runs: bool, jobs: list[Job], tmp_path: Path
+    quits: bytes, form: str, key: bytes, runs: bool, jobs: list[Job], tmp_path: Path
 ) -> None:
-    job = Job(tmp_path)
+    job = Job(tmp_path, **FORMS[form])
     jobs.append(job)
-    job.begin(SHOWN["app"])
+    job.begin(SHOWN[form])
     job.terminal.type(quits)
     job.terminal.until(b"is still running")
     job.goes_on()
     assert job.press_until_it_ends(key) == 0
-    assert job.terminal.is_clean() and b"output: " in job.terminal.output
+    assert job.terminal.is_clean() and {"app": b"output: ", "guide": b"step"}[form] in job.terminal.output
     assert job.runs() is runs
     if runs:
         job.goes_on()
         assert f"livedbg attach {job.pid}".encode() in job.terminal.output
 
 
-@pytest.mark.invariant("launching.Q2")
+@pytest.mark.invariant("last_will.Q2")
 def test_Q2_a_bug_in_the_app_leaves_the_command(jobs: list[Job], tmp_path: Path) -> None:
     job = Job(tmp_path, program=_BROKEN)
     jobs.append(job)
@@ -155,7 +156,7 @@ def test_Q2_a_bug_in_the_app_leaves_the_command(jobs: list[Job], tmp_path: Path)
     job.goes_on()
 
 
-@pytest.mark.invariant("launching.Q2")
+@pytest.mark.invariant("last_will.Q2")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_Q2_a_signal_from_outside_ends_the_command_too(number: signal.Signals, jobs: list[Job], tmp_path: Path) -> None:
     job = Job(tmp_path)
@@ -166,7 +167,7 @@ def test_Q2_a_signal_from_outside_ends_the_command_too(number: signal.Signals, j
     assert not job.runs()
 
 
-@pytest.mark.invariant("launching.Q1")
+@pytest.mark.invariant("last_will.Q1")
 def test_Q1_a_command_that_still_waits_at_its_gate_begins(jobs: list[Job], tmp_path: Path) -> None:
     job = Job(tmp_path, "--headless", "--catch", "std::bad_alloc")
     jobs.append(job)
