@@ -18,7 +18,7 @@ from livedbg.commands.messages import warn
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit
-from livedbg.model import Stack, Task, TaskState, Thread
+from livedbg.model import OUT_OF_TIME, Stack, Task, TaskState, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import GLANCE_ONCE
 from livedbg.model.snapshot import Snapshot
@@ -33,6 +33,9 @@ __all__ = ["command"]
 
 _BLIND: Final = 3
 """Exit code: a source that would tell has failed, or may not be read."""
+_ANSWER_S: Final = 0.5  # after the limit, at least
+_SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
+"""The sources of stacks."""
 
 
 @click.command("stacks")
@@ -101,7 +104,7 @@ def command(
     request = _request(options.resolved(), glance)
     with quit_on_signals(), running(request, limit=limit) as view:
         in_time = view.wait_settled(limit.look_s or 0)
-        update = view.latest().so_far()
+        update = (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far()
         snapshot = update.snapshot
         asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
         unnamed = symbol_limits(update, list(asked))
@@ -111,11 +114,8 @@ def command(
     for status in snapshot.statuses.values():
         if any(status.target == other.target and status.sentence == other.sentence for other in failed):
             continue
-        if (
-            status.source in {"python", "native", "samples", "glance"}
-            and status.sentence
-            and status.code != "not-python"
-        ):
+        wanted = status.source in _SHOWN or status.code == OUT_OF_TIME
+        if wanted and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
     for missing in unnamed:
         warn(missing.sentence, missing.remedy)

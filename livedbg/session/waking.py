@@ -46,7 +46,6 @@ class WakingAdapter(Adapter):
     """
 
     name = "systems"
-    title = "signs of systems"
     sees = "which systems processes use, by the files that they have mapped and the devices that they have open"
     cost = "reads /proc/PID/maps and the descriptors, more and more rarely; nothing where no system is left to wake"
 

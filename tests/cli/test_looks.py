@@ -82,6 +82,11 @@ def test_stacks_of_all_threads_equal_ones_together(stuck: Target) -> None:
     assert all(group["frames"] for group in groups)
 
 
+def test_stacks_out_of_time_say_what_was_not_looked_at(idle: Target) -> None:
+    said = livedbg("stacks", idle.pid, "--timeout", "0.1")
+    assert said.code == 4 and "had not finished its first look when the time was over" in said.err
+
+
 def test_stacks_without_gdb_says_what_is_missing(idle: Target) -> None:
     said = livedbg("stacks", idle.pid, "--gdb", "/no/such/gdb")
     assert said.code == 0 and "No native stacks: /no/such/gdb was not found." in said.err
