@@ -98,8 +98,7 @@ class LogAdapter(Adapter):
         finally:
             for feed in self._feeds:
                 feed.close()
-            for decoder in context.decoders if self._feeds else ():
-                decoder.over()
+            context.logs_over()
 
     def out_of_time(self, context: Context) -> Sequence[Event]:
         """See Adapter: how the logs end that were not read, and how much of them that is."""

@@ -38,6 +38,8 @@ _QUIET_NS: Final = 1000 * _MS  # between two samples of a thread when nobody ask
 _ASKED_NS: Final = 20 * _MS  # the same while somebody does
 _SOON_NS: Final = 5 * _MS  # the same for the first stack
 _SOON_S: Final = 0.3  # how long the first stacks are waited for
+_CALLS_S: Final = 0.4  # how long a thread of which nothing but CPU time is seen is looked at ...
+_CALLS_HZ: Final = 100  # ... and how often in a second
 _POLL_S: Final = 0.02
 _LIMIT: Final = Limit(cpu=0.005, wall=0.2, least_s=1.0, most_s=30.0)  # of a turn without the unwinding
 _RATE_HZ: Final = 99  # samples a second of a profile: not in step with what a program does 100 times a second
@@ -71,6 +73,8 @@ class SamplesAdapter(Adapter):
     async def run(self, context: Context) -> None:
         """See Adapter."""
         if no_unwinder(context.request) is not None or not supported():  # the native adapter reports it
+            await threads_seen(context)
+            await self._calls(context)
             context.settled()
             return
         self._pool = shared_unwinders(context.request)
@@ -81,6 +85,7 @@ class SamplesAdapter(Adapter):
                 await self._profile(context)
                 return
             await self._soon(context, running(context.snapshot()))
+            await self._calls(context)
             context.settled()
             if not context.request.once:
                 often = asyncio.ensure_future(self._often(context))
@@ -138,6 +143,13 @@ class SamplesAdapter(Adapter):
                 self._troubles.deny(context, error)
             except LivedbgError as error:
                 self._troubles.report(context, "", error)
+
+    async def _calls(self, context: Context) -> None:
+        """Look for a moment which calls threads make that run and show nothing else: CPU time is no progress."""
+        snapshot = context.snapshot()
+        steps = (snapshot.activity[thread.id].steps for thread in running(snapshot) if thread.id in snapshot.activity)
+        if not all(steps):
+            await profile_python(context, seconds=_CALLS_S, pace=Pace(_CALLS_HZ, _PROFILE_HZ))
 
     async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
         """A stack of each of these threads, as soon as it has run for a moment."""

@@ -34,6 +34,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.enders import reachable
 from livedbg.analysis.job_waits import waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
@@ -335,8 +336,9 @@ def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
 
 
 def burns(thread: Thread, state: RuleInput) -> bool:
-    """Whether a thread only uses CPU time, as far as was seen (L9)."""
-    return burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns) is not None
+    """Whether a thread only uses CPU time, as far as was seen (L9): samples show no calls of its user's either."""
+    burns_ns = burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns)
+    return burns_ns is not None and calls_seen(thread, state) is None
 
 
 def burns_for_ns(thread: Thread, snapshot: Snapshot, threshold_ns: int) -> int | None:

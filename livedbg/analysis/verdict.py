@@ -29,6 +29,7 @@ from livedbg.analysis.behaviour import (
     progressing,
     standings,
 )
+from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.endings import exited
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
@@ -263,6 +264,11 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
         f"{name_of(first.id, snapshot)}{used(first, snapshot)}."
     )
+    if (calls := calls_seen(first, state)) is not None:
+        file = (calls.frame.file or "").rpartition("/")[2]
+        places = ", :".join(map(str, calls.lines[:4]))
+        goes = f"goes from call to call in {calls.frame.function} ({file}:{places})"
+        said = f"Running: {name_of(first.id, snapshot)} {goes}."
     if stuck is not None:
         return f"{said} {sentence_case(has_waited(*stuck, state))}."
     if burnt is not None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.frames import frame_text
 from livedbg.cli.profiling import ProfileOptions, print_profile
+from livedbg.cli.report import time_limits
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.cli.units import DURATION
 from livedbg.commands.exit_codes import TIME_LIMIT
@@ -117,7 +118,7 @@ def command(
         wanted = status.source in _SHOWN or status.code == OUT_OF_TIME
         if wanted and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
-    for missing in unnamed:
+    for missing in (*time_limits(update, in_time), *unnamed):
         warn(missing.sentence, missing.remedy)
     if snapshot.touches.stops:
         touches = snapshot.touches

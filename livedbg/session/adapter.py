@@ -59,7 +59,11 @@ class Context(Protocol):
 
     @property
     def decoders(self) -> Sequence[LogDecoder]:
-        """The decoders that log records are to be fed to (for the adapter that reads logs)."""
+        """The decoders that log records are to be fed to (for the adapter that reads logs, once it has found one)."""
+        ...
+
+    def logs_over(self) -> None:
+        """Say that no log is read any more, or none was found (for the adapter that reads logs)."""
         ...
 
     def stamp(self) -> Stamp:

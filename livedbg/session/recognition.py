@@ -33,6 +33,7 @@ _LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
 _DEVICES: Final = MappingProxyType({"accelerator": Signs(devices=("/dev/accel",))})
 """Devices of the kernel's accel subsystem, whosever they are."""
 _ENTITY: Final = re.compile(r"^(?:task|core|run|ring):([^/]+)/")
+_OWN_KINDS: Final = frozenset({"core", "gpu", "group", "ring", "stream"})
 _SCANNED: Final = 2000  # stacks and tasks of a state
 
 
@@ -104,16 +105,23 @@ def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
 
 
 class ShownSystems:
-    """Whether one state after another may show a system: only stacks that are new are looked at."""
+    """Whether one state after another may show a system: only stacks that are new are looked at.
+
+    Counters, and resources that no operating system has, are a system's own.
+    """
 
     def __init__(self) -> None:
         self._stacks: Mapping[str, Stack] = {}
 
     def may_show(self, name: str, snapshot: Snapshot) -> bool:
         """Whether anything in a state may be of a system; what a job, a log or an exception says may be of any."""
-        says = snapshot.diagnostics or snapshot.exceptions or snapshot.log_sources or snapshot.tasks
+        says = (
+            snapshot.diagnostics or snapshot.exceptions or snapshot.log_sources or snapshot.tasks or snapshot.counters
+        )
         processes = snapshot.processes.values()
         if says or any(process.rank is not None for process in processes):
+            return True
+        if any(resource.kind in _OWN_KINDS for resource in snapshot.resources.values()):
             return True
         signs = _signs(languages=False)[name]
         if any(_any(signs.arguments, process.command) for process in processes):

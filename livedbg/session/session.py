@@ -109,6 +109,9 @@ class _AdapterContext:
     def settled(self) -> None:
         self._session.adapter_settled(self._adapter)
 
+    def logs_over(self) -> None:
+        self._session.logs_over()
+
 
 class Session:
     """Runs adapters over a request and publishes updates. Lives on one event loop.
@@ -133,6 +136,8 @@ class Session:
         note_trust(request)
         self.stamp = Stamper(request.host)
         self._asleep = list(sleeping)
+        self._decoders: dict[Adapter, Sequence[LogDecoder]] = {}
+        self._logs_over = False
         waker = [WakingAdapter(lambda: {one.system for one in self._asleep}, self.wake)] if sleeping else []
         self._adapters = (*adapters, *waker)
         self._publish = publish
@@ -239,7 +244,22 @@ class Session:
     def decoders(self) -> tuple[LogDecoder, ...]:
         """What is fed with logs. Who asks reads one: adapters that slept wake, for it may be one of theirs."""
         self.wake()
-        return tuple(decoder for adapter in self._adapters for decoder in _decoders(adapter, self.request))
+        return tuple(decoder for adapter in self._adapters for decoder in self._decoders_of(adapter))
+
+    def logs_over(self) -> None:
+        """No log is read any more, or ever: tell the decoders, also those of adapters that wake later."""
+        self._logs_over = True
+        for adapter in self._adapters:
+            self._tell_over(adapter)
+
+    def _tell_over(self, adapter: Adapter) -> None:
+        for decoder in self._decoders_of(adapter):
+            decoder.over()
+
+    def _decoders_of(self, adapter: Adapter) -> Sequence[LogDecoder]:
+        if adapter not in self._decoders:
+            self._decoders[adapter] = _decoders(adapter, self.request)
+        return self._decoders[adapter]
 
     def wake(self, systems: Collection[str] | None = None) -> None:
         """Have adapters run that sleep: those of some systems, or all (waking.A1). On the loop's thread."""
@@ -251,6 +271,8 @@ class Session:
             self._running.add(adapter)
             if not self.settled.is_set():
                 self._unsettled.add(adapter)
+            if self._logs_over:
+                self._tell_over(adapter)
             self._tasks.append(asyncio.create_task(self._guard(adapter), name=adapter.name))
 
     def take(self, events: Sequence[Event]) -> None:

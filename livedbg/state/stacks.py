@@ -25,6 +25,7 @@ from livedbg.model import Frame, Stack
 
 __all__ = [
     "StackGroup",
+    "asks",
     "group_stacks",
     "interpreters_own",
     "merge_frames",
@@ -148,9 +149,15 @@ def place_of(stack: Stack) -> tuple[str, ...]:
     """
     waits = waiting_frame(stack.frames)
     frames = stack.frames if waits is None else stack.frames[stack.frames.index(waits) :]
-    asks = [place for place, frame in enumerate(frames) if _ASKS.fullmatch(_plain(frame.function))]
-    frames = frames[asks[-1] + 1 :] if asks else frames
+    asking = [place for place, frame in enumerate(frames) if _ASKS.fullmatch(_plain(frame.function))]
+    frames = frames[asking[-1] + 1 :] if asking else frames
     return tuple(f"{frame.module}:{frame.function}" for frame in frames)
+
+
+def asks(function: str) -> bool:
+    """Whether a function is named like one that a loop waits or asks with: `wait`, `sleep`, `is_set`, `poll`."""
+    plain = _plain(function)
+    return plain.endswith("sleep") or _ASKS.fullmatch(plain) is not None or _waits(function)
 
 
 def _waits(function: str) -> bool:

@@ -87,7 +87,9 @@ def test_markers_and_sanitizers_of_a_system_are_used(toy: System) -> None:
 
 def test_markers_name_what_begins() -> None:
     with pytest.raises(ValueError, match="has no group `what`"):
-        systems._checked(System(name="bad", title="Bad", markers=(MarkerPair("x", "^a", "^(?P<what>b)"),)))
+        systems._checked(
+            System(name="bad", title="Bad", markers=(MarkerPair("x", "^a", "^(?P<what>b)"),)), foreign=True
+        )
 
 
 def test_files_that_are_no_logs(toy: System) -> None:
