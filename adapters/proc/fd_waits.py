@@ -163,10 +163,10 @@ class FdWaits:
             resource = self._resource("socket", found.number, f"socket {found.fd} of {self._pid}", "")
             from_outside = Wakers(outside=f"socket {found.fd} has an end outside (netlink, or another network)")
             return Waited(resource.id, f"fd {found.fd} -> {found.link}", resource, wakers=from_outside)
-        peer = self._peer(socket)
         index = self._view.scene.index()
-        pids = set(index.sockets(peer)) if peer is not None else set()
-        holders = self._holdings(pids, f"has the other end open, socket:[{peer}]", polled)
+        ends_at, has = self._other_end(socket)
+        pids = {pid for inode in ends_at for pid in index.sockets(inode)}
+        holders = self._holdings(pids, has, polled)
         attributes = _socket_attributes(socket)
         ends = outside(found, (), pids) if holders else ""
         if pids:
@@ -198,12 +198,18 @@ class FdWaits:
             return Wakers(outside=f"no process that can be seen has the other end of socket {found.fd}")
         return Wakers(frozenset(pids) | frozenset(self._view.scene.index().sockets(found.number)) | {self._pid})
 
-    def _peer(self, socket: Socket) -> int | None:
+    def _other_end(self, socket: Socket) -> tuple[list[int], str]:
+        """The sockets that have the other end, and what who has one of them has."""
         if socket.listening:
-            return None
+            return [], ""
         if socket.protocol == "unix":
-            return unix_peer(socket.inode) if same_network(self._pid) else None
-        return self._view.scene.sockets(self._pid).peer(socket)
+            peer = unix_peer(socket.inode) if same_network(self._pid) else None
+        else:
+            table = self._view.scene.sockets(self._pid)
+            if queues := table.accepting(socket):
+                return queues, f"has not accepted the connection, in the queue of socket:[{queues[0]}]"
+            peer = table.peer(socket)
+        return [peer] if peer else [], f"has the other end open, socket:[{peer}]"
 
     def _eventfd(self, found: Descriptor, polled: bool) -> Waited:
         pids = {holder.pid for holder in self._view.scene.index().holders(found)} | {self._pid}

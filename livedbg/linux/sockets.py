@@ -24,6 +24,7 @@ _TCP_STATES: Final = (
     "", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait", "closed",
     "close-wait", "last-ack", "listening", "closing", "syn-received",
 )  # fmt: skip
+_OPEN: Final = ("established", "close-wait")
 _UNIX_STATES: Final = {"01": "unconnected", "02": "connecting", "03": "established", "04": "disconnecting"}
 
 # linux/sock_diag.h, linux/unix_diag.h
@@ -61,6 +62,7 @@ class SocketTable:
     def __init__(self, pid: int) -> None:
         self._sockets: dict[int, Socket] = {}
         self._by_ends: dict[tuple[str, str, str], int] = {}
+        self._queued: set[tuple[str, str, str]] = set()  # connections that nobody has accepted yet: they have no inode
         for name in ("tcp", "tcp6", "udp", "udp6"):
             self._add_all(f"/proc/{pid}/net/{name}", partial(_internet, name))
         self._add_all(f"/proc/{pid}/net/unix", _unix)
@@ -72,7 +74,9 @@ class SocketTable:
             return
         for found in rows(data.partition(b"\n")[2], parse):
             self._sockets[found.inode] = found
-            if found.remote:
+            if found.remote and not found.inode and found.state in _OPEN:
+                self._queued.add((found.protocol, found.local, found.remote))
+            elif found.remote:
                 self._by_ends[found.protocol, found.local, found.remote] = found.inode
 
     def get(self, inode: int) -> Socket | None:
@@ -82,6 +86,14 @@ class SocketTable:
     def peer(self, end: Socket) -> int | None:
         """Inode of the other end of a TCP or UDP connection inside this namespace."""
         return self._by_ends.get((end.protocol, end.remote, end.local)) if end.remote else None
+
+    def accepting(self, end: Socket) -> list[int]:
+        """Inodes of the sockets whose queue has the other end of a connection, as nobody has accepted it yet."""
+        if (end.protocol, end.remote, end.local) not in self._queued:
+            return []
+        host, _, port = end.remote.rpartition(":")
+        places = {f"{any_of}:{port}" for any_of in (host, "0.0.0.0", "[::]")}  # noqa: S104
+        return [one.inode for one in self._sockets.values() if one.listening and one.local in places]
 
     def at(self, port: int) -> list[Socket]:
         """The TCP sockets that listen at a port, and those whose connection was accepted there."""

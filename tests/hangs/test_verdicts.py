@@ -150,6 +150,8 @@ PYTHON = [
     Case("idle-queue", ("running", "unknown"), functions=("idle_queue",)),
     Case("pipe-full", ("deadlock",), ("t:main", "t:child"), functions=("pipe_full",)),
     Case("fork-lock", ("deadlock", "stalled"), ("t:child",), ("t:holder",), functions=("work",)),
+    Case("self-call", ("deadlock",), ("t:main", "t:client"), functions=("self_call",)),
+    Case("self-call-later", ("unknown",)),
     Case("progress", ("running",)),
 ]
 

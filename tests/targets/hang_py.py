@@ -159,6 +159,28 @@ def fork_lock() -> None:
     child.join()
 
 
+def self_call(later: bool = False) -> None:
+    """A server with one thread asks itself for something; with `later` a thread that sleeps now accepts as well."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def client() -> None:
+        with socket.create_connection(server.getsockname()) as asks:
+            asks.recv(1)
+
+    def second() -> None:
+        time.sleep(100_000)
+        server.accept()
+
+    start("client", client)
+    if later:
+        start("second", second)
+    accepted = server.accept()[0]
+    ready()
+    with socket.create_connection(server.getsockname()) as asks_itself:
+        asks_itself.recv(1)  # @self-call
+    accepted.close()
+
+
 def progress() -> None:
     """Works on, with pauses."""
     ready()
@@ -175,6 +197,8 @@ MODES = {
     "idle-queue": idle_queue,
     "pipe-full": pipe_full,
     "fork-lock": fork_lock,
+    "self-call": self_call,
+    "self-call-later": lambda: self_call(later=True),
     "progress": progress,
 }
 

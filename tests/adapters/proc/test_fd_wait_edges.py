@@ -50,6 +50,9 @@ class Table(SocketTable):
     def peer(self, end: Socket) -> int | None:
         return self.on.peers.get(end.inode)
 
+    def accepting(self, end: Socket) -> list[int]:
+        return list(self.on.accepting.get(end.inode, ()))
+
 
 class Tables(Scene):
     def __init__(self, on: Machine) -> None:
@@ -73,6 +76,7 @@ class Machine:
     users: Mapping[int, Sequence[int]] = field(default_factory=dict)
     sockets: Mapping[int, Socket] = field(default_factory=dict)
     peers: Mapping[int, int] = field(default_factory=dict)
+    accepting: Mapping[int, Sequence[int]] = field(default_factory=dict)
     epolls: Mapping[int, Sequence[int]] = field(default_factory=dict)
     info: Mapping[int, Sequence[tuple[str, str]]] = field(default_factory=dict)
     reasons: Mapping[int, str] = field(default_factory=dict)
@@ -190,6 +194,13 @@ def test_a_socket_is_served_by_its_other_end_and_could_be_shut_down_by_its_own(m
     assert machine.one(5, "w", monkeypatch).evidence.endswith(", waits for room")
     handles = Machine({5: SOCKET}, users=machine.users, sockets={50: TCP}, peers={50: 51}, reasons={9: "has a timer"})
     assert attributes(handles.one(5, "r", monkeypatch))["outside"] == "process 9 has a timer"
+
+
+def test_a_connection_that_nobody_has_accepted_is_served_by_who_may_accept_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine({5: SOCKET}, users={50: [7], 60: [8], 61: [9]}, sockets={50: TCP}, accepting={50: [60, 61]})
+    waited = machine.one(5, "r", monkeypatch)
+    assert entities(waited) == ["8", "9"] and waited.wakers == Wakers(frozenset({7, 8, 9}))
+    assert waited.holders[0].evidence == "has not accepted the connection, in the queue of socket:[60] (pid 8)"
 
 
 def test_a_socket_counts_the_process_that_waits_even_if_the_index_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
