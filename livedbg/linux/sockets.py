@@ -92,7 +92,7 @@ class SocketTable:
         if (end.protocol, end.remote, end.local) not in self._queued:
             return []
         host, _, port = end.remote.rpartition(":")
-        places = {f"{any_of}:{port}" for any_of in (host, "0.0.0.0", "[::]")}  # noqa: S104
+        places = {f"{any_of}:{port}" for any_of in (host, "0.0.0.0", "[::]")}
         return [one.inode for one in self._sockets.values() if one.listening and one.local in places]
 
     def at(self, port: int) -> list[Socket]:

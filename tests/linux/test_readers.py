@@ -170,19 +170,21 @@ def test_sockets_of_this_process_and_their_peers() -> None:
         assert unix_peer(os.fstat(left.fileno()).st_ino) == os.fstat(right.fileno()).st_ino
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_a_connection_is_in_a_queue_until_it_is_accepted(host: str) -> None:
-    with socket.create_server((host, 0)) as server, socket.create_server(("127.0.0.1", 0)):
-        with socket.create_connection(("127.0.0.1", server.getsockname()[1])) as client:
-            inode = os.fstat(client.fileno()).st_ino
+    with (
+        socket.create_server((host, 0)) as server,
+        socket.create_server(("127.0.0.1", 0)),
+        socket.create_connection(("127.0.0.1", server.getsockname()[1])) as client,
+    ):
+        table = SocketTable(PID)
+        end = table.get(os.fstat(client.fileno()).st_ino)
+        assert end is not None and table.accepting(end) == [os.fstat(server.fileno()).st_ino]
+        assert not table.peer(end)
+        accepted, _ = server.accept()
+        with accepted:
             table = SocketTable(PID)
-            end = table.get(inode)
-            assert end is not None and table.accepting(end) == [os.fstat(server.fileno()).st_ino]
-            assert not table.peer(end)
-            accepted, _ = server.accept()
-            with accepted:
-                table = SocketTable(PID)
-                assert table.accepting(end) == [] and table.peer(end) == os.fstat(accepted.fileno()).st_ino
+            assert table.accepting(end) == [] and table.peer(end) == os.fstat(accepted.fileno()).st_ino
 
 
 def test_file_locks_and_who_stands_behind_them() -> None:
