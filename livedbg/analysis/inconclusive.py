@@ -63,7 +63,7 @@ def polls_said(thread: Thread, state: RuleInput) -> str:
     rate = activity.runs / span_s
     often = f"about {rate:.0f} times a second" if rate >= 1.5 else f"{many(activity.runs, 'time')} in {span_s:.0f} s"
     again = "sleeps" if thread.wait is WaitKind.SLEEP else "waits"
-    stuck = held_up(watched(snapshot), state) or next(long_waits(watched(snapshot), state), None)
+    stuck = held_up(watched(snapshot), state) or _longest(watched(snapshot), state)
     longest = f" {sentence_case(has_waited(*stuck, state))}." if stuck is not None else ""
     return (
         f"Inconclusive: {name_of(thread.id, snapshot)} wakes {often} and {again} again{at(thread.id, state)}: "
@@ -101,11 +101,16 @@ def idle_said(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"No thread used CPU time{watch}"
     because = next(iter(state.once(closed_sets).open_because.values()), "")
     woken = f" {sentence_case(because)}." if because else ""
-    stuck = next(long_waits(threads, state), None) or held_up(threads, state)
+    stuck = _longest(threads, state) or held_up(threads, state)
     return (
         f"Inconclusive: {_where(stuck, threads, state)}idle or stuck. {what}, and none waits for another that is "
         f"blocked ({shown}).{woken} `livedbg watch` for a longer time, or the stacks, would tell."
     )
+
+
+def _longest(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
+    """The main thread that has waited longest, of those that have for the threshold."""
+    return max(long_waits(threads, state), key=lambda one: one[1], default=None)
 
 
 def _where(stuck: tuple[Thread, int] | None, threads: Sequence[Thread], state: RuleInput) -> str:
@@ -113,7 +118,9 @@ def _where(stuck: tuple[Thread, int] | None, threads: Sequence[Thread], state: R
     if stuck is not None:
         last = last_waited_for(stuck[0], state)
         waited = waited_ns(last, state.snapshot)
-        return f"{has_waited(last, stuck[1] if waited is None else waited, state)}: "
+        if waited is not None and waited >= state.settings.thread_stall_ns and not last.timed:
+            return f"{has_waited(last, waited, state)}: "
+        return f"{has_waited(*stuck, state)}: "  # the last one polls, or naps
     mains = [thread for thread in main_threads(threads, state.snapshot) if thread.state is ThreadState.WAITING]
     if len(mains) != 1:
         return ""

@@ -90,6 +90,27 @@ def test_a_long_wait_is_said_also_if_another_main_thread_has_a_time_limit() -> N
     assert "main thread 2 (main2) has been in sem_wait for 20 s or more" in verdict(world.later(20 * SECOND)).sentence
 
 
+@pytest.mark.parametrize(("waited_s", "named"), [(25, 2), (15, 2), (5, 2), (40, 1)])
+def test_of_those_that_wait_the_one_that_has_waited_longest_is_named_and_not_one_that_naps(
+    waited_s: int, named: int
+) -> None:
+    """Process 2 waits for what process 1 or a socket's other end may do; process 1 polls, process 3 came later."""
+    world = World()
+    world.process(2)
+    late = world.thread(2, "main2", pid=2, waits_in="recv on socket 3")
+    socket = world.resource("socket:box/9", "established")
+    world.waits(late, socket)
+    if waited_s < 40:
+        world.later((30 - waited_s) * SECOND)
+    world.process(1)
+    world.thread(1, "main1", waits_in="poll of 1 descriptor", timed=waited_s < 40)
+    world.holds(socket, "process:box/1")
+    world.process(3)
+    world.thread(3, "main3", pid=3, waits_in="sem_wait")
+    said = verdict(world.later(waited_s * SECOND)).sentence
+    assert f"main thread {named} (main{named}) has been in" in said
+
+
 def shell(*targets: bool) -> World:
     """A shell that waits for children, which sleep; those that are no targets are not watched."""
     world = World()
