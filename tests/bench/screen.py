@@ -72,7 +72,7 @@ def _imports(repeats: int) -> Iterator[Row]:
 
 
 def _start(pid: str, repeats: int) -> Iterator[Row]:
-    ours = repeated(lambda: _paint(_LIVEDBG, b"Overview", "attach", pid), repeats)
+    ours = repeated(lambda: _paint(_LIVEDBG, b"Verdict", "attach", pid), repeats)
     what = f"`attach` to {THREADS} threads, from start to the first full screen"
     hello = repeated(lambda: _paint(_HELLO, b"hello"), repeats)
     yield Row(what, ours, "a Textual app of one label", hello, "s")
@@ -96,7 +96,7 @@ def _written(pid: str) -> Iterator[Row]:
     top = _bytes_per_s(_exec(program("top"), "-H", "-d", "0.5", "-p", pid), b"PID", size=_WIDE)
     yield Row("written to a terminal of 200x60, attached", wide, "top -H -d 0.5", top, "B/s", "< 4,000 B/s")
     with _growing_log(_RATE) as log:
-        flood = _bytes_per_s(_LIVEDBG, b"Overview", "attach", "--logs", str(log))
+        flood = _bytes_per_s(_LIVEDBG, b"Verdict", "attach", "--logs", str(log))
     yield Row(f"written to the terminal at {_RATE:,} records a second", flood, "top -H -d 0.5", top, "B/s")
 
 
@@ -150,10 +150,10 @@ def _key_to_paint(presses: int, rate: int = _RATE) -> list[float]:
     """Milliseconds from a key to its paint: another screen, and back."""
     times = []
     with _growing_log(rate) as log, Terminal("attach", "--logs", str(log), size=_SIZE, program=_LIVEDBG) as terminal:
-        terminal.until(b"Overview")
+        terminal.until(b"Verdict")
         _take(terminal, 3)
         for _ in range(presses):
-            for key, shown in ((b"9", b" 9 Ledger "), (b"1", b" 1 Overview ")):
+            for key, shown in ((b"9", b"Ledger"), (b"1", b"Verdict")):
                 _take(terminal, 0.02)
                 mark = len(terminal.output)
                 began = time.perf_counter()
