@@ -32,7 +32,7 @@ class Bound:
     """By when what is waited for has to be there.
 
     Args:
-        of: processes that do it; none: this one, and what it has started.
+        of: processes that do it, with their children; none: this one.
     """
 
     def __init__(self, of: Sequence[int] = (), cpu_s: float = CPU_S, wall_s: float = WALL_S) -> None:
@@ -59,6 +59,7 @@ def until(
     of: Sequence[int] = (),
     cpu_s: float = CPU_S,
     wall_s: float = WALL_S,
+    nap_s: float = _NAP_S,
     told: Callable[[], object] = str,
 ) -> T:
     """Look again and again until something is true.
@@ -68,6 +69,7 @@ def until(
         of: the processes that make it true, with their children; none: this one (a session of ours, say).
         cpu_s: CPU time that these may use for it.
         wall_s: how long on the clock, where they only sleep.
+        nap_s: between two looks; longer where a look costs much.
         told: what is known, where it did not come true.
 
     Returns:
@@ -82,7 +84,7 @@ def until(
         if found := true():
             return found
         assert not problem, f"{problem}: {told()}"
-        time.sleep(_NAP_S)
+        time.sleep(nap_s)
 
 
 async def awaited(

@@ -10,11 +10,12 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Mapping
 from fcntl import ioctl
 from pathlib import Path
 from types import TracebackType
+
+from tests.waiting import Bound
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -74,15 +75,17 @@ class Terminal:
         while select.select([self.master], [], [], seconds)[0]:
             self.output += os.read(self.master, 65536)
 
-    def until(self, text: bytes, seconds: float = 250) -> None:
+    def until(self, text: bytes) -> None:
         """Wait until something was written."""
-        deadline = time.monotonic() + seconds
+        bound = Bound([self.process.pid])
         while text not in self.output:
-            assert time.monotonic() < deadline, f"{text!r} was not written: {self.output[-2000:]!r}"
             if self.process.poll() is not None:
                 self.wait()
                 assert text in self.output, self.output[-2000:]
+                return
+            problem = bound.problem()
             self.pump()
+            assert not problem or text in self.output, f"{problem}: {text!r} in {self.output[-2000:]!r}"
 
     def type(self, keys: bytes) -> None:
         """Press keys."""
@@ -94,12 +97,13 @@ class Terminal:
             self.type(key)
             self.rest()
 
-    def rest(self, seconds: float = 250) -> None:
+    def rest(self) -> None:
         """Wait until the program has read all that was typed, and sleeps, or has ended."""
-        deadline = time.monotonic() + seconds
+        bound = Bound([self.process.pid])
         before, calm = "", 0
         while calm < 2 and self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it does not come to rest: {before}"
+            problem = bound.problem()
+            assert not problem or self.process.poll() is not None, f"{problem}: it does not come to rest: {before}"
             self.pump(0.02)
             (unread,) = struct.unpack("i", ioctl(self.slave, termios.FIONREAD, bytes(4)))
             tasks = Path(f"/proc/{self.process.pid}/task")
@@ -115,15 +119,15 @@ class Terminal:
         """Send a signal to the program."""
         os.kill(self.process.pid, number)
 
-    def wait(self, seconds: float = 250) -> int:
+    def wait(self) -> int:
         """The exit code; everything written until then is taken."""
-        deadline = time.monotonic() + seconds
+        bound = Bound([self.process.pid])
         while self.process.poll() is None:
-            assert time.monotonic() < deadline, "it did not end"
+            problem = bound.problem()
+            assert not problem or self.process.poll() is not None, f"it did not end: {problem}"
             self.pump()
         os.write(self.slave, _END)  # the kernel hands what was written over later, in its order
         while _END not in self.output:
-            assert time.monotonic() < deadline, "its last words don't come"
             self.pump()
         self.output = self.output.replace(_END, b"")
         return self.process.returncode

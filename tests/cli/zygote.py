@@ -19,9 +19,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -32,9 +32,11 @@ from livedbg.cli.group import livedbg
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules
 from tests.touch.patience import LIMITS, LONG_S
+from tests.waiting import until
 
-__all__ = ["Livedbg", "patient", "run_livedbg", "stalls_after"]
+__all__ = ["Livedbg", "patient", "run_livedbg", "stalls_after", "until_reported"]
 
+T = TypeVar("T")
 _LONGEST = 1 << 20
 _ROOT = Path(__file__).parents[2]
 _STALL_S = "TESTS_STALL_S"
@@ -59,6 +61,7 @@ class _Zygote:
                 stderr=errors,
                 cwd=_ROOT,
             )
+        self.pid = self._process.pid
         atexit.register(self.end)
 
     def end(self) -> None:
@@ -171,6 +174,19 @@ def run_livedbg(words: Sequence[object], timeout_s: float = 200, **options: Any)
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def until_reported(true: Callable[[], T], told: Callable[[], object] = str) -> T:
+    """Make reports until something is true, with a bound in the CPU time that the commands of this test use.
+
+    Args:
+        true: makes a report, and looks at it.
+        told: what is known, where it did not come true.
+
+    Raises:
+        AssertionError: it did not come true.
+    """
+    return until(true, of=[_zygote().pid], nap_s=0.3, told=told)
 
 
 def patient(words: Iterable[str]) -> list[str]:

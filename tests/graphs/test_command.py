@@ -27,6 +27,7 @@ from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
 from tests.cli.zygote import patient
 from tests.graphs.dot import read_dot
+from tests.waiting import WALL_S
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 LOST, GOOD = ASCEND / "09_dep_lost", ASCEND / "09_dep_good"
@@ -121,7 +122,7 @@ def test_tasks_of_a_log_and_of_a_recording(tmp_path: Path) -> None:
     view = LiveView(Request(host="box", logs=(str(LOST),), once=True), sink=recorder)
     view.start()
     try:
-        assert view.wait_settled(60)
+        assert view.wait_settled(WALL_S)
     finally:
         view.stop()
         recorder.close()

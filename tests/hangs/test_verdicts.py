@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from livedbg.session.hostinfo import host_name
-from tests.cli.zygote import run_livedbg
+from tests.cli.zygote import run_livedbg, until_reported
 from tests.conftest import TARGETS, Target
 
 HOST = host_name()
@@ -219,10 +218,14 @@ def check(case: Case, target: Target, source: Path) -> str:
 
 def settle(case: Case, target: Target, source: Path) -> None:
     """Look until the verdict is right: the target may take a moment to be stuck."""
-    end = time.monotonic() + 120
-    while wrong := check(case, target, source):
-        assert time.monotonic() < end, wrong
-        time.sleep(0.2)
+    problem = ""
+
+    def is_right() -> bool:
+        nonlocal problem
+        problem = check(case, target, source)
+        return not problem
+
+    until_reported(is_right, told=lambda: problem)
 
 
 @pytest.mark.parametrize("case", NATIVE, ids=lambda case: case.mode)

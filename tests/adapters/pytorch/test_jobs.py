@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from livedbg.adapters.pytorch.collectives.recorder import find_recorders
 from livedbg.linux.procfs import child_pids
 from livedbg.session.jobs import ranks_of_job
 from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
+from tests.conftest import eventually
 
 STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
 
@@ -102,10 +102,7 @@ def test_C2_a_job_that_goes_on_runs(job: Job) -> None:
 
 def test_a_rank_that_comes_late_to_each_collective(job: Job) -> None:
     launcher = job("straggles", 2)
-    end = time.monotonic() + 150
-    while _enqueued(launcher) < 14:  # eight together before the first late one
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    eventually(lambda: _enqueued(launcher) >= 14)  # eight together before the first late one
     words = " later than rank 0 to each of the last 5 all_reduces of group dp."
     said = report_when(launcher, lambda one: words in one["verdict"]["sentence"])
     assert (said["verdict"]["state"], said["exit"]) == ("running", 0)
