@@ -59,7 +59,7 @@ def until(
     of: Sequence[int] = (),
     cpu_s: float = CPU_S,
     wall_s: float = WALL_S,
-    nap_s: float = _NAP_S,
+    naps_s: tuple[float, float] = (_NAP_S, _NAP_S),
     told: Callable[[], object] = str,
 ) -> T:
     """Look again and again until something is true.
@@ -69,7 +69,7 @@ def until(
         of: the processes that make it true, with their children; none: this one (a session of ours, say).
         cpu_s: CPU time that these may use for it.
         wall_s: how long on the clock, where they only sleep.
-        nap_s: between two looks; longer where a look costs much.
+        naps_s: the first pause between two looks and the longest; each is twice as long as the one before.
         told: what is known, where it did not come true.
 
     Returns:
@@ -79,12 +79,14 @@ def until(
         AssertionError: it did not come true.
     """
     bound = Bound(of, cpu_s, wall_s)
+    nap_s, longest_s = naps_s
     while True:
         problem = bound.problem()  # before the look: what has just ended was looked at after its end
         if found := true():
             return found
         assert not problem, f"{problem}: {told()}"
         time.sleep(nap_s)
+        nap_s = min(2 * nap_s, longest_s)
 
 
 async def awaited(

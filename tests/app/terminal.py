@@ -7,14 +7,13 @@ import pty
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Mapping
 from fcntl import ioctl
 from pathlib import Path
 from types import TracebackType
 
+from tests.cli.zygote import OnTerminal, terminal_environment
 from tests.waiting import Bound
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +29,15 @@ _END = b"<that was all>"
 
 
 class Terminal:
-    """Runs a program on a pty; everything that it writes is in `output`."""
+    """Runs a program on a pty; everything that it writes is in `output`.
+
+    Args:
+        argv: arguments of the program.
+        size: columns and rows.
+        env: further environment.
+        program: its text.
+        fresh: in an interpreter that has imported nothing yet.
+    """
 
     def __init__(
         self,
@@ -38,22 +45,17 @@ class Terminal:
         size: tuple[int, int] = (100, 30),
         env: Mapping[str, str] | None = None,
         program: str = PROGRAM,
+        fresh: bool = False,
     ) -> None:
         self.master, self.slave = pty.openpty()
         ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(self.slave)
-        environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLORTERM", "LC_ALL"}}
-        environment |= {
-            "TERM": "xterm-256color",
-            "TZ": "UTC",
-            "LANG": "C.UTF-8",
-            "PYTHONPATH": str(ROOT),
-            **(env or {}),
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, *argv], stdin=self.slave, stdout=self.slave, stderr=self.slave,
+        environment = terminal_environment() | dict(env or {})
+        if fresh:
+            environment["PYTHONHASHSEED"] = "random"  # which an interpreter reads as it starts: it can't be a fork
+        self.process = OnTerminal(
+            [program, *argv], stdin=self.slave, stdout=self.slave, stderr=self.slave,
             env=environment, start_new_session=True, cwd=ROOT,
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0) and None,  # noqa: PLW1509 (no threads here)
         )  # fmt: skip
         self.output = b""
 

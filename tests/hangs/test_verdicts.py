@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from livedbg.session.hostinfo import host_name
-from tests.cli.zygote import run_livedbg, until_reported
+from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, Target
+
+STALL_S = 3.0
+"""After how many seconds a wait is a stall; users wait for 10 s."""
 
 HOST = host_name()
 EXIT = {"deadlock": 10, "stalled": 10, "running": 0, "unknown": 5}
@@ -155,7 +158,7 @@ PYTHON = [
 
 def report(pid: int) -> tuple[int, dict[str, Any]]:
     """What `livedbg report PID --json` says and exits with."""
-    done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150)
+    done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150, env=stalls_after(STALL_S))
     assert done.stdout, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
 

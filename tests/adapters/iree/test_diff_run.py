@@ -103,6 +103,7 @@ def test_a_race_is_not_deterministic_and_its_healthy_counterpart_is(tmp_path: Pa
         assert json.loads(said.out)["sentence"] == "No dispatch and no result differs in 10 runs of each side."
 
 
+@pytest.mark.heavy
 def test_a_dispatch_that_makes_nan_on_both_sides_is_named(tmp_path: Path) -> None:
     said = livedbg("diff-run", NAN, "--input", "8xf32=1 2 -3 4 5 -6 7 8", "--keep", tmp_path / "kept")
     assert said.code == 0, said.everything
@@ -123,6 +124,7 @@ def test_a_wrong_input_shape_is_told_in_the_runtimes_words(folder: Path) -> None
 
 
 @pytest.mark.skipif(not SOFTWARE_VULKAN.exists(), reason="needs Mesa's Vulkan on the CPU (mesa-vulkan-drivers)")
+@pytest.mark.heavy
 def test_cpu_against_vulkan() -> None:
     env = {"VK_ICD_FILENAMES": str(SOFTWARE_VULKAN)}
     said = livedbg(

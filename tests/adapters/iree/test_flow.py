@@ -91,6 +91,7 @@ def test_the_dispatch_that_makes_nan_on_vulkan_is_found_cut_and_run_alone(
     assert "input 0: float32[32]: minimum -64, maximum -64, mean -64" in said(alone)
 
 
+@pytest.mark.heavy
 def test_a_dispatch_that_needs_what_came_before_is_found_though_traces_hide_it(step: Step) -> None:
     """It reads beyond its input what another one wrote there: with traces, and alone, tensors lie apart."""
     tool("iree-run-module")
@@ -132,6 +133,7 @@ def test_the_dispatch_that_loops_is_found_without_and_with_what_came_before(comp
     assert alone.hung and "It fails alone too: main_dispatch_1" in said(alone)
 
 
+@pytest.mark.heavy
 def test_two_ways_that_differ_in_one_dispatch_alone_too(step: Step) -> None:
     tool("iree-run-module")
     argv = ("iree-compile", str(THREE), "--iree-llvmcpu-target-cpu=haswell")
