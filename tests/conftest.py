@@ -248,6 +248,13 @@ def settled(pid: int, but: Collection[int] = ()) -> None:
 
 
 @pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this run that all its workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
 def build_target() -> Callable[..., Path]:
     """Compile tests/targets/NAME.{c,cpp} once; gives the path of the program."""
 

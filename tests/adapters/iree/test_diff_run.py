@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import sys
@@ -27,20 +28,28 @@ SOFTWARE_VULKAN = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(shared: Path) -> Path:
     """Files of the comparison of two targets, which later tests use."""
-    return tmp_path_factory.mktemp("diff") / "kept"
+    return shared / "iree-two-targets"
 
 
 @pytest.fixture(scope="module")
 def targets(folder: Path) -> dict[str, Any]:
-    """What is said of one module for two CPU targets, compared exactly: only one fuses multiplication and addition."""
-    said = livedbg(
-        *("diff-run", MODULE, "--rtol", "0", "--atol", "0", "--keep", folder, "--json"),
-        *("--flags", "--iree-llvmcpu-target-cpu=haswell", "--flags", "--iree-llvmcpu-target-cpu=generic"),
-    )
-    assert said.code == 12, said.everything
-    found: dict[str, Any] = json.loads(said.out)
+    """What is said of one module for two CPU targets, compared exactly: only one fuses multiplication and addition.
+
+    It is compared once for all workers.
+    """
+    report = folder.with_suffix(".json")
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not report.exists():
+            said = livedbg(
+                *("diff-run", MODULE, "--rtol", "0", "--atol", "0", "--keep", folder, "--json"),
+                *("--flags", "--iree-llvmcpu-target-cpu=haswell", "--flags", "--iree-llvmcpu-target-cpu=generic"),
+            )
+            assert said.code == 12, said.everything
+            report.write_text(said.out)
+    found: dict[str, Any] = json.loads(report.read_text())
     return found
 
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.iree
 THREE: Final = Path(__file__).parents[2] / "fixtures" / "iree" / "three_dispatches.mlir"
 GATED: Final = SOURCES / "gated.mlir"
 LOOPS: Final = ("--input=16x16xf32=1", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
+ONE_THREAD: Final = "--task_topology_group_count=1"
 STILL_S: Final = 3.0
 """A loop that never ends gives no sign for so long."""
 
@@ -122,7 +123,7 @@ def test_a_source_that_does_not_compile_ends_the_guide(step: Step, tmp_path: Pat
 
 
 def test_the_dispatch_that_loops_is_found_without_and_with_what_came_before(compiled: Compile, step: Step) -> None:
-    argv, handed = run_module(compiled("gated"), *LOOPS), {"source": str(GATED)}
+    argv, handed = run_module(compiled("gated"), *LOOPS, ONE_THREAD), {"source": str(GATED)}
     found = step(2, argv, handed, STILL_S)
     assert found.hung and found.hands["fault"] == "hang"
     assert "main_dispatch_1 (linalg.generic at gated.mlir:14, :20) began and did not return: no end after 3 s" in said(

@@ -76,6 +76,7 @@ def test_a_semaphore_that_nobody_signals(calls: Calls, compiled: Compile) -> Non
     assert "waits for value 5 of a semaphore at 0" in said["verdict"]["sentence"]
 
 
+@pytest.mark.heavy
 @needs_lavapipe
 def test_the_same_on_vulkan(calls: Calls, compiled: Compile) -> None:
     module = compiled("stage", "--iree-execution-model=async-external", device="vulkan")
