@@ -25,7 +25,7 @@ from livedbg.cli import main
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
-from tests.cli.zygote import patient
+from tests.cli.zygote import patient, run_livedbg
 from tests.graphs.dot import read_dot
 from tests.waiting import WALL_S
 
@@ -52,16 +52,18 @@ def livedbg(*words: str | Path) -> Said:
 
 def program(*words: str | Path, memory: int = 0) -> Said:
     """Run the program itself, with at most `memory` bytes of its own; it must never show a traceback."""
-    limit = (lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))) if memory else None
-    done = subprocess.run(
-        [sys.executable, "-m", "livedbg", *patient(map(str, words))],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        preexec_fn=limit,
-        env={**os.environ, "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
+    if not memory:
+        done = run_livedbg(words, text=True)
+    else:  # in an interpreter of its own
+        done = subprocess.run(
+            [sys.executable, "-m", "livedbg", *patient(map(str, words))],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory, memory)),
+            env={**os.environ, "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
     assert "Traceback" not in done.stderr, done.stderr
     return Said(done.returncode, done.stdout, done.stderr)
 
