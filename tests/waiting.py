@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from livedbg.linux.procfs import child_pids, read_stat
 
-__all__ = ["CPU_S", "WALL_S", "Bound", "again", "awaited", "until"]
+__all__ = ["CPU_S", "WALL_S", "Bound", "again", "awaited", "lives", "until"]
 
 T = TypeVar("T")
 CPU_S: Final = 60.0
@@ -43,7 +43,7 @@ class Bound:
 
     def problem(self) -> str:
         """Why it is waited for no longer; "" while it is."""
-        if self._of and not any(map(_lives, self._of)):
+        if self._of and not any(map(lives, self._of)):
             return "all that could do it have ended"
         if (used_s := self._used_s() - self._begun_s) > self._cpu_s:
             return f"not after {used_s:.0f} s of CPU time"
@@ -118,7 +118,8 @@ def again(attempt: Callable[[Path], T], good: Callable[[T], bool], folder: Path,
     return next(filter(good, found), found[-1])
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
     try:
         return read_stat(pid).state not in "ZX"
     except OSError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.cli.zygote import OnTerminal, terminal_environment
-from tests.waiting import Bound
+from tests.waiting import WALL_S, Bound, lives
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -81,13 +81,18 @@ class Terminal:
         """Wait until something was written."""
         bound = Bound([self.process.pid])
         while text not in self.output:
-            if self.process.poll() is not None:
+            if self._has_ended():
                 self.wait()
                 assert text in self.output, self.output[-2000:]
                 return
             problem = bound.problem()
             self.pump()
-            assert not problem or text in self.output, f"{problem}: {text!r} in {self.output[-2000:]!r}"
+            assert not problem or self._has_ended(), f"{problem}: {text!r} in {self.output[-2000:]!r}"
+
+    def _has_ended(self) -> bool:
+        if not lives(self.process.pid):
+            self.process.wait(WALL_S)  # whose child it is, says so a moment later
+        return self.process.poll() is not None
 
     def type(self, keys: bytes) -> None:
         """Press keys."""
@@ -103,9 +108,9 @@ class Terminal:
         """Wait until the program has read all that was typed, and sleeps, or has ended."""
         bound = Bound([self.process.pid])
         before, calm = "", 0
-        while calm < 2 and self.process.poll() is None:
+        while calm < 2 and not self._has_ended():
             problem = bound.problem()
-            assert not problem or self.process.poll() is not None, f"{problem}: it does not come to rest: {before}"
+            assert not problem or self._has_ended(), f"{problem}: it does not come to rest: {before}"
             self.pump(0.02)
             (unread,) = struct.unpack("i", ioctl(self.slave, termios.FIONREAD, bytes(4)))
             tasks = Path(f"/proc/{self.process.pid}/task")
@@ -124,9 +129,9 @@ class Terminal:
     def wait(self) -> int:
         """The exit code; everything written until then is taken."""
         bound = Bound([self.process.pid])
-        while self.process.poll() is None:
+        while not self._has_ended():
             problem = bound.problem()
-            assert not problem or self.process.poll() is not None, f"it did not end: {problem}"
+            assert not problem or self._has_ended(), f"it did not end: {problem}"
             self.pump()
         os.write(self.slave, _END)  # the kernel hands what was written over later, in its order
         while _END not in self.output:
