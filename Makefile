@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs long-watch stress gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs heavy long-watch stress gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,10 @@ aoti: ## real AOTInductor models that are wrong, under the guide; needs torch an
 
 jobs: ## real torch.distributed jobs (gloo), hung and healthy, under launchers too; needs torch, takes minutes (JOBS=words of names)
 	$(PY) -m tests.jobs $(JOBS)
+
+heavy: ## the tests that `make test` leaves out: each has a shorter form there
+	@.ci/setup test $(VENV)
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m heavy
 
 long-watch: ## ten minutes of `watch` on a healthy Python job of 16 threads at a load of 20: no stall may be printed
 	$(PY) -m tests.healthy.long

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -23,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from livedbg.linux import target_files
 from tests.runner_output import write_through_pipe
-from tests.waiting import WALL_S, until
+from tests.waiting import CPU_S, WALL_S, Bound, until
 
 write_through_pipe()
 
@@ -141,17 +140,29 @@ class Target:
         assert self.process.stdin is not None
         return self.process.stdin
 
-    def line(self, deadline_s: float = 60.0) -> str:
+    def line(self) -> str:
         """Its next line of standard output."""
-        assert self.process.stdout is not None
-        return _read_line(self.process.stdout, time.monotonic() + deadline_s)
+        return self._line(Bound([self.pid]))
 
-    def until(self, word: str, deadline_s: float = 60.0) -> None:
+    def until(self, word: str, *, cpu_s: float = CPU_S, wall_s: float = WALL_S) -> None:
         """Read its output until a line has that word; that line is `ready` then."""
-        deadline = time.monotonic() + deadline_s
+        bound = Bound([self.pid], cpu_s, wall_s)
         while word not in self.ready:
-            assert self.process.stdout is not None
-            self.ready = _read_line(self.process.stdout, deadline)
+            self.ready = self._line(bound)
+
+    def _line(self, bound: Bound) -> str:
+        assert self.process.stdout is not None
+        line, problem = b"", ""
+        while not line.endswith(b"\n"):
+            if not select.select([self.process.stdout], [], [], 0.0 if problem else 0.1)[0]:
+                if problem:
+                    raise TimeoutError(f"no whole line, only {line!r}: {problem}")
+                problem = bound.problem()
+            elif byte := os.read(self.process.stdout.fileno(), 1):
+                line += byte
+            else:
+                raise EOFError(f"the program ended after {line!r}")
+        return line.decode("utf-8", "replace").rstrip("\n")
 
     def kill(self) -> None:
         """End it and all of its session, reap it, and show its errors (pytest prints them for a test that failed)."""
@@ -202,21 +213,20 @@ def gives_way(target: Target) -> Target:
     return target
 
 
-def settled(pid: int, deadline_s: float = 60.0, but: Collection[int] = ()) -> None:
+def settled(pid: int, but: Collection[int] = ()) -> None:
     """Wait until all threads of a process sleep and none has run for a while.
 
     A program says READY before its last step (a join, a read); a look in between sees a thread that still runs.
 
     Args:
         pid: the process.
-        deadline_s: how long to wait at most.
         but: threads that never sleep.
     """
     before: dict[str, str] = {}
-    deadline = time.monotonic() + deadline_s
     calm = 0
-    while calm < 4:
-        assert time.monotonic() < deadline, f"process {pid} does not come to rest: {before}"
+
+    def rests() -> bool:
+        nonlocal before, calm
         try:
             now = {
                 task.name: "".join(
@@ -232,20 +242,16 @@ def settled(pid: int, deadline_s: float = 60.0, but: Collection[int] = ()) -> No
         sleep = bool(now) and all("S (sleeping)" in words for words in now.values())
         calm = calm + 1 if now == before and sleep else 0
         before = now
-        time.sleep(0.02)
+        return calm >= 4
+
+    until(rests, of=[pid], told=lambda: f"process {pid} does not come to rest: {before}")
 
 
-def _read_line(stream: IO[bytes], deadline: float) -> str:
-    line = b""
-    while not line.endswith(b"\n"):
-        readable, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
-        if not readable:
-            raise TimeoutError(f"no whole line, only {line!r}")
-        byte = os.read(stream.fileno(), 1)
-        if not byte:
-            raise EOFError(f"the program ended after {line!r}")
-        line += byte
-    return line.decode("utf-8", "replace").rstrip("\n")
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this run that all its workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
 
 
 @pytest.fixture(scope="session")
@@ -279,7 +285,6 @@ def spawn() -> Iterator[Callable[..., Target]]:
         argv: Sequence[str | Path],
         wait_for: str | None = "READY",
         *,
-        deadline_s: float = 60.0,
         user: int | None = None,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
@@ -287,7 +292,7 @@ def spawn() -> Iterator[Callable[..., Target]]:
         target = start(argv, user=user, env=env, cwd=cwd)
         started.append(target)
         if wait_for is not None:
-            target.until(wait_for, deadline_s)
+            target.until(wait_for)
         return target
 
     yield ready
@@ -295,13 +300,13 @@ def spawn() -> Iterator[Callable[..., Target]]:
         target.kill()
 
 
-def eventually(look: Callable[[], bool], wall_s: float = WALL_S) -> None:
+def eventually(look: Callable[[], bool]) -> None:
     """Look again and again until it is true (tests.waiting).
 
     Raises:
         AssertionError: it did not come true.
     """
-    until(look, wall_s=wall_s)
+    until(look)
 
 
 def seen_when(true: Callable[[T], object], look: Callable[[], T], told: Callable[[], object] = str) -> T:

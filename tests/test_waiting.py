@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Target
 from tests.waiting import again, awaited, until
 
 
@@ -78,3 +80,13 @@ def test_a_retry_is_made_at_least_once_in_a_folder_of_its_own(
 
     assert again(attempt, lambda one: one == "3", tmp_path, len(given)) == found
     assert len(list(tmp_path.iterdir())) == made
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"), [("while True: pass", "of CPU time"), ("input()", "next to no CPU time")]
+)
+def test_a_program_that_never_says_that_it_is_ready(program: str, problem: str, spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, "-c", f"print('begun', flush=True)\n{program}"], "begun")
+    with pytest.raises(TimeoutError, match=problem):
+        target.until("READY", cpu_s=0.2, wall_s=240.0 if "while" in program else 0.5)
+    assert target.ready == "begun"

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from livedbg.linux.procfs import child_pids, read_stat
 
-__all__ = ["CPU_S", "WALL_S", "Bound", "again", "awaited", "until"]
+__all__ = ["CPU_S", "WALL_S", "Bound", "again", "awaited", "lives", "until"]
 
 T = TypeVar("T")
 CPU_S: Final = 60.0
@@ -32,7 +32,7 @@ class Bound:
     """By when what is waited for has to be there.
 
     Args:
-        of: processes that do it; none: this one, and what it has started.
+        of: processes that do it, with their children; none: this one.
     """
 
     def __init__(self, of: Sequence[int] = (), cpu_s: float = CPU_S, wall_s: float = WALL_S) -> None:
@@ -43,7 +43,7 @@ class Bound:
 
     def problem(self) -> str:
         """Why it is waited for no longer; "" while it is."""
-        if self._of and not any(map(_lives, self._of)):
+        if self._of and not any(map(lives, self._of)):
             return "all that could do it have ended"
         if (used_s := self._used_s() - self._begun_s) > self._cpu_s:
             return f"not after {used_s:.0f} s of CPU time"
@@ -59,6 +59,7 @@ def until(
     of: Sequence[int] = (),
     cpu_s: float = CPU_S,
     wall_s: float = WALL_S,
+    naps_s: tuple[float, float] = (_NAP_S, _NAP_S),
     told: Callable[[], object] = str,
 ) -> T:
     """Look again and again until something is true.
@@ -68,6 +69,7 @@ def until(
         of: the processes that make it true, with their children; none: this one (a session of ours, say).
         cpu_s: CPU time that these may use for it.
         wall_s: how long on the clock, where they only sleep.
+        naps_s: the first pause between two looks and the longest; each is twice as long as the one before.
         told: what is known, where it did not come true.
 
     Returns:
@@ -77,12 +79,14 @@ def until(
         AssertionError: it did not come true.
     """
     bound = Bound(of, cpu_s, wall_s)
+    nap_s, longest_s = naps_s
     while True:
         problem = bound.problem()  # before the look: what has just ended was looked at after its end
         if found := true():
             return found
         assert not problem, f"{problem}: {told()}"
-        time.sleep(_NAP_S)
+        time.sleep(nap_s)
+        nap_s = min(2 * nap_s, longest_s)
 
 
 async def awaited(
@@ -114,7 +118,8 @@ def again(attempt: Callable[[Path], T], good: Callable[[T], bool], folder: Path,
     return next(filter(good, found), found[-1])
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
     try:
         return read_stat(pid).state not in "ZX"
     except OSError:

@@ -19,6 +19,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView, adapters_for
 from tests.conftest import Target, eventually, settled
 from tests.text.hostile import FORBIDDEN, strings
+from tests.waiting import WALL_S
 
 ROOT = Path(__file__).parents[2]
 EVIL = "\x1b]0;evil\x07\u202e"
@@ -92,7 +93,7 @@ def test_A3_a_session_of_all_adapters_that_observe_wakes_no_thread(
     view = LiveView(request, adapters=adapters)
     view.start()
     try:
-        assert view.wait_settled(200)
+        assert view.wait_settled(WALL_S)
         for _ in range(5):
             now_ns = view.latest().snapshot.now().mono_ns
             view.send(Refresh())

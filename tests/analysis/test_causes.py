@@ -11,6 +11,7 @@ from livedbg.analysis.wording import brief, followers_said
 from livedbg.model import Severity
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
+from tests.waiting import WALL_S
 
 
 def look(folder: Path, logs: dict[str, str]) -> Diagnosis:
@@ -20,7 +21,7 @@ def look(folder: Path, logs: dict[str, str]) -> Diagnosis:
     view = LiveView(Request(host="box", logs=(str(folder),), once=True))
     view.start()
     try:
-        assert view.wait_settled(60)
+        assert view.wait_settled(WALL_S)
         return view.latest().diagnosis
     finally:
         view.stop()

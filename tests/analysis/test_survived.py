@@ -9,6 +9,7 @@ import pytest
 from livedbg.analysis.diagnosis import Diagnosis, VerdictState
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
+from tests.waiting import WALL_S
 
 BOOM = 'Traceback (most recent call last):\n  File "train.py", line 3, in step\n    x()\nValueError: boom\n'
 STEPS = "".join(f"step {n} loss 0.{n} lr 0.001\n" for n in range(8))
@@ -24,7 +25,7 @@ def look(tmp_path: Path, text: str) -> Diagnosis:
     view = LiveView(Request(host="box", logs=(str(tmp_path / "job.log"),), once=True))
     view.start()
     try:
-        assert view.wait_settled(60)
+        assert view.wait_settled(WALL_S)
         return view.latest().diagnosis
     finally:
         view.stop()

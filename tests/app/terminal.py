@@ -7,14 +7,14 @@ import pty
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
-import time
 from collections.abc import Mapping
 from fcntl import ioctl
 from pathlib import Path
 from types import TracebackType
+
+from tests.cli.zygote import OnTerminal, terminal_environment
+from tests.waiting import WALL_S, Bound, lives
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -29,7 +29,15 @@ _END = b"<that was all>"
 
 
 class Terminal:
-    """Runs a program on a pty; everything that it writes is in `output`."""
+    """Runs a program on a pty; everything that it writes is in `output`.
+
+    Args:
+        argv: arguments of the program.
+        size: columns and rows.
+        env: further environment.
+        program: its text.
+        fresh: in an interpreter that has imported nothing yet.
+    """
 
     def __init__(
         self,
@@ -37,22 +45,17 @@ class Terminal:
         size: tuple[int, int] = (100, 30),
         env: Mapping[str, str] | None = None,
         program: str = PROGRAM,
+        fresh: bool = False,
     ) -> None:
         self.master, self.slave = pty.openpty()
         ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(self.slave)
-        environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLORTERM", "LC_ALL"}}
-        environment |= {
-            "TERM": "xterm-256color",
-            "TZ": "UTC",
-            "LANG": "C.UTF-8",
-            "PYTHONPATH": str(ROOT),
-            **(env or {}),
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, *argv], stdin=self.slave, stdout=self.slave, stderr=self.slave,
+        environment = terminal_environment() | dict(env or {})
+        if fresh:
+            environment["PYTHONHASHSEED"] = "random"  # which an interpreter reads as it starts: it can't be a fork
+        self.process = OnTerminal(
+            [program, *argv], stdin=self.slave, stdout=self.slave, stderr=self.slave,
             env=environment, start_new_session=True, cwd=ROOT,
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0) and None,  # noqa: PLW1509 (no threads here)
         )  # fmt: skip
         self.output = b""
 
@@ -74,15 +77,22 @@ class Terminal:
         while select.select([self.master], [], [], seconds)[0]:
             self.output += os.read(self.master, 65536)
 
-    def until(self, text: bytes, seconds: float = 250) -> None:
+    def until(self, text: bytes) -> None:
         """Wait until something was written."""
-        deadline = time.monotonic() + seconds
+        bound = Bound([self.process.pid])
         while text not in self.output:
-            assert time.monotonic() < deadline, f"{text!r} was not written: {self.output[-2000:]!r}"
-            if self.process.poll() is not None:
+            if self._has_ended():
                 self.wait()
                 assert text in self.output, self.output[-2000:]
+                return
+            problem = bound.problem()
             self.pump()
+            assert not problem or self._has_ended(), f"{problem}: {text!r} in {self.output[-2000:]!r}"
+
+    def _has_ended(self) -> bool:
+        if not lives(self.process.pid):
+            self.process.wait(WALL_S)  # whose child it is, says so a moment later
+        return self.process.poll() is not None
 
     def type(self, keys: bytes) -> None:
         """Press keys."""
@@ -94,12 +104,13 @@ class Terminal:
             self.type(key)
             self.rest()
 
-    def rest(self, seconds: float = 250) -> None:
+    def rest(self) -> None:
         """Wait until the program has read all that was typed, and sleeps, or has ended."""
-        deadline = time.monotonic() + seconds
+        bound = Bound([self.process.pid])
         before, calm = "", 0
-        while calm < 2 and self.process.poll() is None:
-            assert time.monotonic() < deadline, f"it does not come to rest: {before}"
+        while calm < 2 and not self._has_ended():
+            problem = bound.problem()
+            assert not problem or self._has_ended(), f"{problem}: it does not come to rest: {before}"
             self.pump(0.02)
             (unread,) = struct.unpack("i", ioctl(self.slave, termios.FIONREAD, bytes(4)))
             tasks = Path(f"/proc/{self.process.pid}/task")
@@ -115,15 +126,15 @@ class Terminal:
         """Send a signal to the program."""
         os.kill(self.process.pid, number)
 
-    def wait(self, seconds: float = 250) -> int:
+    def wait(self) -> int:
         """The exit code; everything written until then is taken."""
-        deadline = time.monotonic() + seconds
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, "it did not end"
+        bound = Bound([self.process.pid])
+        while not self._has_ended():
+            problem = bound.problem()
+            assert not problem or self._has_ended(), f"it did not end: {problem}"
             self.pump()
         os.write(self.slave, _END)  # the kernel hands what was written over later, in its order
         while _END not in self.output:
-            assert time.monotonic() < deadline, "its last words don't come"
             self.pump()
         self.output = self.output.replace(_END, b"")
         return self.process.returncode

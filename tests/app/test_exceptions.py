@@ -308,7 +308,7 @@ async def test_failed_catchpoints_say_why_and_what_mends_it() -> None:
 
 async def test_foreign_text_is_clean_everywhere() -> None:
     app = make_app(hostile_hits())
-    async with app.run_test(size=(160, 50)) as pilot:
+    async with app.run_test(size=(160, 24)) as pilot:
         await screen_5(pilot)
         for _ in HOSTILE:
             await pilot.press("enter")

@@ -112,7 +112,7 @@ def test_first_paint_needs_no_torch_and_no_panel_outside_the_package() -> None:
         "\nbad = {'torch', 'panels', 'adapters', 'themes', 'livedbg.report'} & set(sys.modules)"
         "\nprint('LOADED', sorted(bad))\n"
     )
-    with Terminal("idle", program=program) as terminal:
+    with Terminal("idle", program=program, fresh=True) as terminal:
         terminal.until(b"RUNNING")
         terminal.type(b"q")
         terminal.wait()

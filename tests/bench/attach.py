@@ -101,7 +101,7 @@ def _time(target: Target, repeats: int) -> Iterator[Row]:
 
 def _share(argv: list[str], seconds: float) -> float:
     """CPU of a program on a terminal once it has settled, in percent of one core."""
-    with Terminal(*argv, size=(80, 24), program=_EXECUTED) as terminal:
+    with Terminal(*argv, size=(80, 24), program=_EXECUTED, fresh=True) as terminal:
         _read(terminal, _SETTLE_S)
         before, begun = cpu_of(terminal.process.pid), time.monotonic()
         _read(terminal, seconds)

@@ -38,7 +38,7 @@ def rows(rounds: int = 4, seconds: float = 15.0) -> Iterator[Row]:
         for _ in range(rounds):
             for kind, words in kinds.items():
                 alone.append(job.steps_per_cpu_s(seconds))
-                with Terminal(program("livedbg"), *words, size=(80, 24), program=_EXECUTED) as terminal:
+                with Terminal(program("livedbg"), *words, size=(80, 24), program=_EXECUTED, fresh=True) as terminal:
                     _take(terminal, _SETTLE_S)
                     before, begun, own = job.taken(), time.monotonic(), cpu_of(terminal.process.pid)
                     _take(terminal, seconds)

@@ -104,16 +104,16 @@ def _exec(*argv: str) -> str:
     return f"import os; os.execv({argv[0]!r}, {list(argv)!r})"
 
 
-def _paint(code: str, text: bytes, *words: str, seconds: float = 40) -> float:
+def _paint(code: str, text: bytes, *words: str) -> float:
     """Seconds from the start of a program to a text on its terminal."""
     started = time.perf_counter()
-    with Terminal(*words, size=_SIZE, program=code) as terminal:
-        terminal.until(text, seconds)
+    with Terminal(*words, size=_SIZE, program=code, fresh=True) as terminal:
+        terminal.until(text)
         return time.perf_counter() - started
 
 
 def _bytes_per_s(code: str, shown: bytes, *words: str, seconds: float = 20.0, size: tuple[int, int] = _SIZE) -> float:
-    with Terminal(*words, size=size, program=code) as terminal:
+    with Terminal(*words, size=size, program=code, fresh=True) as terminal:
         terminal.until(shown)
         _take(terminal, 5)
         before = len(terminal.output)
@@ -149,7 +149,10 @@ def _growing_log(rate: int) -> Iterator[Path]:
 def _key_to_paint(presses: int, rate: int = _RATE) -> list[float]:
     """Milliseconds from a key to its paint: another screen, and back."""
     times = []
-    with _growing_log(rate) as log, Terminal("attach", "--logs", str(log), size=_SIZE, program=_LIVEDBG) as terminal:
+    with (
+        _growing_log(rate) as log,
+        Terminal("attach", "--logs", str(log), size=_SIZE, program=_LIVEDBG, fresh=True) as terminal,
+    ):
         terminal.until(b"Verdict")
         _take(terminal, 3)
         for _ in range(presses):

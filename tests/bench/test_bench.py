@@ -67,16 +67,19 @@ def test_the_graph_bench_runs() -> None:
     assert "500 tasks" in found[0].what and all(0 < row.ratio < float("inf") for row in found)
 
 
+@pytest.mark.heavy
 def test_the_log_bench_runs() -> None:
     found = list(logs.rows(size=1 << 20, repeats=1))
     assert len(found) == 7 and all(0 < row.ratio < float("inf") for row in found)
 
 
+@pytest.mark.heavy
 def test_the_bench_of_ordinary_logs_runs() -> None:
     (row,) = ordinary.rows(["Megatron"], 1 << 20, 1)
     assert 0 < row.ratio < float("inf")
 
 
+@pytest.mark.heavy
 def test_the_bench_of_ranks_and_of_a_large_process_runs() -> None:
     two, two_cpu = scale._ranks(2, 2, 1)
     assert all(0 < row.ratio < float("inf") for row in (two, two_cpu)) and "on 2 processes" in two.what

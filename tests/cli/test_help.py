@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -58,22 +59,26 @@ HEADLESS = (
 )
 
 
-@pytest.mark.parametrize("words", HEADLESS, ids=lambda words: words[0])
-def test_headless_commands_import_neither_textual_nor_torch(words: list[str]) -> None:
-    program = (
-        "import sys\nfrom livedbg.cli import main\nmain(sys.argv[1:])\n"
-        "print([m for m in ('textual', 'rich', 'torch', 'livedbg.panels') if m in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, timeout=200, check=False)
-    assert done.stderr.splitlines()[-1] == b"[]", done.stderr
+LOOKS = ("report {}", "stacks {}", "record {} --for 0.5 -o {}", "launch -- true")
 
 
-@pytest.mark.parametrize("words", ["report {}", "stacks {}", "record {} --for 0.5 -o {}", "launch -- true"])
-def test_looks_at_processes_import_neither_textual_nor_torch(
-    words: str, idle: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_headless_commands_import_neither_textual_nor_torch(
+    idle: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One after another in one interpreter, which says after which of them there is what."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    test_headless_commands_import_neither_textual_nor_torch(words.format(idle.pid, tmp_path / "r.livedbg").split())
+    commands = [*HEADLESS, *(words.format(idle.pid, tmp_path / "r.livedbg").split() for words in LOOKS)]
+    program = (
+        "import json, sys\nfrom livedbg.cli import main\n"
+        "for words in json.loads(sys.argv[1]):\n    main(words)\n"
+        "    found = [m for m in ('textual', 'rich', 'torch', 'livedbg.panels') if m in sys.modules]\n"
+        "    print('after', json.dumps([words, found]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(commands)], capture_output=True, timeout=250, check=False
+    )
+    lines = [line.removeprefix(b"after ") for line in done.stderr.splitlines() if line.startswith(b"after ")]
+    assert [json.loads(line) for line in lines] == [[words, []] for words in commands], done.stderr
 
 
 def test_importing_livedbg_imports_almost_nothing() -> None:

@@ -40,7 +40,9 @@ def hints() -> list[tuple[str, str]]:
     found = set()
     for folder in ("livedbg", "adapters", "panels"):
         for path in sorted((_ROOT / folder).resolve().rglob("*.py")):
-            for hit in (hit for text in _texts(ast.parse(path.read_text())) for hit in _COMMAND.finditer(text)):
+            source = path.read_text()
+            texts = _texts(ast.parse(source)) if "livedbg " in source else ()
+            for hit in (hit for text in texts for hit in _COMMAND.finditer(text)):
                 line = _END.split(hit[1])[0]
                 if hit[0].startswith("`") or line.split()[0] in commands():  # else it is prose: "livedbg does not see"
                     found.add((str(path.relative_to(_ROOT)), line))

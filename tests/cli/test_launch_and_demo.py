@@ -16,7 +16,7 @@ import pytest
 from livedbg.demos.workloads import all_demos
 from livedbg.linux import procfs
 from tests.cli.conftest import livedbg, longer
-from tests.cli.zygote import Livedbg
+from tests.cli.zygote import Livedbg, stalls_after
 from tests.conftest import TARGETS, eventually
 
 
@@ -108,7 +108,7 @@ def test_a_demo_without_a_terminal_prints_the_report_and_leaves_nothing(
         pytest.skip("the wheels of IREE are not installed")
     env = {**home, "LIVEDBG_TEST_MARK": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
     (tmp_path / "tmp").mkdir()
-    said = livedbg("demo", name, env=env)
+    said = livedbg("demo", name, env=stalls_after(3.0, env))
     assert said.code == 0, said.everything
     assert STATES[name] in said.out.lower()
     eventually(lambda: children_in(str(tmp_path)) == [])

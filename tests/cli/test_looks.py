@@ -160,7 +160,7 @@ def test_attach_without_a_terminal_says_what_to_use_instead(idle: Target) -> Non
 
 
 def test_ps_lists_torch_processes(spawn: Callable[..., Target]) -> None:
-    target = spawn([sys.executable, "-c", "import torch; print('READY', flush=True); input()"], deadline_s=200)
+    target = spawn([sys.executable, "-c", "import torch; print('READY', flush=True); input()"])
     listed = [json.loads(line) for line in livedbg("ps", "--json").out.splitlines()]
     (row,) = [row for row in listed if row["pid"] == target.pid]
     assert "torch" in row["uses"] or "torch" in str(row)

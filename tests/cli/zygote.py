@@ -1,6 +1,7 @@
 """A process that has imported livedbg and forks for each command: the imports are most of what a command costs.
 
-The command is a process of its own, with the files, environment and folder that it would have. `python -m livedbg`
+The command is a process of its own, with the files, environment and folder that it would have. Another such process
+has imported Textual, and forks for each program on a terminal. `python -m livedbg`
 itself is what tests with a prefix or in a terminal start, and what `Livedbg` starts where the interpreter or the
 libraries would read the environment before livedbg does.
 """
@@ -8,8 +9,10 @@ libraries would read the environment before livedbg does.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import gc
+import importlib
 import io
 import json
 import os
@@ -18,10 +21,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -32,33 +36,43 @@ from livedbg.cli.group import livedbg
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules
 from tests.touch.patience import LIMITS, LONG_S
+from tests.waiting import until
 
-__all__ = ["Livedbg", "patient", "run_livedbg", "stalls_after"]
+__all__ = ["Livedbg", "OnTerminal", "patient", "run_livedbg", "stalls_after", "terminal_environment", "until_reported"]
 
+T = TypeVar("T")
 _LONGEST = 1 << 20
 _ROOT = Path(__file__).parents[2]
+_RUN = "import sys; exec(sys.argv.pop(1))"
 _STALL_S = "TESTS_STALL_S"
 """In the environment of a command: after how many seconds a wait is a stall."""
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC_", "MALLOC_", "OPENBLAS_", "OMP_", "TZ")
 
 
 class _Zygote:
-    """The process, as tests see it."""
+    """The process, as tests see it.
 
-    def __init__(self) -> None:
+    Args:
+        for_screens: whether it has imported what the screens need, and runs programs on terminals.
+        env: its environment.
+    """
+
+    def __init__(self, for_screens: bool, env: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
         self._socket = ours
-        self.read_at_start = _read_at_start(os.environ)
+        self.read_at_start = _read_at_start(env)
         self._lock = threading.Lock()
         with theirs, tempfile.TemporaryFile() as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.cli.zygote"],
+                [sys.executable, "-m", "tests.cli.zygote", "screens" if for_screens else "commands"],
                 stdin=theirs.fileno(),
                 stdout=errors,
                 stderr=errors,
                 cwd=_ROOT,
+                env=env,
             )
+        self.pid = self._process.pid
         atexit.register(self.end)
 
     def end(self) -> None:
@@ -72,7 +86,18 @@ class _Zygote:
 
 @functools.cache
 def _zygote() -> _Zygote:
-    return _Zygote()
+    return _Zygote(False, os.environ)
+
+
+@functools.cache
+def _zygote_for_screens() -> _Zygote:
+    return _Zygote(True, terminal_environment())
+
+
+def terminal_environment() -> dict[str, str]:
+    """The environment of a program on a terminal of its own."""
+    own = {"TERM": "xterm-256color", "TZ": "UTC", "LANG": "C.UTF-8", "PYTHONPATH": str(_ROOT)}
+    return {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "COLORTERM", "LC_ALL"}} | own
 
 
 class Livedbg(subprocess.Popen[Any]):
@@ -84,17 +109,21 @@ class Livedbg(subprocess.Popen[Any]):
     Overrides what subprocess.py of CPython 3.11 to 3.14 starts a process with and waits for it by.
     """
 
+    _of_its_own: tuple[str, ...] = ("-m", "livedbg")
     _status: socket.socket | None = None
     _answers: threading.Lock
 
+    def _wanted(self, words: list[str]) -> tuple[list[str], _Zygote]:
+        return patient(words), _zygote()
+
     def _execute_child(self, args: Sequence[object], *rest: Any) -> None:
-        words = patient([str(word) for word in args])
+        words, zygote = self._wanted([str(word) for word in args])
         _, preexec_fn, _, pass_fds, cwd, env, _, _, _, *files, _, gid, gids, uid, umask, new_session, group = rest
         assert not pass_fds and (gid, gids, uid, umask, group) == (None, None, None, -1, -1)
         env = {os.fsdecode(key): os.fsdecode(value) for key, value in (os.environ if env is None else env).items()}
-        if preexec_fn is not None or _read_at_start(env) != _zygote().read_at_start:
+        if preexec_fn is not None or _read_at_start(env) != zygote.read_at_start:
             assert _STALL_S not in env, "only the zygote knows it"
-            super()._execute_child([sys.executable, "-m", "livedbg", *words], *rest)  # type: ignore[misc]
+            super()._execute_child([sys.executable, *self._of_its_own, *words], *rest)  # type: ignore[misc]
             return
         stdin, _, _, stdout, _, stderr = files
         request = {
@@ -107,7 +136,7 @@ class Livedbg(subprocess.Popen[Any]):
         used = [number if file == -1 else file for number, file in enumerate((stdin, stdout, stderr))]
         try:
             with theirs:
-                _zygote().send(json.dumps(request).encode(), (*used, theirs.fileno()))
+                zygote.send(json.dumps(request).encode(), (*used, theirs.fileno()))
         finally:
             self._close_pipe_fds(*files)  # type: ignore[attr-defined]
         self.pid = int(ours.recv(20))
@@ -147,6 +176,15 @@ class Livedbg(subprocess.Popen[Any]):
         return self.returncode
 
 
+class OnTerminal(Livedbg):
+    """A program of Python, given as its text and its arguments, whose input becomes the terminal of its session."""
+
+    _of_its_own = ("-c", f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n{_RUN}")
+
+    def _wanted(self, words: list[str]) -> tuple[list[str], _Zygote]:
+        return words, _zygote_for_screens()
+
+
 def stalls_after(seconds: float, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a command for which a wait is a stall after other than the 10 s that users wait for that."""
     return {**(os.environ if env is None else env), _STALL_S: str(seconds)}
@@ -173,6 +211,19 @@ def run_livedbg(words: Sequence[object], timeout_s: float = 200, **options: Any)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def until_reported(true: Callable[[], T], told: Callable[[], object] = str) -> T:
+    """Make reports until something is true, with a bound in the CPU time that the commands of this test use.
+
+    Args:
+        true: makes a report, and looks at it.
+        told: what is known, where it did not come true.
+
+    Raises:
+        AssertionError: it did not come true.
+    """
+    return until(true, of=[_zygote().pid], naps_s=(0.5, 3.0), told=told)
+
+
 def patient(words: Iterable[str]) -> list[str]:
     """The words with a time limit for a look that has none: 30 s are not enough at 20 times the load."""
     words = list(words)
@@ -186,10 +237,13 @@ def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in env.items() if key.startswith(_READ_AT_START)}
 
 
-def _serve() -> None:
+def _serve(for_screens: bool) -> None:
+    if for_screens:
+        for module in ("livedbg.app", "livedbg.app.application", "tests.app.scenarios"):
+            importlib.import_module(module)
     context = click.Context(livedbg)
     for name in livedbg.list_commands(context):
-        if name not in ("attach", "replay", "demo"):  # with Textual
+        if for_screens or name not in ("attach", "replay", "demo"):  # with Textual
             livedbg.get_command(context, name)
     adapter_classes()
     all_rules()
@@ -222,7 +276,7 @@ def _serve() -> None:
                     status.close()
                 for pidfd in running:
                     os.close(pidfd)
-                sys.exit(_command(json.loads(request), files))
+                sys.exit(_command(json.loads(request), files, for_screens))
             for file in files[:3]:
                 os.close(file)
             status = socket.socket(fileno=files[3])
@@ -231,7 +285,7 @@ def _serve() -> None:
             poll.register(pidfd, select.POLLIN)
 
 
-def _command(request: dict[str, Any], files: Sequence[int]) -> int:
+def _command(request: dict[str, Any], files: Sequence[int], on_terminal: bool) -> int:
     for number, file in enumerate(files[:3]):
         os.dup2(file, number)
         os.close(file)
@@ -244,14 +298,21 @@ def _command(request: dict[str, Any], files: Sequence[int]) -> int:
     os.chdir(request["cwd"])
     if request["new_session"]:
         os.setsid()
+    if on_terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     with socket.socket(fileno=files[3]) as status:
         status.send(str(os.getpid()).encode())
     sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
+    if on_terminal:
+        sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+        sys.argv = ["-c", *request["words"]]
+        exec(_RUN, {"__name__": "__main__"})
+        return 0
     sys.argv = ["livedbg", *request["words"]]
     return main()
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1] == "screens")

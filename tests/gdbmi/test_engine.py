@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout, find_gdb
 from livedbg.gdbmi import engine as engine_module
 from livedbg.gdbmi.records import c_string, parse_line
+from tests.waiting import awaited
 
 
 @pytest.fixture
@@ -76,8 +77,7 @@ async def test_G4_a_late_answer_is_dropped(tmp_path: Path) -> None:
 @pytest.mark.invariant("engine.G2")
 async def test_G2_when_gdb_is_killed_everything_that_waits_fails(gdb: GdbEngine) -> None:
     waiting = asyncio.create_task(gdb.python("__import__('time').sleep(600)", 600))
-    while not gdb._waiting:  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0.01)
+    await awaited(lambda: gdb._waiting)
     assert gdb.pid is not None
     os.kill(gdb.pid, signal.SIGKILL)
     with pytest.raises(GdbGone):
@@ -135,8 +135,7 @@ async def test_G5_an_error_at_a_line_costs_that_line_and_the_end_of_the_output_e
     second = asyncio.create_task(engine.command("-more", 600))
     assert isinstance((await asyncio.wait_for(asyncio.gather(second, return_exceptions=True), 60))[0], GdbGone)
     await first
-    while engine.alive:  # noqa: ASYNC110 - it was killed
-        await asyncio.sleep(0.01)
+    await awaited(lambda: not engine.alive)  # it was killed
     await engine.close()
 
 

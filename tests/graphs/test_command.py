@@ -25,8 +25,9 @@ from livedbg.cli import main
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
-from tests.cli.zygote import patient
+from tests.cli.zygote import patient, run_livedbg
 from tests.graphs.dot import read_dot
+from tests.waiting import WALL_S
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 LOST, GOOD = ASCEND / "09_dep_lost", ASCEND / "09_dep_good"
@@ -51,16 +52,18 @@ def livedbg(*words: str | Path) -> Said:
 
 def program(*words: str | Path, memory: int = 0) -> Said:
     """Run the program itself, with at most `memory` bytes of its own; it must never show a traceback."""
-    limit = (lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))) if memory else None
-    done = subprocess.run(
-        [sys.executable, "-m", "livedbg", *patient(map(str, words))],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        preexec_fn=limit,
-        env={**os.environ, "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
+    if not memory:
+        done = run_livedbg(words, text=True)
+    else:  # in an interpreter of its own
+        done = subprocess.run(
+            [sys.executable, "-m", "livedbg", *patient(map(str, words))],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory, memory)),
+            env={**os.environ, "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
     assert "Traceback" not in done.stderr, done.stderr
     return Said(done.returncode, done.stdout, done.stderr)
 
@@ -121,7 +124,7 @@ def test_tasks_of_a_log_and_of_a_recording(tmp_path: Path) -> None:
     view = LiveView(Request(host="box", logs=(str(LOST),), once=True), sink=recorder)
     view.start()
     try:
-        assert view.wait_settled(60)
+        assert view.wait_settled(WALL_S)
     finally:
         view.stop()
         recorder.close()

@@ -13,6 +13,7 @@ from livedbg.panels.neighbourhood import Scope, around, missing_edges
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
+from tests.waiting import WALL_S
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 PAIR = ("task:ascend/r0t1", "task:ascend/r0t0")
@@ -28,7 +29,7 @@ def _update(folder: str) -> Update:
     view = LiveView(Request(host="box", logs=(str(ASCEND / folder),), once=True))
     view.start()
     try:
-        assert view.wait_settled(60)
+        assert view.wait_settled(WALL_S)
         return view.latest()
     finally:
         view.stop()

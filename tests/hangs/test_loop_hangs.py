@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.zygote import run_livedbg, stalls_after
+from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, Target
 from tests.cpython.interpreters import gevent_environment, gevent_interpreters, interpreters, label
 
@@ -23,16 +22,17 @@ KNOWN = interpreters("3.12", "3.13")
 
 def report_when(target: Target, state: str, stall_s: float = 3.0) -> dict[str, Any]:
     """The first report of a program with that verdict: it may take a moment to be stuck for long enough."""
-    end = time.monotonic() + 150
-    while True:
+    said: dict[str, Any] = {}
+
+    def is_said() -> bool:
         done = run_livedbg(["report", target.pid, "--json", "--timeout", "90"], 150, env=stalls_after(stall_s))
         assert done.stdout, done.stderr.decode()
-        said: dict[str, Any] = json.loads(done.stdout)
-        if said["verdict"]["state"] == state:
-            assert done.returncode == 10 and said["intrusions"]["stops"] == 0
-            return said
-        assert time.monotonic() < end, said["verdict"]
-        time.sleep(0.5)
+        said.update(json.loads(done.stdout), exit=done.returncode)
+        return bool(said["verdict"]["state"] == state)
+
+    until_reported(is_said, told=lambda: said["verdict"])
+    assert said["exit"] == 10 and said["intrusions"]["stops"] == 0
+    return said
 
 
 def line_of(words: str, program: Path = PROGRAM) -> int:

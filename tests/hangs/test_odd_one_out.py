@@ -6,21 +6,18 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.zygote import Livedbg, stalls_after
+from tests.cli.zygote import Livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, Target
 
 PYTHON, CPP = TARGETS / "py_meets.py", TARGETS / "meets.cpp"
 STALL_S = 3.0
 """A wait counts from then on, and a report watches for two seconds longer."""
-
-LIMIT_S = 200.0
 
 
 def line(source: Path, mark: str) -> int:
@@ -32,16 +29,19 @@ def line(source: Path, mark: str) -> int:
 def reports(targets: dict[str, Target]) -> dict[str, dict[str, Any]]:
     """A report of each program, made side by side, in which somebody does not come."""
     found: dict[str, dict[str, Any]] = {}
-    end = time.monotonic() + LIMIT_S
-    while left := targets.keys() - found.keys():
-        assert time.monotonic() < end, left
+
+    def are_made() -> bool:
+        left = targets.keys() - found.keys()
         words = ["--json", "--for", STALL_S + 2, "--timeout", 90]
         with_output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": stalls_after(STALL_S)}
         started = {mode: Livedbg(["report", targets[mode].pid, *words], **with_output) for mode in left}
         for mode, process in started.items():
-            said = json.loads(process.communicate(timeout=LIMIT_S)[0])
+            said = json.loads(process.communicate(timeout=200)[0])
             if "odd-one-out" in {finding["rule"] for finding in said["findings"]}:
                 found[mode] = said
+        return found.keys() == targets.keys()
+
+    until_reported(are_made, told=lambda: targets.keys() - found.keys())
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,11 @@ from typing import Any
 import pytest
 
 from livedbg.session.hostinfo import host_name
-from tests.cli.zygote import run_livedbg
+from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, Target
+
+STALL_S = 3.0
+"""After how many seconds a wait is a stall; users wait for 10 s."""
 
 HOST = host_name()
 EXIT = {"deadlock": 10, "stalled": 10, "running": 0, "unknown": 5}
@@ -158,7 +160,7 @@ PYTHON = [
 
 def report(pid: int) -> tuple[int, dict[str, Any]]:
     """What `livedbg report PID --json` says and exits with."""
-    done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150)
+    done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150, env=stalls_after(STALL_S))
     assert done.stdout, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
 
@@ -221,10 +223,14 @@ def check(case: Case, target: Target, source: Path) -> str:
 
 def settle(case: Case, target: Target, source: Path) -> None:
     """Look until the verdict is right: the target may take a moment to be stuck."""
-    end = time.monotonic() + 120
-    while wrong := check(case, target, source):
-        assert time.monotonic() < end, wrong
-        time.sleep(0.2)
+    problem = ""
+
+    def is_right() -> bool:
+        nonlocal problem
+        problem = check(case, target, source)
+        return not problem
+
+    until_reported(is_right, told=lambda: problem)
 
 
 @pytest.mark.parametrize("case", NATIVE, ids=lambda case: case.mode)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -16,6 +15,7 @@ from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 from tests.conftest import TARGETS, Target
 from tests.cpython.interpreters import PURE, gevent_environment, gevent_interpreters, interpreters, label
+from tests.waiting import WALL_S, until
 
 _BAD: Final = {VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED}
 _SAMPLES: Final = 3
@@ -81,16 +81,19 @@ def test_no_healthy_event_loop_is_called_stuck(runtime: str, python: str, spawn:
     view.subscribe(note)
     view.start()
     try:
-        assert view.wait_settled(150)
-        end = time.monotonic() + 150
+        assert view.wait_settled(WALL_S)
         seen: set[int] = set()
-        while len(seen) < _SAMPLES and not alarms:
+        unseen = tasks
+
+        def sampled() -> bool:
+            nonlocal unseen
             snapshot = view.latest().snapshot
             unseen = [task for task in tasks if not _waits(snapshot, task)]
-            assert time.monotonic() < end, f"{unseen} are not seen, or nothing is sampled: {len(seen)} samples"
             if not unseen:
                 seen.add(snapshot.now("box").mono_ns)
-            time.sleep(0.1)
+            return len(seen) >= _SAMPLES or bool(alarms)
+
+        until(sampled, told=lambda: f"{unseen} are not seen, or nothing is sampled: {len(seen)} samples")
     finally:
         view.stop()
     assert alarms == {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -14,10 +13,10 @@ from livedbg.model.request import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 from tests.conftest import TARGETS, Target
+from tests.waiting import WALL_S, until
 
 _BAD: Final = {VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED}
 _LASTS_NS: Final = 11 * 10**9  # who does not come is named from 10 s on
-_LIMIT_S: Final = 200.0
 _PYTHON: Final = ("rounds", "pool", "listens", "coordinated")
 _CPP: Final = ("rounds", "pool")
 
@@ -54,11 +53,11 @@ def test_pools_servers_rounds_and_a_late_parent_are_no_meetings(
     view.subscribe(note)
     view.start()
     try:
-        assert view.wait_settled(_LIMIT_S)
-        end = time.monotonic() + _LIMIT_S
-        while not all(_waits_long(view.latest(), pid) for pid in idle.values()) and not alarms:
-            assert time.monotonic() < end, "the idle ones did not stay idle"
-            time.sleep(0.5)
+        assert view.wait_settled(WALL_S)
+        until(
+            lambda: alarms or all(_waits_long(view.latest(), pid) for pid in idle.values()),
+            told=lambda: "the idle ones did not stay idle",
+        )
     finally:
         view.stop()
     assert alarms == {}, {name: target.pid for name, target in targets.items()}

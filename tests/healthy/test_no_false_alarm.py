@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -17,12 +16,12 @@ from livedbg.analysis import VerdictState
 from livedbg.model.request import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
+from tests.waiting import WALL_S, until
 from tests.zoo.cases import CASES, Case
 from tests.zoo.start import build, started
 
 _BAD: Final = {VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED}
 _LASTS_NS: Final = 11 * 10**9  # a stall is one from 10 s on
-_LIMIT_S: Final = 200.0
 _BURNS: Final = ("busy", "long-gil", "slow-holder", "pool-map", "compute")
 """Words in the names of those that use all the CPU time that they can get; `make zoo` has them."""
 
@@ -73,11 +72,8 @@ def test_no_healthy_program_is_called_stuck_or_crashed(running: Mapping[int, Cas
     view.subscribe(note)
     view.start()
     try:
-        assert view.wait_settled(_LIMIT_S)
-        end = time.monotonic() + _LIMIT_S
-        while not _watched_long(view.latest(), running) and not alarms:
-            assert time.monotonic() < end, "the idle ones did not stay idle"
-            time.sleep(0.5)
+        assert view.wait_settled(WALL_S)
+        until(lambda: alarms or _watched_long(view.latest(), running), told=lambda: "the idle ones did not stay idle")
     finally:
         view.stop()
     assert alarms == {}, {pid: case.name for pid, case in running.items()}

@@ -110,15 +110,18 @@ def opened(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        name, text = ast.unparse(node.func), ast.unparse(node)
-        if isinstance(node.func, ast.Attribute) and name.startswith(_OURS):
-            continue
         method = isinstance(node.func, ast.Attribute) and (
             node.func.attr in _METHODS or (node.func.attr == "open" and _is_path_open(node))
         )
+        name = ast.unparse(node.func)
+        if name not in _FUNCTIONS and not method:
+            continue
+        if isinstance(node.func, ast.Attribute) and name.startswith(_OURS):
+            continue
         if node.args and ast.unparse(node.args[0]) in _READ_FROM:
             continue
-        if (name in _FUNCTIONS or method) and not _of_the_kernel(text):
+        text = ast.unparse(node)
+        if not _of_the_kernel(text):
             yield text
 
 

@@ -20,6 +20,7 @@ import pytest
 from livedbg.linux import beneath, fs_identity, target_files
 from livedbg.linux.fs_identity import FsIdentity, acting_as, identity_of
 from livedbg.linux.target_files import open_fd, read_bytes, register, vouch
+from tests.cli.zygote import run_livedbg
 
 NOBODY, DAEMON, TEAM = 65534, 1, 54321
 SECRET = 'Traceback (most recent call last):\n  File "/srv/key.py", line 1, in <module>\nRuntimeError: SESAME\n'
@@ -432,9 +433,8 @@ VARIABLES = ("CUDA_LOG_FILE", "NCCL_DEBUG_FILE")
 
 def livedbg(*words: object) -> str:
     """What a command prints."""
-    argv = [sys.executable, "-m", "livedbg", *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
-    return done.stdout + done.stderr
+    done = run_livedbg(words, text=True)
+    return str(done.stdout + done.stderr)
 
 
 @pytest.fixture(params=["secret", "link", "closed/log", "pipe", "zero"])

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 
 def pip(*words: str | Path) -> None:
     done = subprocess.run(
@@ -22,10 +20,3 @@ def pip(*words: str | Path) -> None:
 
 NOT_ISOLATED = "--no-build-isolation"
 """Build with the setuptools of the tests: an environment of its own costs as much as the build. One build has one."""
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of this run that all its workers share."""
-    base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent

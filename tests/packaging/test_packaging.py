@@ -117,6 +117,7 @@ def test_an_installed_wheel_runs_outside_of_the_project(wheel: Path, tmp_path: P
     assert done.returncode == 0 and "DEADLOCK" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 def test_a_source_distribution_builds_the_same_wheel(tree: Path, wheel: Path, tmp_path: Path) -> None:
     source = shutil.copytree(tree, tmp_path / "source", symlinks=True)
     program = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
@@ -132,6 +133,7 @@ def test_a_source_distribution_builds_the_same_wheel(tree: Path, wheel: Path, tm
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.heavy
 def test_an_editable_install_gives_the_same_names(tree: Path, tmp_path: Path) -> None:
     source = shutil.copytree(tree, tmp_path / "source", symlinks=True)
     venv = tmp_path / "venv"

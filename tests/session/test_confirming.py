@@ -165,7 +165,7 @@ sys.stdin.readline()
 @pytest.mark.invariant("confirming.K1")
 def test_K1_a_real_thread_that_runs_meanwhile_refutes_the_claim(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", WAITER], wait_for=None)
-    tid = int(target.line(60))
+    tid = int(target.line())
     eventually(lambda: runs_if_blocked(target.pid, tid) is not None)
     runs = runs_if_blocked(target.pid, tid)
     assert runs is not None
@@ -179,7 +179,7 @@ def test_K1_a_real_thread_that_runs_meanwhile_refutes_the_claim(spawn: Callable[
     reading = confirming.begin([claim], EMPTY)
     target.stdin.write(b"go\n")
     target.stdin.flush()
-    assert target.line(60) == "over"
+    assert target.line() == "over"
     assert confirming.end(reading, {claim.key: claim}, EMPTY) == ()
     eventually(lambda: runs_if_blocked(target.pid, tid) is None and has_ended(target.pid, tid))
 
@@ -207,7 +207,7 @@ lock.acquire()
 @pytest.mark.invariant("confirming.K2")
 def test_K2_a_wait_that_signals_interrupt_has_to_stand_several_readings(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", INTERRUPTED], wait_for=None)
-    tid = int(target.line(60))
+    tid = int(target.line())
     name = f"thread:box/{target.pid}/{tid}"
     confirming = Confirming("box")
     confirmed: list[bool] = []

@@ -149,8 +149,21 @@ def test_a_signal_while_a_package_is_imported_ends_livedbg(tmp_path: Path, numbe
 
 
 @pytest.mark.invariant("foreign_code.F1")
-@pytest.mark.parametrize("when", ["applies", "decoders", "run", "opened", "feed", "flush", "rules", "apply"])
-@pytest.mark.parametrize("what", ["SystemExit", "KeyboardInterrupt", "asyncio.CancelledError"])
+@pytest.mark.parametrize(
+    ("when", "what"),
+    [  # each part, each kind, and each kind where CancelledError has a meaning of its own
+        ("applies", "SystemExit"),
+        ("decoders", "KeyboardInterrupt"),
+        ("run", "SystemExit"),
+        ("run", "KeyboardInterrupt"),
+        ("run", "asyncio.CancelledError"),
+        ("opened", "asyncio.CancelledError"),
+        ("feed", "SystemExit"),
+        ("flush", "KeyboardInterrupt"),
+        ("rules", "asyncio.CancelledError"),
+        ("apply", "SystemExit"),
+    ],
+)
 def test_what_its_parts_raise_later_is_told_with_its_name_and_ends_nothing(
     tmp_path: Path, log: Path, when: str, what: str
 ) -> None:

@@ -18,7 +18,7 @@ from livedbg.model.snapshot import CounterKey
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
-from tests.waiting import until
+from tests.waiting import WALL_S, until
 
 REQUEST = Request(host="box")
 
@@ -96,7 +96,7 @@ def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
 
     view = LiveView(REQUEST, sink=sink, adapters=[Counting(20_000)])
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     view.stop()
     values = [event.value for event in seen if isinstance(event, CounterSeen)]
     assert values == list(range(20_000))
@@ -107,7 +107,7 @@ def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
 def test_N2_a_failing_adapter_becomes_a_status_and_the_others_go_on() -> None:
     view = LiveView(REQUEST, adapters=[Broken(), Counting()])
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     snapshot = view.latest().snapshot
     view.stop()
     (status,) = snapshot.statuses.values()
@@ -124,7 +124,7 @@ def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
     view = LiveView(REQUEST, adapters=[Counting()])
     view.subscribe(updates.append)
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     view.stop()
     assert updates[-1].ended
     assert all(update.diagnosis.revision == update.snapshot.revision for update in updates)
@@ -136,7 +136,7 @@ def test_N4_stop_lets_go_of_everything() -> None:
     threads = set(threading.enumerate())
     view = LiveView(REQUEST, adapters=[adapter])
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     view.stop()
     view.stop()
     assert adapter.cancelled
@@ -148,7 +148,7 @@ def test_N4_stop_lets_go_of_everything() -> None:
 def test_N5_time_goes_on_while_nobody_speaks() -> None:
     view = LiveView(REQUEST, adapters=[Counting(1)])
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     before = view.latest().snapshot.now().mono_ns
     until(lambda: view.latest().snapshot.now().mono_ns > before + 1_000_000_000)
     view.stop()
@@ -183,7 +183,7 @@ def test_intents_reach_their_adapter_and_errors_become_notices(path: str, notice
     view = LiveView(REQUEST, adapters=[adapter])
     view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     view.send(OpenLog(path=path))
     until(lambda: adapter.opened == ["log"] if not notice else notices == [notice])
     view.stop()
@@ -193,7 +193,7 @@ def test_refresh_wakes_sleepers() -> None:
     adapter = Counting()
     view = LiveView(REQUEST, adapters=[adapter])
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     for wakes in (1, 2, 3):
         view.send(Refresh())
         until(lambda least=wakes: adapter.wakes >= least)
@@ -249,7 +249,7 @@ def test_V2_callbacks_are_called_one_after_the_other_in_the_sessions_thread() ->
     view = LiveView(REQUEST, adapters=[Counting()])
     ends = [view.subscribe(note) for _ in range(2)]
     view.start()
-    assert view.wait_settled(60)
+    assert view.wait_settled(WALL_S)
     for _ in range(5):
         view.send(OpenLog(path="missing"))  # its error is an update's notice
     until(lambda: any(notices))

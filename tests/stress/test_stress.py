@@ -14,7 +14,7 @@ _LIMIT_S = 300.0
 
 
 @pytest.mark.invariant("session.N7")
-@pytest.mark.parametrize("kind", ["cpp", "py"])
+@pytest.mark.parametrize("kind", [pytest.param("cpp", marks=pytest.mark.heavy), "py"])
 def test_nothing_is_claimed_of_a_healthy_program_in_which_all_comes_and_goes(kind: str, tmp_path: Path) -> None:
     left = _UPDATES
 
@@ -28,7 +28,13 @@ def test_nothing_is_claimed_of_a_healthy_program_in_which_all_comes_and_goes(kin
     assert taken >= _UPDATES and not claims
 
 
-@pytest.mark.parametrize(("kind", "word", "rule"), [("cpp", "orphan", "dead-owner"), ("py", "deadlock", "lock-cycle")])
+@pytest.mark.parametrize(
+    ("kind", "word", "rule"),
+    [
+        ("cpp", "orphan", "dead-owner"),
+        pytest.param("py", "deadlock", "lock-cycle", marks=pytest.mark.heavy),
+    ],
+)
 def test_a_hang_amid_the_churn_is_reported(kind: str, word: str, rule: str, tmp_path: Path) -> None:
     with delays(2), running(command(kind, word, tmp_path)) as pid:
         claims, _ = watch(pid, lambda update: rule in alarms_of(update), _LIMIT_S)

@@ -70,8 +70,8 @@ def test_R1_what_is_read_in_a_function_is_read_into_a_class_that_is_ready() -> N
     wrong = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for path in sources
-        if path.name != "typed.py"
-        for function in ast.walk(ast.parse(path.read_text()))
+        if path.name != "typed.py" and "msgspec" in (text := path.read_text())
+        for function in ast.walk(ast.parse(text))
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for call in ast.walk(function)
         if isinstance(call, ast.Call) and (kind := _read_into(call)) is not None and not _may_be_read_into(kind)

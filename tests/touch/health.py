@@ -13,6 +13,7 @@ from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, process_ids, read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
+from tests.waiting import WALL_S
 
 COUNTERS: Final = ("heartbeat", "runtime_error", "sold_out", "closed", "number", "forks")
 """What tests/targets/thrower.cpp counts."""
@@ -28,9 +29,9 @@ def counters(file: Path, layout: tuple[str, ...] = COUNTERS) -> dict[str, int]:
 
 
 def counts_on(
-    file: Path, names: tuple[str, ...] = COUNTERS, deadline_s: float = 60.0, layout: tuple[str, ...] = COUNTERS
+    file: Path, names: tuple[str, ...] = COUNTERS, deadline_s: float = WALL_S, layout: tuple[str, ...] = COUNTERS
 ) -> bool:
-    """Whether each counter moves within a time."""
+    """Whether each counter moves; one of a target that stands never does, so only the clock can end the wait."""
     first, end = counters(file, layout), time.monotonic() + deadline_s
     while any(counters(file, layout)[name] == first[name] for name in names):
         if time.monotonic() > end:

@@ -155,7 +155,7 @@ def at_work(action: str, target: Any, terminal: Terminal, mark: str) -> None:
     elif action in ("attach", "glance"):
         eventually(lambda: b"READY" in terminal.read())
     elif action == "catch --stop":
-        eventually(lambda: b"disk full" in terminal.read() or b"no more of" in terminal.read(), 120)
+        eventually(lambda: b"disk full" in terminal.read() or b"no more of" in terminal.read())
         assert status_fields(target.pid)["TracerPid"] != "0"
     else:
         eventually(lambda: len(marked(mark)) > 1 or terminal.has_ended())  # its gdb is there, or its guard

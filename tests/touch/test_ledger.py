@@ -81,7 +81,7 @@ def test_threads_that_stand_at_a_throw_are_in_the_ledger_also_those_that_nobody_
     target = spawn([build_target("thrower"), tmp_path / "counters"])
     with session(target.pid) as view:
         view.send(Catch(process=f"process:box/{target.pid}", pattern="std::runtime_error", stop=True, count=3))
-        eventually(lambda: [p.state for p in view.latest().snapshot.catchpoints.values()] == [CatchpointState.DONE], 90)
+        eventually(lambda: [p.state for p in view.latest().snapshot.catchpoints.values()] == [CatchpointState.DONE])
         (point,) = view.latest().snapshot.catchpoints.values()
         found = ledger(view)
         (attached,) = found["attach"]

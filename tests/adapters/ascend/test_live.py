@@ -24,6 +24,7 @@ from livedbg.session.adapter import Request
 from livedbg.session.session import Session
 from livedbg.session.view import Update
 from tests.cli.zygote import Livedbg, run_livedbg
+from tests.waiting import awaited
 
 T = "task:ascend/"
 
@@ -183,12 +184,9 @@ class _Grown:
             log.write("".join(line + "\n" for line in lines))
 
     async def until(self, condition: Callable[[Update], bool]) -> Update:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.updates and condition(self.updates[-1]):
-                return self.updates[-1]
-            await asyncio.sleep(0.05)
-        raise AssertionError(self.updates[-1].diagnosis.verdict)
+        return await awaited(
+            lambda: next(filter(condition, self.updates[-1:]), None), told=lambda: self.updates[-1].diagnosis.verdict
+        )
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,20 +17,17 @@ from livedbg.analysis import VerdictState
 from livedbg.session.adapter import Request
 from livedbg.session.session import Session
 from livedbg.session.view import Update
+from tests.waiting import awaited
 
 T = "task:ascend/"
 
 
-async def _watch(request: Request, until: Callable[[Update], bool], seconds: float = 100) -> Update:
+async def _watch(request: Request, until: Callable[[Update], bool]) -> Update:
     updates: list[Update] = []
     session = Session(request, [LogAdapter(), AscendAdapter()], updates.append)
     running = asyncio.create_task(session.run())
-    deadline = time.monotonic() + seconds
     try:
-        while time.monotonic() < deadline and not running.done():
-            if updates and until(updates[-1]):
-                break
-            await asyncio.sleep(0.05)
+        await awaited(lambda: running.done() or (updates and until(updates[-1])), told=lambda: updates[-1:])
     finally:
         if not running.done():
             session.stop()

@@ -14,6 +14,7 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.conftest import Target, eventually, seen_when
+from tests.waiting import WALL_S
 
 
 def record(pid: int, number: int, since_boot_s: float, rest: str = "Ch 00000008") -> str:
@@ -82,7 +83,7 @@ def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], t
     view = LiveView(request, adapters=[ProcAdapter(), CudaAdapter()])
     view.start()
     try:
-        assert view.wait_settled(100)
+        assert view.wait_settled(WALL_S)
         with path.open("a") as file:
             now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             file.write(
@@ -98,6 +99,6 @@ def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], t
         assert next(log.text for log in update.snapshot.recent_logs).startswith("NVRM: Xid")
         assert len(update.snapshot.diagnostics) == 1
         target.kill()
-        eventually(lambda: view.latest().diagnosis.verdict.state == "crashed", 100)
+        eventually(lambda: view.latest().diagnosis.verdict.state == "crashed")
     finally:
         view.stop()

@@ -16,10 +16,7 @@ from livedbg.session.live import LiveView
 from tests.conftest import Target, eventually
 from tests.touch.patience import LIMITS, LONG_S
 
-__all__ = ["HITS_S", "Tracing", "functions", "take_time", "tell"]
-
-HITS_S = 240.0
-"""How long hits may take on a busy machine: each waits for its stack."""
+__all__ = ["Tracing", "functions", "take_time", "tell"]
 
 
 def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +58,7 @@ class Tracing:
 
     def hits_after(self, count: int) -> list[ExceptionHit]:
         """The hits once there are so many calls."""
-        eventually(lambda: sum(hit.count for hit in self.hits) >= count, HITS_S)
+        eventually(lambda: sum(hit.count for hit in self.hits) >= count)
         return self.hits
 
     def stop(self) -> None:

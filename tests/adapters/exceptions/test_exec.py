@@ -29,11 +29,11 @@ def test_J4_another_program_is_let_go_and_can_be_caught_in_anew(
     before = seen.catch("std::runtime_error")
     assert before.state is CatchpointState.ARMED
     tell(target, "run the other")
-    eventually(seen.is_done, 60)
+    eventually(seen.is_done)
     assert seen.point.state is CatchpointState.FAILED
     assert seen.point.note.startswith(f"Process {target.pid} has executed another program")
     assert seen.point.remedy.endswith(f"livedbg catch {target.pid} std::runtime_error --stop")
-    eventually(lambda: untouched(target.pid), 60)
+    eventually(lambda: untouched(target.pid))
     assert target.line() == "READY"
     assert seen.catch("std::runtime_error").state is CatchpointState.ARMED
     tell(target, "runtime said so")

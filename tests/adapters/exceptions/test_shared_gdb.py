@@ -22,7 +22,7 @@ from livedbg.session.live import LiveView
 from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwinder
-from tests.adapters.exceptions.catching import HITS_S, tell
+from tests.adapters.exceptions.catching import tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
@@ -94,7 +94,7 @@ def test_three_adapters_have_one_process_that_unwinds(
         eventually(lambda: any(point.engine for point in view.latest().snapshot.catchpoints.values()))
         eventually(lambda: view.latest().snapshot.catchpoints["C1"].state == "armed")
         tell(target, "runtime said so")
-        eventually(lambda: any(hit.stack for hit in view.latest().snapshot.exceptions.values()), HITS_S)
+        eventually(lambda: any(hit.stack for hit in view.latest().snapshot.exceptions.values()))
         assert len(running(engine) - before) == 1
     finally:
         view.stop()

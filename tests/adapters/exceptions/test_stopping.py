@@ -65,7 +65,7 @@ class Watch:
             ]
             return bool(settled)
 
-        eventually(is_settled, 120)
+        eventually(is_settled)
         return settled[0]
 
     @property

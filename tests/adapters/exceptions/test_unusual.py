@@ -15,7 +15,7 @@ from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.linux import procfs
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment
-from tests.adapters.exceptions.catching import HITS_S, Tracing, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes.refused import refused
 
@@ -115,7 +115,7 @@ def test_a_stripped_program_that_is_linked_statically(build_target: Build, spawn
         assert (hit.type, hit.message) == ("std::runtime_error", "in a stripped one")
     target.stdin.write(b"abort\n")
     target.process.wait(60)
-    eventually(lambda: any(hit.type == "SIGABRT" for hit in tracing.hits), HITS_S)
+    eventually(lambda: any(hit.type == "SIGABRT" for hit in tracing.hits))
     hit = of_type(tracing.hits, "SIGABRT")
     assert len(hit.stack) >= 3 and {frame.module for frame in hit.stack} == {"throws-static-stripped"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from livedbg.model import ThreadState
 from livedbg.touch.glance import Glanced, glance
 from livedbg.unwind.capture import Capture
 from tests.conftest import Target, eventually, settled
+from tests.waiting import Bound
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def look_at_all(pid: int) -> Glanced:
     Nothing else is a reason to skip one.
     """
     found = look(pid)
-    deadline = time.monotonic() + 200
+    bound = Bound()
     while found.skipped:
         assert {refusal.code for refusal in found.skipped.values()} == {"no-cpu"}
-        assert time.monotonic() < deadline, found.skipped
+        assert not bound.problem(), found.skipped
         more = glance(pid, list(found.skipped), limit_s=100)
         found.copies += more.copies
         found.stops_ns |= more.stops_ns
@@ -97,4 +97,4 @@ def goes_on(pid: int, tids: list[int]) -> None:
     """Assert that nothing is traced or stopped, and that these threads get on."""
     eventually(lambda: untouched(pid))
     before = {tid: cpu_ns(pid, tid) for tid in tids}
-    eventually(lambda: all(cpu_ns(pid, tid) > before[tid] for tid in tids), 100)
+    eventually(lambda: all(cpu_ns(pid, tid) > before[tid] for tid in tids))

@@ -87,7 +87,7 @@ def calls(spawn: Callable[..., Target]) -> Callable[[str, str, Path], Target]:
 
     def begin(case: str, device: str, module: Path) -> Target:
         tool("iree-run-module")
-        return spawn([sys.executable, CALLS, case, device, module], deadline_s=200, env=vulkan_here())
+        return spawn([sys.executable, CALLS, case, device, module], env=vulkan_here())
 
     return begin
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.iree
 THREE: Final = Path(__file__).parents[2] / "fixtures" / "iree" / "three_dispatches.mlir"
 GATED: Final = SOURCES / "gated.mlir"
 LOOPS: Final = ("--input=16x16xf32=1", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
+ONE_THREAD: Final = "--task_topology_group_count=1"
 STILL_S: Final = 3.0
 """A loop that never ends gives no sign for so long."""
 
@@ -91,6 +92,7 @@ def test_the_dispatch_that_makes_nan_on_vulkan_is_found_cut_and_run_alone(
     assert "input 0: float32[32]: minimum -64, maximum -64, mean -64" in said(alone)
 
 
+@pytest.mark.heavy
 def test_a_dispatch_that_needs_what_came_before_is_found_though_traces_hide_it(step: Step) -> None:
     """It reads beyond its input what another one wrote there: with traces, and alone, tensors lie apart."""
     tool("iree-run-module")
@@ -121,7 +123,7 @@ def test_a_source_that_does_not_compile_ends_the_guide(step: Step, tmp_path: Pat
 
 
 def test_the_dispatch_that_loops_is_found_without_and_with_what_came_before(compiled: Compile, step: Step) -> None:
-    argv, handed = run_module(compiled("gated"), *LOOPS), {"source": str(GATED)}
+    argv, handed = run_module(compiled("gated"), *LOOPS, ONE_THREAD), {"source": str(GATED)}
     found = step(2, argv, handed, STILL_S)
     assert found.hung and found.hands["fault"] == "hang"
     assert "main_dispatch_1 (linalg.generic at gated.mlir:14, :20) began and did not return: no end after 3 s" in said(
@@ -132,6 +134,7 @@ def test_the_dispatch_that_loops_is_found_without_and_with_what_came_before(comp
     assert alone.hung and "It fails alone too: main_dispatch_1" in said(alone)
 
 
+@pytest.mark.heavy
 def test_two_ways_that_differ_in_one_dispatch_alone_too(step: Step) -> None:
     tool("iree-run-module")
     argv = ("iree-compile", str(THREE), "--iree-llvmcpu-target-cpu=haswell")

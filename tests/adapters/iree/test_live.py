@@ -36,7 +36,7 @@ def test_a_look_names_the_dispatch_that_runs_and_those_behind_it(run_module: Run
         recordings = list(shots[0].recordings.values()) if shots[0] is not None else []
         return bool(recordings and recordings[0].progress and recordings[0].progress.region == 1)
 
-    eventually(looped, 200)  # it starts
+    eventually(looped)  # it starts
     [recording] = shots[0].recordings.values()
     names = [command.dispatch.name for command in recording.commands]
     assert [command.region for command in recording.commands] == [0, 1, 2]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.submissions import read_submissions
 from tests.adapters.iree.conftest import Compile, needs_lavapipe, tool, vulkan_here
 from tests.adapters.iree.test_shapes import BASE, RUNTIME, TABLE, World
-from tests.conftest import Target
+from tests.conftest import Target, seen_when
 
 JIT = 0x7800_0000_0000
 BUFFER, BLOCK, EXECUTABLE, PIPELINES = 64, 512, 1536, 2048
@@ -119,15 +117,13 @@ def test_the_dispatch_inside_a_submission_is_found_by_the_drivers_code(
     module = compiled("submission", device="vulkan")
     words = ("--device=vulkan", "--function=main", "--input=1024x1024xf32=1")
     target = spawn([tool("iree-run-module"), f"--module={module}", *words], wait_for=None, env=vulkan_here())
-    reader, end = Reader(target.pid), time.monotonic() + 200
+    reader = Reader(target.pid)
 
     def names(shot: Shot | None) -> set[str]:
         return {one.dispatch.name.rpartition("_dispatch_")[2][:1] for one in shot.code} if shot is not None else set()
 
-    shot: Any = None
-    while "1" not in names(shot) and time.monotonic() < end:
-        time.sleep(0.3)
-        shot = reader.look()
+    shot = seen_when(lambda shot: "1" in names(shot), reader.look)
+    assert shot is not None
     [execute] = [one for one in shot.operations.values() if one.kind == "execute"]
     commands = shot.recordings[execute.command_buffer].commands
     assert [one.dispatch.name[:15] for one in commands] == ["main_dispatch_0", "main_dispatch_1", "main_dispatch_2"]

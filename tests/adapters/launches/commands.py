@@ -44,7 +44,7 @@ class Beside:
             assert ended is None or text in error, f"it ended with {ended}: {error}"
             return text in error
 
-        eventually(said, LONG_S)
+        eventually(said)
 
     def interrupt(self) -> None:
         """As Ctrl-C does."""

@@ -61,7 +61,7 @@ def test_each_form_of_launch_is_read(launcher: Target) -> None:
     launcher.stdin.write(b"runtime 3 100\nconfig 3 100\ndriver 3 100\ngraph 3 100\n")
     wanted = {"cudaLaunchKernel": 3, "cudaLaunchKernelExC": 3, "cuLaunchKernel": 6, "cuGraphLaunch": 3}
     try:
-        eventually(lambda: all(len(tracing.calls(name)) >= count for name, count in wanted.items()), LONG_S)
+        eventually(lambda: all(len(tracing.calls(name)) >= count for name, count in wanted.items()))
     finally:
         tracing.tracer.stop()
     assert {name: len(tracing.calls(name)) for name in wanted} == wanted
@@ -89,9 +89,9 @@ def test_trails_name_kernels_and_count_a_launch_once(launcher: Target) -> None:
     tracer.start()
     launcher.stdin.write(b"runtime 30 100\nconfig 5 100\ndriver 5 100\n")
     try:
-        eventually(lambda: sum(trail.count for trail in list(trails.values())) >= 40, LONG_S)
-        eventually(lambda: all(trail.last[-1].kernel for trail in list(trails.values())), LONG_S)
-        eventually(lambda: not any(trail.rate_per_s for trail in list(trails.values())), LONG_S)  # all are done
+        eventually(lambda: sum(trail.count for trail in list(trails.values())) >= 40)
+        eventually(lambda: all(trail.last[-1].kernel for trail in list(trails.values())))
+        eventually(lambda: not any(trail.rate_per_s for trail in list(trails.values())))  # all are done
     finally:
         tracer.stop()
     by_kernel = {trail.last[-1].kernel: trail for trail in trails.values()}
@@ -111,10 +111,10 @@ def test_a_library_that_is_loaded_later_is_heard(
     try:
         assert tracing.tracer.files == ()
         target.stdin.write(f"load:{libraries[0]} 0 0\n".encode())
-        assert target.line(LONG_S) == "loaded"
-        eventually(lambda: any("libcuda" in file for file in tracing.tracer.files), LONG_S)
+        assert target.line() == "loaded"
+        eventually(lambda: any("libcuda" in file for file in tracing.tracer.files))
         target.stdin.write(b"driver 100000 50\n")
-        eventually(lambda: len(tracing.calls("cuLaunchKernel")) > 3, LONG_S)
+        eventually(lambda: len(tracing.calls("cuLaunchKernel")) > 3)
     finally:
         tracing.tracer.stop()
 
@@ -142,10 +142,10 @@ def test_C1_a_change_between_samples_and_tallies_counts_each_call_once(
     try:
         while not {(Detail.COUNT, 2), (Detail.EACH, 2)} <= set(numbered(tracing.traced)):
             launcher.stdin.write(f"{team} 200 500\n".encode())
-            assert launcher.line(LONG_S).startswith(f"done {team}")
+            assert launcher.line().startswith(f"done {team}")
             rounds += 1
         calls = 200 * rounds * (2 if team == "runtime" else 1)  # of the runtime's calls each makes one of the driver
-        eventually(lambda: tracing.traced[-1].total >= calls, LONG_S)
+        eventually(lambda: tracing.traced[-1].total >= calls)
     finally:
         tracing.tracer.stop()
     assert tracing.traced[-1].total == calls and tracing.traced[-1].lost == 0
@@ -165,8 +165,8 @@ def test_a_tracer_that_fails_says_so(launcher: Target, monkeypatch: pytest.Monke
     tracing = Tracing(launcher.pid)
     try:
         monkeypatch.setattr(PerfEvents, "read", Mock(side_effect=OSError("no ring")))
-        eventually(lambda: bool(tracing.tracer.counts.failure), LONG_S)
-        eventually(lambda: bool(tracing.traced), LONG_S)
+        eventually(lambda: bool(tracing.tracer.counts.failure))
+        eventually(lambda: bool(tracing.traced))
     finally:
         tracing.tracer.stop()
     assert tracing.tracer.counts.failure == "OSError: no ring"
@@ -187,7 +187,7 @@ def test_I2_a_flood_is_not_traced_and_that_is_said(launcher: Target) -> None:
     try:
         assert has_traps(launcher.pid, places)
         launcher.stdin.write(b"driver 1000000000000000 0\n")
-        eventually(lambda: any(traced.detail is Detail.OFF for traced, _ in list(told)), LONG_S)
+        eventually(lambda: any(traced.detail is Detail.OFF for traced, _ in list(told)))
     finally:
         tracer.stop()
     off = [(traced, traps) for traced, traps in told if traced.detail is Detail.OFF]  # not even counted
@@ -216,7 +216,7 @@ def test_what_listens_is_gone_afterwards(launcher: Target) -> None:
     tracing.tracer.stop()
     assert definitions() <= before
     launcher.stdin.write(b"driver 3 1000\n")
-    assert launcher.line(LONG_S).startswith("done driver")
+    assert launcher.line().startswith("done driver")
 
 
 @needs_probes
@@ -226,7 +226,7 @@ def test_the_command_ends_at_ctrl_c_with_what_there_is(launcher: Target) -> None
         for command in (text, lines):
             command.until_said(LISTENS)
         launcher.stdin.write(b"runtime 60 100\n")
-        assert launcher.line(LONG_S).startswith("done runtime")
+        assert launcher.line().startswith("done runtime")
         for command in (text, lines):
             command.interrupt()
         printed, (said,) = text.end(0), map(json.loads, lines.end(0).splitlines())
@@ -249,7 +249,7 @@ def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target, monke
     request = Request(host="box", processes=(TargetProcess(launcher.pid),), tree=False, stacks="none")
     with started(LiveView(request, adapters=[ProcAdapter(), LaunchesAdapter()])) as view:
         trace_launches(view, [f"process:box/{launcher.pid}"], 0.001)
-        eventually(lambda: any(map(is_off, view.latest().snapshot.statuses.values())), LONG_S)
+        eventually(lambda: any(map(is_off, view.latest().snapshot.statuses.values())))
     snapshot = view.latest().snapshot
     (trail,) = snapshot.launches.values()
     printed = "\n".join(_lines(snapshot, trail, 5))

@@ -19,7 +19,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from tests.adapters.cuda.fixture_logs import fixture
-from tests.adapters.launches.commands import LISTENS, LONG_S, Beside, beside
+from tests.adapters.launches.commands import LISTENS, Beside, beside
 from tests.analysis.world import SECOND, World
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
@@ -187,9 +187,9 @@ def test_an_asynchronous_error_names_what_was_launched_last(started: Target, tmp
     with running(request) as view:
         trace_launches(view, [f"process:{request.host}/{started.pid}"], 1.0)
         started.stdin.write(b"runtime 50 100\nconfig 3 10\n")
-        eventually(lambda: {"moe::gate_kernel(float*)", "scale_kernel"} <= kernels(view), LONG_S)
+        eventually(lambda: {"moe::gate_kernel(float*)", "scale_kernel"} <= kernels(view))
         started.stdin.write(f"block:{block} 0 0\n".encode())
-        eventually(lambda: "cuda-fault" in {one.rule for one in view.latest().diagnosis.findings.values()}, LONG_S)
+        eventually(lambda: "cuda-fault" in {one.rule for one in view.latest().diagnosis.findings.values()})
         found = view.latest().diagnosis
     (fault,) = (finding for finding in found.findings.values() if finding.rule == "cuda-fault")
     assert "Kernels run asynchronously: one that was launched earlier made the error" in fault.sentence

@@ -20,6 +20,7 @@ from livedbg.logs.packed import Unpacked
 from livedbg.model import SourceHealth
 from livedbg.model.request import Request
 from livedbg.model.snapshot import Snapshot
+from tests.waiting import WALL_S
 
 CRASH = 'Traceback (most recent call last):\n  File "/srv/t.py", line 3, in main\n    f()\nKeyError: 7\n'
 STEPS = "".join(f"step {n} loss {random.Random(n).random()}\n" for n in range(3000))
@@ -27,7 +28,7 @@ STEPS = "".join(f"step {n} loss {random.Random(n).random()}\n" for n in range(30
 
 def _looked(folder: Path) -> Snapshot:
     with running(Request(host="box", logs=(str(folder),), once=True)) as view:
-        assert view.wait_settled(100)
+        assert view.wait_settled(WALL_S)
         return view.latest().snapshot
 
 

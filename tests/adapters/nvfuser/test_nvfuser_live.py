@@ -59,17 +59,17 @@ def passes(view: LiveView) -> list[tuple[str, str]]:
 
 def test_a_trace_is_followed_as_it_grows(traced: Target) -> None:
     with watching(traced) as view:
-        eventually(lambda: passes(view) == [("running", "executor_utils::Nvrtc::LoadPTX")], 100)
+        eventually(lambda: passes(view) == [("running", "executor_utils::Nvrtc::LoadPTX")])
         (key,) = [key for key in view.latest().snapshot.counters if key.entity.startswith("task:nvfuser/trace/")]
         before = view.latest().snapshot.counters[key].value
         traced.stdin.write(b"go\n")
-        eventually(lambda: passes(view) == [("running", "executor_utils::NVRTC")], 100)
+        eventually(lambda: passes(view) == [("running", "executor_utils::NVRTC")])
         assert view.latest().snapshot.counters[key].value == before + 1
 
 
 def test_the_pass_that_a_process_died_in(traced: Target) -> None:
     with watching(traced) as view:
-        eventually(lambda: passes(view) != [], 100)
+        eventually(lambda: passes(view) != [])
         traced.stdin.write(b"die\n")
         assert view.wait_ended(100)
         (found,) = [f for f in view.latest().diagnosis.findings.values() if f.rule == "nvfuser-trace-stopped"]
@@ -102,7 +102,7 @@ def test_a_pass_that_takes_long_while_the_process_computes_is_no_stall(traced: T
         return [f.rule for f in seen[-1].findings.values() if "computing" in f.sentence] == ["nvfuser-under-way"]
 
     with watching(traced) as view:
-        eventually(computes, 100)
+        eventually(computes)
     found = seen[-1].findings.values()
     assert any("has been in nvFuser's pass executor_utils::Nvrtc::LoadPTX" in one.sentence for one in found)
     assert seen[-1].verdict.state == "unknown"  # it computes, or spins: nothing else shows
@@ -118,13 +118,13 @@ def test_states_change_as_the_log_grows(tmp_path: Path) -> None:
     with log.open("w") as file, running(Request(host="box", logs=(str(log),))) as view:
         file.writelines(lines[:238])
         file.flush()
-        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "running"}, 100)
+        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "running"})
         file.writelines(lines[238:254])
         file.flush()
-        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "ready"}, 100)
+        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "ready"})
         file.writelines(lines[254:])
         file.flush()
-        eventually(lambda: states() == {"g2": "completed", "g0": "failed", "g1": "ready"}, 100)
+        eventually(lambda: states() == {"g2": "completed", "g0": "failed", "g1": "ready"})
         (failed,) = [t for t in view.latest().snapshot.tasks.values() if t.name == "g0"]
         assert failed.since_wall_ns is not None  # it was seen as it came
 

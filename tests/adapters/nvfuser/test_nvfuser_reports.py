@@ -15,6 +15,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
 from livedbg.session.view import Update
 from tests.cli.conftest import livedbg
+from tests.waiting import WALL_S
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 
@@ -28,7 +29,7 @@ def command(path: Path) -> tuple[int, dict[str, Any]]:
 def look(path: Path) -> Update:
     """One look, in this process."""
     with running(Request(host="box", logs=(str(path),), once=True)) as view:
-        assert view.wait_settled(100)
+        assert view.wait_settled(WALL_S)
         return view.latest()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,9 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
 from livedbg.session.view import Update
-from tests.conftest import settled
+from tests.conftest import seen_when, settled
 
 HOST = "box"
-LONG_S = 100.0
 
 
 @dataclass
@@ -94,12 +92,7 @@ def sample(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> Callable[.
         told = dict(word.split("=", 1) for word in target.words)
         if until is None:
             at_rest(target.pid)
-        deadline = time.monotonic() + LONG_S
-        while True:
-            seen = Sample(observe_once(target.pid), told)
-            if until is None or until(seen):
-                return seen
-            assert time.monotonic() < deadline, f"{mode}: not seen: {seen.snapshot.edges} {seen.snapshot.threads}"
+        return seen_when(until or bool, lambda: Sample(observe_once(target.pid), told), lambda: f"{mode}: not seen")
 
     return start
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import ThreadState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
-from tests.conftest import eventually
+from tests.conftest import eventually, seen_when
+from tests.waiting import until
 
 Joined = tuple[int, Path]
 
@@ -72,9 +72,7 @@ def test_a_frozen_process_is_named_with_the_file_that_thaws_it(
         pytest.skip(f"this kernel has no {file}")
     assert diagnose(observe(pid)).verdict.state is not VerdictState.STALLED
     (place / file).write_text(freeze)
-    deadline = time.monotonic() + 60
-    while (found := diagnose(observe(pid))).verdict.state is not VerdictState.STALLED:
-        assert time.monotonic() < deadline, found.verdict
+    found = seen_when(lambda found: found.verdict.state is VerdictState.STALLED, lambda: diagnose(observe(pid)))
     assert "frozen by control group /livedbg-test-" in found.verdict.sentence
     chief = next(iter(found.findings.values()))
     assert chief.rule == "frozen"
@@ -92,9 +90,7 @@ def test_a_throttled_process_runs_and_its_limit_is_named(
     assert not diagnose(observe(pid)).findings
     (place / "cpu.cfs_period_us").write_text("20000")
     (place / "cpu.cfs_quota_us").write_text("1000")
-    deadline = time.monotonic() + 60
-    while not (found := [f for f in diagnose(observe(pid)).findings.values() if f.rule == "throttled"]):
-        assert time.monotonic() < deadline
+    found = until(lambda: [f for f in diagnose(observe(pid)).findings.values() if f.rule == "throttled"])
     assert "may use 0.05 cores" in found[0].sentence
     assert str(place / "cpu.cfs_quota_us") in found[0].next[0]
     assert diagnose(observe(pid)).verdict.state in (VerdictState.RUNNING, VerdictState.UNKNOWN)

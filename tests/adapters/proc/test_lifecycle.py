@@ -29,6 +29,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
 from livedbg.session.view import Update
 from tests.conftest import eventually, settled
+from tests.waiting import awaited
 
 HOST = "box"
 
@@ -44,10 +45,8 @@ class Watched:
     def snapshot(self) -> Snapshot:
         return self.updates[-1].snapshot if self.updates else Snapshot()
 
-    async def until(self, true: Callable[[Snapshot], bool], deadline_s: float = 100.0) -> None:
-        async with asyncio.timeout(deadline_s):
-            while not true(self.snapshot):  # noqa: ASYNC110 (the truth may lie outside of the snapshot)
-                await asyncio.sleep(0.02)
+    async def until(self, true: Callable[[Snapshot], bool]) -> None:
+        await awaited(lambda: true(self.snapshot))
 
 
 @contextlib.asynccontextmanager
@@ -168,7 +167,7 @@ def test_W3_a_wait_for_the_same_thing_after_the_thread_has_run_is_another_one(sp
         assert not watch.sample()
         target.stdin.write(b"again\n")
         target.stdin.flush()
-        assert target.line(60) == "again"
+        assert target.line() == "again"
         eventually(lambda: waits_again(before[1]))
         (after,) = waits
         assert after[0] == before[0] and (after[1] or 0) > (before[1] or 0)

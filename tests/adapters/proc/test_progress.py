@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from livedbg.analysis import VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
+from tests.conftest import seen_when
 from tests.zoo.cases import CASES
 from tests.zoo.start import build, started
 
@@ -28,12 +28,10 @@ def test_a_loop_that_only_computes_is_told_from_a_program_that_reads_and_writes(
 ) -> None:
     quiet = subprocess.DEVNULL
     with subprocess.Popen(["/bin/sh", "-c", command], stdin=quiet, stdout=quiet, stderr=quiet) as process:
-        deadline = time.monotonic() + 60
-        while True:  # it starts, and gets little CPU time on a busy machine
-            found = diagnose(observe(process.pid)).verdict
-            if found.state is state and words in found.sentence:
-                break
-            assert time.monotonic() < deadline, found
+        seen_when(  # it starts, and gets little CPU time on a busy machine
+            lambda found: found.state is state and words in found.sentence,
+            lambda: diagnose(observe(process.pid)).verdict,
+        )
         process.kill()
 
 
@@ -43,10 +41,8 @@ def test_a_main_thread_that_joins_again_and_again_is_no_progress_of_a_thread_tha
     case = next(case for case in CASES if case.name == "C: timed-join-never")
     build(case, tmp_path)
     with started(case, tmp_path, tmp_path, settle=False) as pid:
-        deadline = time.monotonic() + 120
-        while True:  # it may get little CPU time on a busy machine
-            found = diagnose(observe(pid)).verdict
-            if "Only threads that wake for a moment used CPU time" in found.sentence:
-                break
-            assert time.monotonic() < deadline, found
+        found = seen_when(  # it may get little CPU time on a busy machine
+            lambda found: "Only threads that wake for a moment used CPU time" in found.sentence,
+            lambda: diagnose(observe(pid)).verdict,
+        )
     assert found.state is VerdictState.UNKNOWN

@@ -123,7 +123,6 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
             "    print('SAID', status.health.value, status.code, status.sentence, status.remedy, flush=True)\n",
         ],
         wait_for="SAID",
-        deadline_s=100,
     )
     assert looker.ready.startswith("SAID failed no-permission"), looker.ready
     assert "livedbg attach" in looker.ready

@@ -17,7 +17,7 @@ from typing import IO, Any
 import pytest
 
 from livedbg.linux.procfs import child_pids
-from tests.cli.zygote import run_livedbg, stalls_after
+from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, start
 
 PROGRAM = TARGETS / "torch_jobs.py"
@@ -41,7 +41,7 @@ def torch_jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IO[bytes]]:
         connection = _connected(folder / "socket")
         if connection is None:
             target = start([sys.executable, PROGRAM, folder / "socket"], env=_writes_to(folder))
-            target.until("READY", 300)
+            target.until("READY")
             target.process.wait(60)  # what serves is another process
             target.kill()
             connection = _connected(folder / "socket")
@@ -86,23 +86,23 @@ def report_when(
     pid: int,
     true: Callable[[dict[str, Any]], object],
     *options: str,
-    deadline_s: float = 150.0,
     env: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """The first report of a job of which something is true: it takes a moment until it hangs, and for long enough."""
-    end = time.monotonic() + deadline_s
-    while True:
+    said: dict[str, Any] = {}
+
+    def is_said() -> bool:
         done = run_livedbg(["report", pid, "--json", "--timeout", "90", *options], 150, env=env)
-        if b"No rank is known" in done.stderr and time.monotonic() < end:
-            time.sleep(0.5)  # the parent has not started its ranks yet
-            continue
+        if b"No rank is known" in done.stderr:
+            return False  # the parent has not started its ranks yet
         assert done.stdout, done.stderr.decode()
-        said: dict[str, Any] = json.loads(done.stdout)
-        if true(said):
-            assert said["intrusions"]["stops"] == 0
-            return said | {"exit": done.returncode}
-        assert time.monotonic() < end, said["verdict"]
-        time.sleep(0.5)
+        said.clear()
+        said.update(json.loads(done.stdout), exit=done.returncode)
+        return bool(true(said))
+
+    until_reported(is_said, told=lambda: said.get("verdict", "No rank is known"))
+    assert said["intrusions"]["stops"] == 0
+    return said
 
 
 def sentence(said: dict[str, Any]) -> str:
@@ -111,7 +111,10 @@ def sentence(said: dict[str, Any]) -> str:
 
 
 def at_rest(parent: int, for_s: float) -> None:
-    """Wait until no rank's main thread has run for a time; three times as long at most, as some look at their store."""
+    """Wait until no rank's main thread has run for a time; three times as long at most, as some look at their store.
+
+    By the clock, as a stall is; where it ends too early, more reports are made.
+    """
     end = time.monotonic() + 3 * for_s
     before: dict[int, list[str]] = {}
     since = time.monotonic()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
+from typing import Any
+
+from tests.adapters.pytorch.conftest import STALL_S, Job, hung, line_of, report_when, sentence
+from tests.cli.zygote import stalls_after
 
 FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) on a queue that nobody fills"
 MUTUAL = line_of("dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)")
@@ -41,7 +44,10 @@ def test_a_chain_of_receivers_goes_on_to_the_first_stage(job: Job) -> None:
 
 
 def test_a_receiver_whose_sender_computes(job: Job) -> None:
-    said = report_when(job("slow_stage"), lambda one: "which does not send: it computes" in one["verdict"]["sentence"])
+    def is_said(one: dict[str, Any]) -> bool:
+        return "which does not send: it computes" in one["verdict"]["sentence"]
+
+    said = report_when(job("slow_stage"), is_said, env=stalls_after(STALL_S))
     assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -10,7 +9,9 @@ import pytest
 from livedbg.adapters.pytorch.collectives.recorder import find_recorders
 from livedbg.linux.procfs import child_pids
 from livedbg.session.jobs import ranks_of_job
-from tests.adapters.pytorch.conftest import Job, hung, line_of, report_when, sentence
+from tests.adapters.pytorch.conftest import STALL_S, Job, hung, line_of, report_when, sentence
+from tests.cli.zygote import stalls_after
+from tests.conftest import eventually
 
 STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
 
@@ -85,7 +86,10 @@ def test_who_has_enqueued_and_does_not_wait_holds_nobody_up(job: Job) -> None:
 
 
 def test_a_rank_that_works_lets_the_others_wait(job: Job) -> None:
-    said = report_when(job("computes"), lambda one: "it computes" in one["verdict"]["sentence"])
+    def is_said(one: dict[str, Any]) -> bool:
+        return "it computes" in one["verdict"]["sentence"]
+
+    said = report_when(job("computes"), is_said, env=stalls_after(STALL_S))
     assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))
     assert "Rank 2 of 3 has not entered all_reduce #5 of group dp: it computes" in sentence(said)
 
@@ -102,10 +106,7 @@ def test_C2_a_job_that_goes_on_runs(job: Job) -> None:
 
 def test_a_rank_that_comes_late_to_each_collective(job: Job) -> None:
     launcher = job("straggles", 2)
-    end = time.monotonic() + 150
-    while _enqueued(launcher) < 14:  # eight together before the first late one
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    eventually(lambda: _enqueued(launcher) >= 14)  # eight together before the first late one
     words = " later than rank 0 to each of the last 5 all_reduces of group dp."
     said = report_when(launcher, lambda one: words in one["verdict"]["sentence"])
     assert (said["verdict"]["state"], said["exit"]) == ("running", 0)
@@ -129,5 +130,8 @@ def test_all_ranks_of_a_job_that_only_memory_knows(job: Job) -> None:
     ranks = ranks_of_job(child_pids(launcher)[1])
     assert sorted(ranks[:3]) == child_pids(launcher)
     assert ranks[3:] == [launcher]
-    said = report_when(ranks[1], lambda one: "Rank 2 of 3" in one["verdict"]["sentence"], "--all-ranks", "--no-tree")
+    of_all = ("--all-ranks", "--no-tree")
+    said = report_when(
+        ranks[1], lambda one: "Rank 2 of 3" in one["verdict"]["sentence"], *of_all, env=stalls_after(STALL_S)
+    )
     assert {(one["pid"], one["rank"]) for one in said["targets"]} == {*zip(ranks, (0, 1, 2, None), strict=True)}

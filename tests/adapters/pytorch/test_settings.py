@@ -94,7 +94,7 @@ def test_T1_of_a_process_that_has_loaded_torch(spawn: Callable[..., Target]) -> 
         "TORCH_FR_DUMP_TEMP_FILE": "/nowhere/fr",
         "TORCH_FR_BUFER_SIZE": "1",
     }
-    target = spawn([sys.executable, "-c", program], env={**os.environ, **settings}, deadline_s=300)
+    target = spawn([sys.executable, "-c", program], env={**os.environ, **settings})
     done = run_livedbg(["report", target.pid, "--json", "--no-native"], 150)
     found = json.loads(done.stdout)
     notes = {one["sentence"].split()[0]: one for one in found["findings"] if one["rule"] == "setting"}

@@ -24,6 +24,7 @@ from livedbg.session.unwinders import no_unwinder
 from livedbg.unwind.unwound import Unwound
 from tests.cli.conftest import longer
 from tests.conftest import Target
+from tests.waiting import WALL_S
 
 BUSY = """
 def work():
@@ -125,7 +126,7 @@ def test_the_functions_of_a_python_program_have_their_lines(spawn: Callable[...,
         view = LiveView(request, adapters=[ProcAdapter(), SamplesAdapter()])
         view.start()
         try:
-            assert view.wait_settled(200)
+            assert view.wait_settled(WALL_S)
         finally:
             view.stop()
         profile = profile_of(one for slices in view.latest().snapshot.profiles.values() for one in slices)

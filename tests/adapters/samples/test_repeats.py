@@ -19,12 +19,12 @@ from livedbg.probes.repeats import Repeated, Repeats
 from livedbg.session.live import LiveView
 from livedbg.session.unwinders import no_unwinder
 from tests.conftest import TARGETS, Target
+from tests.waiting import Bound, until
 
 SOURCE = TARGETS / "loops.cpp"
 PYTHON = "import sys; flag = []; print('READY', flush=True)\nwhile not flag: pass"
 SAMPLES = 40
 PERIOD_NS = 2_000_000
-LIMIT_S = 200.0
 
 
 pytestmark = pytest.mark.skipif(
@@ -41,11 +41,11 @@ def line(mark: str) -> int:
 
 def samples(pid: int) -> Iterator[Sample]:
     """Samples of a main thread that is in its loop."""
-    end, count = time.monotonic() + LIMIT_S, 0
+    bound, count = Bound([pid]), 0
     with ClockSamples() as clocks:
         clocks.follow({pid: PERIOD_NS})
         while count < SAMPLES:
-            assert time.monotonic() < end, f"{count} samples"
+            assert not (problem := bound.problem()), f"{problem}: {count} samples"
             time.sleep(0.01)
             for sample in clocks.read():
                 count += 1
@@ -112,8 +112,10 @@ def test_spinning_and_computing_are_told_apart_with_function_and_line(program: C
     view = LiveView(Request(host="box", processes=processes, stacks="native", interval_s=0.5, read_only=True))
     view.start()
     try:
-        end = time.monotonic() + LIMIT_S
-        while True:
+        found: dict[str, str] = {}
+
+        def are_told_apart() -> bool:
+            nonlocal found
             found = {
                 mode: finding.sentence
                 for finding in view.latest().diagnosis.findings.values()
@@ -121,10 +123,9 @@ def test_spinning_and_computing_are_told_apart_with_function_and_line(program: C
                 for mode, target in targets.items()
                 if finding.entities[0] == f"thread:box/{target.pid}/{target.pid}"
             }
-            if found.keys() == targets.keys() and "computes" not in found["flag"]:
-                break
-            assert time.monotonic() < end, found
-            time.sleep(0.2)
+            return found.keys() == targets.keys() and "computes" not in found["flag"]
+
+        until(are_told_apart, told=lambda: found)
     finally:
         view.stop()
     assert re.search(rf" spins in step(\(\))? \(loops\.cpp:{line('flag')}\) for [\w ]+ or more", found["flag"]), found

@@ -34,6 +34,7 @@ from livedbg.session.unwinders import no_unwinder
 from livedbg.unwind.pool import UnwinderPool
 from tests.cli.conftest import longer
 from tests.conftest import Target, eventually, settled
+from tests.waiting import WALL_S
 
 needs_samples = pytest.mark.skipif(
     refused_here() is not None or no_unwinder(Request(host="box")) is not None,
@@ -62,7 +63,7 @@ def watching(pid: int, *, once: bool = False) -> Iterator[LiveView]:
 
 
 def until(view: LiveView, true: Callable[[Snapshot], bool]) -> Snapshot:
-    eventually(lambda: true(view.latest().snapshot), 200)
+    eventually(lambda: true(view.latest().snapshot))
     return view.latest().snapshot
 
 
@@ -118,7 +119,7 @@ def test_a_session_that_samples_once_has_them_too_and_ends(spinners: tuple[int, 
             assert view.wait_ended(200)
             return bool(view.latest().snapshot.stacks)
 
-    eventually(sampled, 200)
+    eventually(sampled)
 
 
 def test_samples_can_be_switched_off() -> None:
@@ -145,7 +146,7 @@ def test_a_refusal_is_reported_and_withdrawn_and_the_rest_goes_on(
         (status,) = (status for status in shot.statuses.values() if status.source == "samples")
         assert (status.health, status.code) == (SourceHealth.DEGRADED, "samples-refused")
         assert "glance" in status.remedy and not shot.stacks and not shot.intrusions
-        assert view.wait_settled(200)
+        assert view.wait_settled(WALL_S)
         monkeypatch.setattr(clock_samples, "open_clock", opened)
         view.send(WantStacks(process=f"process:box/{pid}"))
         shot = until(view, lambda s: f"thread:box/{pid}/{first}" in s.stacks)
@@ -216,7 +217,7 @@ def test_R1_R2_every_sample_of_a_profile_is_in_it_and_in_the_ledger(
         view = LiveView(request, adapters=[ProcAdapter(), SamplesAdapter()])
         view.start()
         try:
-            assert view.wait_settled(200)
+            assert view.wait_settled(WALL_S)
         finally:
             view.stop()
         shot = view.latest().snapshot

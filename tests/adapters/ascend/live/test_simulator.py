@@ -13,7 +13,7 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -24,15 +24,22 @@ from livedbg.gdbmi import find_gdb
 from livedbg.linux.maps import parse_maps
 from livedbg.model import TaskState
 from tests.cli.zygote import run_livedbg
-from tests.conftest import TARGETS, Target, eventually
+from tests.conftest import TARGETS, Target
+from tests.waiting import until
 
 _VARIABLE = "LIVEDBG_SIMPLER"
 _PROGRAM = TARGETS / "simpler" / "run.py"
 _LEFT = re.compile(r"/tmp/ai(cpu|core)_sim_\w{6}$")
 
+_LONG_S: Final = 300.0
+
 pytestmark = pytest.mark.timeout(600)  # it compiles its kernels first
 
 Start = Callable[..., "Run"]
+
+
+def _until(true: Callable[[], bool]) -> None:
+    until(true, wall_s=_LONG_S)
 
 
 class Run:
@@ -52,8 +59,8 @@ class Run:
 
     def until_quiet(self, words: str, silence_s: float = 11.0) -> None:
         """Wait until the log has said something, and then nothing for some time."""
-        eventually(lambda: words in self.log.read_text(), 300.0)
-        eventually(lambda: time.time() - self.log.stat().st_mtime > silence_s, 300.0)
+        _until(lambda: words in self.log.read_text())
+        _until(lambda: time.time() - self.log.stat().st_mtime > silence_s)  # by the clock, as a stall is
 
 
 @pytest.fixture
@@ -70,7 +77,9 @@ def start(spawn: Callable[..., Target], tmp_path: Path) -> Iterator[Start]:
         command = f'exec "$0" "$@" 2>{"/dev/null" if mute else log}'
         words = [python, str(_PROGRAM), scenario, runtime, str(rounds)]
         environment = {**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000", **more}
-        runs.append(Run(spawn(["sh", "-c", command, *words], deadline_s=300.0, env=environment), log))
+        target = spawn(["sh", "-c", command, *words], wait_for=None, env=environment)
+        target.until("READY", cpu_s=_LONG_S, wall_s=_LONG_S)
+        runs.append(Run(target, log))
         return runs[-1]
 
     yield run
@@ -125,7 +134,7 @@ def test_a_completion_that_never_comes(start: Start) -> None:
 
 def test_an_orchestrator_that_waits(start: Start) -> None:
     run = start("tensor_wait")
-    eventually(lambda: "kernel_id=[-1,2,-1]" in run.log.read_text(), 300.0)
+    _until(lambda: "kernel_id=[-1,2,-1]" in run.log.read_text())
     report = run.report()  # within the 15 s after which it gives up
     assert _tasks(report)["r0t0"] == "running"
     assert not [edge for edge in report["edges"] if edge["kind"] == "depends_on"]  # the second task is not there yet
@@ -133,7 +142,7 @@ def test_an_orchestrator_that_waits(start: Start) -> None:
 
 def test_a_hang_without_a_log_whose_watchdog_has_fired(start: Start) -> None:
     run = start("hang", mute=True, SIMPLER_SCHEDULER_TIMEOUT_MS="2000")
-    eventually(lambda: run.report()["verdict"]["state"] == "stalled", 300.0)
+    _until(lambda: run.report()["verdict"]["state"] == "stalled")
     sentence = run.report()["verdict"]["sentence"]
     said = r"Task r1t2 \(func 2\) on core \d+ has not returned since the scheduler ended the run, .* in pthread_join"
     assert re.match(said, sentence)
@@ -142,7 +151,7 @@ def test_a_hang_without_a_log_whose_watchdog_has_fired(start: Start) -> None:
 
 def test_an_orchestrator_that_loops_in_user_code(start: Start) -> None:
     run = start("loop", mute=True)
-    eventually(lambda: run.report()["verdict"]["state"] == "unknown", 300.0)
+    _until(lambda: run.report()["verdict"]["state"] == "unknown")
     report = run.report()
     assert report["verdict"]["roots"] == ["task:ascend/orchestrator"]
     assert report["verdict"]["sentence"].startswith("Long: the orchestrator has submitted nothing")
@@ -174,4 +183,4 @@ async def test_runs_that_are_well_stay_well(start: Start) -> None:
             assert task.kernels in {(-1, 0, -1), (-1, 1, -1), (-1, 2, -1)}
             assert task.state is not TaskState.RUNNING or task.missing == 0
     assert completed > 0 and runs > 0
-    assert run.target.line(300.0) == "DONE 47.0"
+    assert run.target.line() == "DONE 47.0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from livedbg.session.session import Session
 from livedbg.session.view import Update
 from tests.adapters.ascend.live.conftest import Simulator
 from tests.conftest import Target
+from tests.waiting import awaited
 
 Start = Callable[..., Simulator]
 T = "task:ascend/"
@@ -36,13 +36,11 @@ class Watched:
         self.ascend = AscendAdapter()
         self.session = Session(request, [ProcAdapter(), LogAdapter(), self.ascend], self.updates.append)
 
-    async def until(self, condition: Callable[[Update], bool], deadline_s: float = 100.0) -> Update:
-        end = time.monotonic() + deadline_s
-        while time.monotonic() < end:
-            if self.updates and condition(self.updates[-1]):
-                return self.updates[-1]
-            await asyncio.sleep(0.05)
-        raise AssertionError(self.updates[-1].snapshot.statuses if self.updates else "nothing came")
+    async def until(self, condition: Callable[[Update], bool]) -> Update:
+        return await awaited(
+            lambda: next(filter(condition, self.updates[-1:]), None),
+            told=lambda: [update.snapshot.statuses for update in self.updates[-1:]],
+        )
 
     async def status(self, pid: int, code: str) -> SourceStatus:
         key = StatusKey("ascend", f"process:box/{pid}", code)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 from livedbg.adapters.cuda.nvml.adapter import NvmlAdapter
 from livedbg.adapters.proc import ProcAdapter
@@ -31,23 +30,20 @@ def main(pid: int, how: str, *more: str) -> None:
         host="box", processes=(TargetProcess(pid=pid),), once=once, stacks="none", tree=False, options=options
     )
     view = LiveView(request, adapters=[ProcAdapter(), NvmlAdapter()])
-    begun = time.monotonic()
     view.start()
     assert view.wait_settled(100)
-    settled_s = time.monotonic() - begun
     if once:
-        print(json.dumps(told(view, settled_s)))
+        print(json.dumps(told(view)))
     else:
         for _ in sys.stdin:  # a line asks for the state
-            print(json.dumps(told(view, settled_s)), flush=True)
+            print(json.dumps(told(view)), flush=True)
     view.stop()
 
 
-def told(view: LiveView, settled_s: float) -> dict[str, object]:
+def told(view: LiveView) -> dict[str, object]:
     """The state, as far as it is of GPUs."""
     snapshot = view.latest().snapshot
     return {
-        "settled_s": settled_s,
         "bindings": sys.modules.get("pynvml") is not None,
         "counters": {
             f"{key.entity} {key.name}": [counter.value, counter.changes] for key, counter in snapshot.counters.items()
