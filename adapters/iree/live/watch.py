@@ -25,12 +25,15 @@ from livedbg.linux.maps import parse_maps
 from livedbg.model import Process, Task, ThreadState, ids
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Context, until
-from livedbg.session.pacing import Cost, Limit, timed
+from livedbg.session.pacing import CpuCredit, timed
 from livedbg.session.publisher import Publisher, Statuses
 
 __all__ = ["LiveWatch"]
 
-_LIMIT: Final = Limit(cpu=0.01, least_s=1.0, most_s=15.0)
+_SHARE: Final = 0.01  # of a core that looks may take
+_BURST_S: Final = 0.4  # CPU time that may come at once: what one look has found is shown when a second one has too
+_LEAST_S: Final = 1.0  # between two looks ...
+_MOST_S: Final = 15.0  # ... and at most
 _STACKS_S: Final = 10.0  # how long such a session waits for stacks, on a busy machine
 _SAMPLES_S: Final = 3.0  # between two times that workers are sampled
 _NEEDED: Final = "livedbg launch --recipe iree-replay -- COMMAND   (the runtime records what it queues)"
@@ -69,6 +72,8 @@ class LiveWatch:
         self._graph = graph
         self._sources = sources
         self._watched: dict[str, _Watched] = {}
+        self._credit = CpuCredit(_SHARE, _BURST_S)
+        self._looked_s = time.monotonic()
 
     async def sampled(self, context: Context) -> bool:
         """Wait for what the second look of a session that samples once is to know; whether there is a runtime."""
@@ -129,7 +134,11 @@ class LiveWatch:
             spent_s += cost.cpu_s
             if shot is not None:
                 await self._take(watched, shot, context)
-        return _LIMIT.rest_s(Cost(spent_s))
+        now_s = time.monotonic()
+        self._credit.passed(now_s - self._looked_s)
+        self._credit.spend(spent_s)
+        self._looked_s = now_s
+        return max(_LEAST_S, min(_MOST_S, self._credit.wait_s()))
 
     async def _take(self, watched: _Watched, shot: Shot, context: Context) -> None:
         snapshot, process = context.snapshot(), watched.process

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from livedbg.adapters.iree.live import libraries, shot
+from livedbg.adapters.iree.live import libraries, shot, watch
 from livedbg.adapters.iree.live.libraries import Libraries
 from livedbg.adapters.iree.live.shot import Reader
 from livedbg.linux.maps import parse_maps
+from livedbg.model import Process
+from livedbg.session.pacing import Cost
+from livedbg.session.publisher import Statuses
 from tests.adapters.iree.conftest import Compile, RunModule, needs_lavapipe
 from tests.conftest import Target, eventually
 
@@ -134,6 +139,18 @@ def test_a_value_that_nobody_signals_is_missing_and_larger_ones_make_no_circle(
     [missing] = seen[0].waits.missing
     assert missing.value == 1 and seen[0].waits.later == {missing: 2}
     assert sorted(one.kind for one in seen[0].operations.values()) == ["alloca"] * 4 + ["execute"] * 4
+
+
+async def test_a_second_look_comes_soon_after_a_costly_first_one_and_many_of_them_are_rare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only what two looks have found is shown."""
+    monkeypatch.setattr(watch, "timed", lambda _look: (None, Cost(cpu_s=0.1)))
+    context: Any = SimpleNamespace(request=SimpleNamespace(host="box"))
+    looks = watch.LiveWatch(Statuses("iree"))
+    process = Process(id="process:box/1", host="box", pid=os.getpid())
+    pauses = [await looks.look(context, [process]) for _ in range(9)]
+    assert pauses[:2] == [1.0, 1.0] and pauses[-1] > 10.0
 
 
 @pytest.mark.invariant("iree_shot.T4")
