@@ -21,6 +21,7 @@ THREAD_COLUMNS: Final = (
     Column("TID", 3, keep=9, sort="tid", align="right"),
     Column("NAME", 4, keep=10, sort="name"),
     Column("CPU", 5, keep=4, sort="cpu", align="right"),
+    Column("DOES", 11, keep=2),
     Column("WAITS FOR", 13, stretch=1, keep=8),
     Column("AT", 16, stretch=1, keep=6),
     Column("SINCE", 9, keep=7, sort="since", align="right"),

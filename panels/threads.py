@@ -42,10 +42,11 @@ class ThreadsPanel(TablePanel):
 
     LABEL = "Threads"
     HELP = (
-        "The threads of the target. CPU is the recent share of one core; WAITS FOR what the thread is blocked in; AT "
-        "the function and line of your own code (Enter shows the whole stack); SINCE for how long, without using CPU "
-        "time; BEHIND how many threads and tasks wait for it. With several processes there are PID and RANK. More than "
-        "30 threads are merged by equal stacks until `m` shows all. The verdict's root and its process are on top."
+        "The threads of the target. CPU is the recent share of one core; DOES what the verdict makes of the thread "
+        "(blocked, polling, computing, progressing, …), where there is room; WAITS FOR what it is blocked in; AT the "
+        "function and line of your own code (Enter shows the whole stack); SINCE for how long, without using CPU time; "
+        "BEHIND how many threads and tasks wait for it. With several processes there are PID and RANK. More than 30 "
+        "threads are merged by equal stacks until `m` shows all. The verdict's root and its process are on top."
     )
     COLUMNS = THREAD_COLUMNS
     SORTS = ("state", "behind", "since", "cpu", "name", "tid")
@@ -121,6 +122,7 @@ class ThreadsPanel(TablePanel):
             Cell(str(thread.tid), dim),
             Cell(name, ink.style(Role.TEXT, bold=root)),
             Cell(percent(share), ink.style(Role.GOOD if share and share >= 0.05 else Role.FAINT)),
+            Cell(context.diagnosis.doing(thread)[0], dim),
             Cell(waits_for(context, thread)),
             Cell(line_first(context, thread.id)),
             Cell(elapsed(context.names.age_ns(identity))),
