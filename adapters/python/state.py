@@ -87,7 +87,7 @@ class PythonState:
             how = f"held in {wait.owner.where}, by {owner}"
             if lock.recursive:
                 how = f"owner word {lock.owner:#x} is thread {wait.owner.tid}, now in {wait.owner.where}"
-            evidence = f"{lock.type_name} {lock.address:#x} {how}"
+            evidence = f"{lock.address:#x} {how}"
             self._edge(EdgeKind.HOLDS, self._thread(wait.owner.tid), target, evidence, inferred=wait.owner.inferred)
         elif inherited is not None:
             state = inherited.state
@@ -102,7 +102,7 @@ class PythonState:
             facts=facts,
             attributes=attributes,
         )
-        evidence = f"waits for {lock.type_name} {lock.address:#x} in {wait.where}"
+        evidence = f"{lock.address:#x}, in {wait.where}"
         if inherited is not None:
             evidence += f"; {inherited.evidence}"
         self._edge(EdgeKind.WAITS_FOR, self._thread(wait.tid), target, evidence, timed=wait.timed)
