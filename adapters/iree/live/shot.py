@@ -3,7 +3,8 @@
 Invariants:
     iree_shot.T1. A look that finds all as the last one did copies no memory: it reads again what it found then.
     iree_shot.T2. Semaphores and queues are read only of versions whose layout is known.
-    iree_shot.T3. Where nothing was queued, it looks for what has come since, unless the process has not run.
+    iree_shot.T3. It looks for what has been queued since, unless none has run but the runtime's own threads; where
+        nothing was queued, unless none has run at all.
     iree_shot.T4. An operation is the same as that of the look before only if nobody could have queued another one under
         its address and values: a thread that waits for it has not run since, or none has but the runtime's own.
 """
@@ -110,11 +111,9 @@ class Reader:
         compiled = code_mappings(mappings) if _has_vulkan(mappings) else ()
         known = last is not None and last.libraries == libraries and compiled == self._compiled
         self._ran = _ran(self._pid)
-        if last is not None and known and self._read_state(last) == self._state:
-            moved = self._moved(before)
-            same = _same(last.operations, last.operations, last.host, moved)
-            if len(same) == len(last.operations) and (same or self._ran == before):
-                return self._again(last, same)
+        still = last is not None and (bool(last.operations) or self._ran == before) and self._moved(before) == []
+        if last is not None and known and still and self._read_state(last) == self._state:
+            return self._again(last)
         self._compiled = compiled
         shot = self._whole(runtime, libraries, mappings)
         if last is not None:
@@ -169,10 +168,10 @@ class Reader:
             cut=image.cut,
         )
 
-    def _again(self, last: Shot, same: frozenset[int]) -> Shot:
+    def _again(self, last: Shot) -> Shot:
         """The same, with how far the recordings are now."""
         recordings = read_progress(Image(self._pid, ()), last.recordings)
-        self._last = structs.replace(last, recordings=recordings, same=same)
+        self._last = structs.replace(last, recordings=recordings, same=frozenset(last.operations))
         return self._last
 
     def _read_state(self, shot: Shot) -> tuple[bytes | None, ...]:
