@@ -14,7 +14,6 @@ from msgspec import structs
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.decoder import CudaDecoder
 from livedbg.adapters.cuda.driver_lines import DriverLinesDecoder
-from livedbg.adapters.cuda.nccl_logs.decoder import NcclDecoder
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity
@@ -59,8 +58,8 @@ class CudaAdapter(PolledAdapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of CUDA's errors, and of NCCL's."""
-        return self._decoder, NcclDecoder(), DriverLinesDecoder()
+        """The decoders of CUDA's errors."""
+        return self._decoder, DriverLinesDecoder()
 
     async def run(self, context: Context) -> None:
         """Read the kernel's log, where this box has an NVIDIA driver and we may."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from livedbg.adapters.pytorch.job_logs import decoder as job_logs
 from livedbg.adapters.pytorch.traces import left_out
 from livedbg.model import ExceptionHit
 from livedbg.model.snapshot import Snapshot
@@ -11,5 +10,10 @@ __all__ = ["explains"]
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True for one that torch.compile logged as it went on, and for one whose message the rules for jobs judge."""
-    return left_out.explains(hit, snapshot) or job_logs.explains(hit, snapshot)
+    """True for one that torch.compile logged as it went on, and for torchrun's account of its workers."""
+    if left_out.explains(hit, snapshot):
+        return True
+    return hit.type.rpartition(".")[2] == "ChildFailedError" and any(
+        said.code in ("elastic-root", "elastic-failed") and any(proof.log == hit.source for proof in said.evidence)
+        for said in snapshot.diagnostics.values()
+    )

@@ -232,6 +232,7 @@ def _same(one: Error, other: Error) -> bool:
 
 
 def _note(finding: Finding, word: str, first: Error) -> Finding:
-    who = f"{first.writer}: " if first.writer and first.writer != finding.writer else ""
-    more = f"It {word}: {who}{brief(first.finding)}"
+    said = brief(first.finding)
+    named = first.writer == finding.writer or said.lower().startswith(first.writer)
+    more = f"It {word}: {said}" if named else f"It {word}: {first.writer}: {said}"
     return with_more(finding, more, state=None, severity=Severity.WARNING, roots=())

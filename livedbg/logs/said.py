@@ -22,7 +22,7 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
-__all__ = ["Form", "Said", "SaidDecoder", "found_in", "words_of"]
+__all__ = ["Form", "Said", "SaidDecoder", "close", "found_in", "words_of"]
 
 _MOST: Final = 200  # messages of one log and system that are told
 _LONGEST: Final = 20_000  # characters that are searched
@@ -155,7 +155,7 @@ class SaidDecoder(LogDecoder):
         events: list[Event] = []
         links: dict[str, None] = {}
         joined = "\n".join(texts)[: begin + _LONGEST]
-        for said, position, end in self.messages(texts, joined, begin):
+        for said, position, end in self.messages(parts, joined, begin):
             part, offset = _part(texts, position)
             _use(log, parts[part : _part(texts, end)[0] + 1])
             judged = self.judge(said, record)
@@ -188,12 +188,12 @@ class SaidDecoder(LogDecoder):
         changed, self._changed = self._changed, {}
         return [DiagnosticSeen(diagnostic=entry.diagnostic, **stamp) for entry in changed.values()]
 
-    def messages(self, texts: Sequence[str], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
+    def messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
         """The messages of some records, each with where it begins and ends.
 
         Args:
-            texts: of the records; the last one is new.
-            joined: the same as one text.
+            parts: the records; the last one is new.
+            joined: their texts as one.
             begin: where the new one begins there.
         """
         return found_in(joined, self.forms, begin)
@@ -211,7 +211,7 @@ class SaidDecoder(LogDecoder):
         if len(log.before) > _WRITERS:
             log.before.clear()
         before = log.before.setdefault(record.writer, deque(maxlen=self.together - 1))
-        parts = [one for one in before if _close(one, record, self.near)]
+        parts = [one for one in before if close(one, record, self.near)]
         before.append(record)
         return parts
 
@@ -289,7 +289,8 @@ def _lines(text: str, begin: int, end: int) -> str:
     return text[begin : stop if stop >= 0 else len(text)].strip()[:_TEXT]
 
 
-def _close(one: LogRecord, other: LogRecord, near: int) -> bool:
+def close(one: LogRecord, other: LogRecord, near: int) -> bool:
+    """Whether a record begins at most so many lines after another one; more where others share the log."""
     if one.last_line is None or other.line is None:
         return False
     far = near * _SHARED if other.writer else near  # lines of others that share the log stand between them

@@ -13,6 +13,7 @@ from livedbg.analysis.user_code import UserCode
 from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.signatures import book
 from livedbg.session.systems import declared, note_problem, systems
 
 __all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page", "user_code"]
@@ -34,8 +35,8 @@ def judged() -> Judged:
 
 
 def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether a signature of a system without such a function of its own explains an exception."""
-    return explained(hit, snapshot, {system.name for system in systems() if system.explains is not None})
+    """Whether a signature explains an exception."""
+    return explained(hit, snapshot, lambda text: {one.entry.signature.id for one in book()[0].found(text)})
 
 
 def user_code() -> UserCode:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -28,7 +29,8 @@ from livedbg.text.typed import ready
 
 __all__ = ["Book", "Entry", "Found", "Room", "parse"]
 
-_FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "key", "next", "marks")
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "who", "key", "next", "marks")
 
 
 class Room(Struct, frozen=True):
@@ -137,21 +139,28 @@ class Entry:
     def _unless(self) -> re.Pattern[str] | None:
         return re.compile(self.signature.unless, re.MULTILINE) if self.signature.unless else None
 
-    def found(self, text: str, begin: int = 0) -> Iterator[Found]:
-        """The messages in a text that end after a place."""
+    def found(self, text: str, begin: int = 0, given: Mapping[str, str] = _NOTHING) -> Iterator[Found]:
+        """The messages in a text that end after a place.
+
+        Args:
+            text: lines.
+            begin: the place.
+            given: values that the text does not say itself.
+        """
         for pattern in self.patterns:
             for match in pattern.finditer(text):
                 if match.end() <= begin or (self._unless is not None and self._unless.search(text) is not None):
                     continue
-                said = self.said(match)
+                said = self.said(match, given)
                 if said is not None:
                     yield Found(self, said, match.start(), match.end())
 
-    def said(self, match: re.Match[str]) -> Said | None:
+    def said(self, match: re.Match[str], given: Mapping[str, str] = _NOTHING) -> Said | None:
         """What a match amounts to; None for nothing."""
-        values = {name: value for name, value in match.groupdict().items() if value is not None}
+        values = dict(given)
+        values |= {name: value for name, value in match.groupdict().items() if value is not None}
         if self.signature.function:
-            more = FUNCTIONS[self.signature.function](match)
+            more = FUNCTIONS[self.signature.function].make(match)
             if more is None:
                 return None
             values.update(more)
@@ -171,6 +180,7 @@ class Entry:
             code=case.kind or self.signature.id,
             key=render(case.key, values) if case.key is not None else match[0],
             sentence=render(case.sentence or "", values),
+            who=render(case.who or "", values),
             severity=case.severity or Severity.ERROR,
             writer=f"rank {int(values['rank'])}" if values.get("rank", "").isdigit() else "",
             cause=case.cause,

@@ -12,14 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar
 
 from msgspec.structs import replace
 
-from livedbg.logs.said import Said, SaidDecoder
+from livedbg.logs.said import Said, SaidDecoder, close
 from livedbg.model import LogRecord, Severity
 from livedbg.model.events import Event, Stamp
 from livedbg.signatures.book import Book
-from livedbg.signatures.model import Quiet
+from livedbg.signatures.model import NEAR, Quiet
 
 __all__ = ["SignatureDecoder"]
 
@@ -32,11 +33,17 @@ class SignatureDecoder(SaidDecoder):
     """
 
     name = "signatures"
+    together: ClassVar[int] = 16
 
     def __init__(self, book: Callable[[], Book]) -> None:
         super().__init__()
         self._given = book
         self._quiet_until: dict[tuple[str, str], int] = {}  # by system and log: the last line of it
+
+    @property
+    def near(self) -> int:  # type: ignore[override]
+        """See SaidDecoder: the most that a signature asks for."""
+        return self._near_most
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
@@ -83,15 +90,19 @@ class SignatureDecoder(SaidDecoder):
         entries = (entry for entry in self._book.entries if entry.signature.over)
         return {(one.room.system, one.signature.id): re.compile(one.signature.over) for one in entries}
 
-    def messages(self, texts: Sequence[str], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
+    def messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
         """See SaidDecoder."""
-        own = joined[begin:]
-        for number in self._book.of_words(joined):
+        rank = parts[-1].rank
+        given = {"writer_rank": str(rank)} if rank is not None else {}
+        numbers = set(self._book.of_words(joined[begin:]))
+        if begin:
+            numbers.update(one for one in self._book.of_words(joined) if self._book.entries[one].lines)
+        for number in sorted(numbers):
             entry = self._book.entries[number]
-            if begin and entry.lines:
-                yield from ((one.said, one.begin, one.end) for one in entry.found(joined, begin))
-            else:
-                yield from ((one.said, begin + one.begin, begin + one.end) for one in entry.found(own))
+            first = _first(parts, entry.signature.near) if begin and entry.lines else begin
+            text = joined[first:] if first else joined
+            found = entry.found(text, begin - first, given)
+            yield from ((one.said, first + one.begin, first + one.end) for one in found)
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:
         """See SaidDecoder."""
@@ -102,7 +113,9 @@ class SignatureDecoder(SaidDecoder):
             return said
         if record.severity is Severity.DEBUG:
             return None
-        return replace(said, severity=Severity.WARNING) if record.severity is Severity.WARNING else said
+        if record.severity is not Severity.WARNING or said.severity.rank < Severity.ERROR.rank:
+            return said
+        return replace(said, severity=Severity.WARNING, attributes={**said.attributes, "warned": record.severity.value})
 
     def asides_of(self, systems: Collection[str]) -> Iterable[re.Pattern[str]]:
         """See SaidDecoder."""
@@ -111,6 +124,10 @@ class SignatureDecoder(SaidDecoder):
     @cached_property
     def _book(self) -> Book:
         return self._given()
+
+    @cached_property
+    def _near_most(self) -> int:
+        return max((entry.signature.near for entry in self._book.entries), default=NEAR)
 
     @cached_property
     def _heeding(self) -> frozenset[str]:
@@ -124,3 +141,13 @@ class SignatureDecoder(SaidDecoder):
     @cached_property
     def _asides(self) -> list[tuple[str, re.Pattern[str]]]:
         return [(room.system, re.compile(aside)) for room in self._book.rooms for aside in room.file.asides]
+
+
+def _first(parts: Sequence[LogRecord], near: int) -> int:
+    """Where the first of some records begins, in their texts as one, that is near enough to the last one."""
+    begin = 0
+    for part in parts[:-1]:
+        if close(part, parts[-1], near):
+            break
+        begin += len(part.text) + 1
+    return begin

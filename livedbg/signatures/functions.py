@@ -1,20 +1,44 @@
-"""The functions that signatures name, for what no pattern can say. All of them are here.
-
-A function takes the match; it gives further values for the templates, or None where the text is no failure after all.
-"""
+"""The functions that signatures name, for what no pattern can say. All of them are here."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.text.wording import listing
 
 __all__ = ["FUNCTIONS", "Function"]
 
-Function = Callable[[re.Match[str]], Mapping[str, str] | None]
+_USER: Final = (
+    r"(?:from user code:|Found from ?:)[ \t]{0,9}\n(?P<frames>(?:[ \t]{1,40}File \"[^\"\n]{1,400}\", line \d{1,9}"
+    r"[^\n]{0,200}\n?(?:[ \t]{4,40}(?!File \")[^\n]{0,400}\n?)?){1,40})"
+)
+_FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:, in (\S{1,200}))?"
+_ERROR: Final = (
+    r"^[^\S\n]{0,40}((?:[A-Za-z_]\w{0,100}\.){0,20}[A-Z]\w{0,100}(?:Error|Exception|Interrupt|Exit)\b"
+    r"(?::[^\n]{0,300})?)"
+)
+_COUNT: Final = r"^ +(?:(\d{1,9}) ranks? have|Rank (\d{1,9}) has) launched up to operation (\d{1,18})"
+_MANAGED: Final = r"^ +Rank (\d{1,9}) -- GPU \S+ managed by process \d{1,10} on node"
+_TRACE: Final = 20_000  # characters of a traceback that are read
+_SHOWN: Final = 6  # ranks that are named
+
+
+class Function(Struct, frozen=True):
+    """A function that a signature can name.
+
+    Attributes:
+        make: takes the match; gives further values for the templates, or None where the text is no failure after all.
+        gives: the names of these values.
+    """
+
+    make: Callable[[re.Match[str]], Mapping[str, str] | None]
+    gives: frozenset[str]
+
 
 _NAME: Final = r"^ {2}(?P<name>[\w.-]{1,100}):\s*$"
 _RUNS: Final = r"\bState:\s+Running\b|\"running\"\s*:\s*\{"
@@ -61,13 +85,70 @@ def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
     return {"pass": passes[-1]["pass"].rpartition("::")[2], "of": named[0] if named else ""}
 
 
-FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
-    {
-        "container": _container,
-        "missing-ranks": _missing_ranks,
-        "worker-codes": _worker_codes,
-        "triton-excerpt": _triton_excerpt,
-        "mlir-passes": _mlir_passes,
-    }
+def _user_frame(match: re.Match[str]) -> Mapping[str, str]:
+    """`user`: the innermost frame of the program in a list below the text that is of the user's code."""
+    found = re.search(_USER, match.string[match.end() :])
+    return {"user": _last_own(found["frames"])} if found is not None else {}
+
+
+def _worker_trace(match: re.Match[str]) -> Mapping[str, str]:
+    """`error` and `place` of a traceback that begins in the text; none where it does not."""
+    if not (match["trace"] or "").startswith("Traceback"):
+        return {}
+    begin = match.start("trace")
+    rest = match.string[begin : begin + _TRACE].partition("\n====")[0]
+    errors = re.findall(_ERROR, rest, re.MULTILINE)
+    return {"error": errors[-1].strip()[:200] if errors else "", "place": _last_own(rest)}
+
+
+def _last_own(text: str) -> str:
+    """`main (train.py:45)`: the innermost of some frames that is in no library; the innermost where all are."""
+    frames = re.findall(_FRAME, text)
+    own = [frame for frame in frames if "-packages/" not in frame[0] and "/lib/python" not in frame[0]]
+    if not frames:
+        return ""
+    file, line, function = (own or frames)[-1]
+    return f"{function or '?'} ({file.rpartition('/')[2]}:{line})"
+
+
+def _rank_list(match: re.Match[str]) -> Mapping[str, str]:
+    """`who`: `Ranks 1, 2 and 3 more`; `rank`: the first of them."""
+    found = re.findall(r"\brank (\d{1,9})", match["list"]) or re.findall(r"\d{1,9}", match["list"])
+    ranks = sorted({int(rank) for rank in found})
+    return {"who": f"Rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}", "rank": str(ranks[0])}
+
+
+def _operation_counts(match: re.Match[str]) -> Mapping[str, str] | None:
+    """`who` launched fewer operations (`last`) than others (`first`), of lines with a count each."""
+    counts = [(int(op), int(many or 1), rank) for many, rank, op in re.findall(_COUNT, match["rows"], re.MULTILINE)]
+    if len(counts) < 2:
+        return None
+    last, many, rank = min(counts)
+    named = re.findall(_MANAGED, match["rows"], re.MULTILINE)
+    ranks = [rank] if rank else named[:many]
+    who = f"rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}" if ranks else f"{many} ranks"
+    return {"who": who, "last": str(last), "first": str(max(counts)[0])}
+
+
+def _some(numbers: Sequence[object]) -> str:
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"{', '.join(map(str, numbers[:_SHOWN]))}{more}"
+
+
+def _table(**functions: tuple[Callable[[re.Match[str]], Mapping[str, str] | None], str]) -> Mapping[str, Function]:
+    made = {name: Function(make, frozenset(gives.split())) for name, (make, gives) in functions.items()}
+    return MappingProxyType({name.replace("_", "-"): function for name, function in made.items()})
+
+
+FUNCTIONS: Final = _table(
+    container=(_container, "container again"),
+    missing_ranks=(_missing_ranks, "ranks tensors"),
+    worker_codes=(_worker_codes, "codes"),
+    triton_excerpt=(_triton_excerpt, "kernel code"),
+    mlir_passes=(_mlir_passes, "pass of"),
+    user_frame=(_user_frame, "user"),
+    worker_trace=(_worker_trace, "error place"),
+    rank_list=(_rank_list, "who rank"),
+    operation_counts=(_operation_counts, "who last first"),
 )
-"""By the name that a signature gives."""
+"""By the name that a signature gives; with the names of the values that it makes."""

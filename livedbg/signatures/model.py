@@ -11,8 +11,10 @@ from msgspec import Struct, field
 
 from livedbg.model import CauseClass, Severity
 
-__all__ = ["Case", "Ends", "Example", "Let", "Quiet", "Signature", "SignatureFile"]
+__all__ = ["NEAR", "Case", "Ends", "Example", "Let", "Quiet", "Signature", "SignatureFile"]
 
+NEAR: Final = 6
+"""So many lines apart are the lines of a text, unless its signature says otherwise."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -57,6 +59,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
         ends: what it ends.
         severity: how bad it is.
         sentence: template of what is said, without the full stop.
+        who: template of who it is about (`Rank 3`), where the sentence goes on from there.
         key: template of what tells it from others of its kind; one that comes again is reported once.
         next: what to do; `@NAME` for a step of the file's table `[steps]`.
         let: values for the templates: of templates, or of maps.
@@ -73,6 +76,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     ends: Ends | None = None
     severity: Severity | None = None
     sentence: str | None = None
+    who: str | None = None
     key: str | None = None
     next: tuple[str, ...] | None = None
     let: dict[str, str | Let] = field(default_factory=dict)
@@ -110,6 +114,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
         words: one of them is in each such text; derived from the pattern where none is given.
         parts: words of its other lines, where it has several; derived too.
         follows: its other lines have no such word: the lines behind one with a word are read whatever is in them.
+        near: its lines are at most so many lines apart; others stand between them.
         exact: of a word that stands in many ordinary lines: the pattern (of bytes) that must match where it begins.
         unless: a pattern: where it matches in the same lines, it is no failure.
         over: a pattern: after a line that it matches, what was said is over, and a note. Such a line comes soon, or has
@@ -124,6 +129,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
     words: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     follows: bool = False
+    near: int = NEAR
     exact: dict[str, str] = field(default_factory=dict)
     unless: str = ""
     over: str = ""

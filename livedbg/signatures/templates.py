@@ -74,6 +74,8 @@ def _cut(most: int) -> Callable[[str], str]:
 FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "int": lambda text: str(_number(text)),
     "count": lambda text: f"{_number(text):,}",
+    "seconds": lambda text: f"{int(text) / 1000:,.0f} s",
+    "more-than": lambda text: "more" if int(text.split()[0]) > int(text.split()[1]) else "",
     "gib": lambda text: f"{int(text) / _UNITS:,.1f} GiB",
     "hex": lambda text: f"0x{_number(text) % (1 << 32):08X}",
     "lower": str.lower,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -54,24 +54,26 @@ class SignatureFound:
 
 
 def _amounts_to(said: Diagnostic) -> VerdictState | None:
-    return None if "over" in said.attributes else _ENDS[said.attributes["ends"]]
+    return None if {"over", "warned"} & said.attributes.keys() else _ENDS[said.attributes["ends"]]
 
 
-def explained(hit: ExceptionHit, snapshot: Snapshot, own: Iterable[str]) -> bool:
-    """Whether a signature has found its text in the lines of an exception.
+def explained(hit: ExceptionHit, snapshot: Snapshot, known: Callable[[str], Collection[str]]) -> bool:
+    """Whether a signature has found its text in the lines of an exception, or in the same text before.
 
     Args:
         hit: the exception.
         snapshot: the state.
-        own: systems that say themselves which exceptions they explain.
+        known: ids of the signatures that find something in a text.
     """
-    return hit.line is not None and any(
-        "signature" in said.attributes
-        and said.system not in own
-        and said.attributes["source"] == hit.source
-        and int(said.attributes["order"]) <= hit.line <= int(said.attributes["until"])
+    told = [
+        said.attributes
         for said in snapshot.diagnostics.values()
-    )
+        if said.attributes.get("ends", "nothing") != "nothing" and said.attributes["source"] == hit.source
+    ]
+    if hit.line is not None and any(int(one["order"]) <= hit.line <= int(one["until"]) for one in told):
+        return True
+    names = {one["signature"] for one in told}
+    return bool(names) and not names.isdisjoint(known(f"{hit.type}: {hit.message}"))
 
 
 def rules() -> Sequence[Rule]:
