@@ -160,12 +160,6 @@ class ErrorCounts:
         self._changed[entry.digest] = entry
         return entry.ids
 
-    def touch(self, statement: Statement) -> None:
-        """A statement that was added before has got more frames or words."""
-        for entry in self._entries.values():
-            if entry.statement is statement:
-                self._changed[entry.digest] = entry
-
     def collect(self, stamp: Stamp) -> list[Event]:
         """What is new or has changed since the last time."""
         self.fresh = False
@@ -215,7 +209,7 @@ def _facts(entry: _Entry) -> CudaFacts:
         "context": f"{entry.context.process or entry.context.source} {entry.context.owner}".strip(),
         "process": entry.context.process or "",
         "count": str(entry.count),
-        "order": str(entry.order),
+        "order": str(entry.place.line or entry.order),
         **statement.attributes,
     }
     return cuda_facts(texts)

@@ -19,13 +19,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
-from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
 __all__ = ["Form", "Said", "SaidDecoder", "close", "found_in", "words_of"]
 
 _MOST: Final = 200  # messages of one log and system that are told
-_LONGEST: Final = 20_000  # characters that are searched
+_LONGEST: Final = 100_000  # characters that are searched
 _TEXT: Final = 600
 _WRITERS: Final = 256
 _USED: Final = 10_000
@@ -48,6 +48,7 @@ class Said(Struct, frozen=True, kw_only=True):
         attributes: what the rules want to know.
         system: as in `Diagnostic.system`; that of the decoder where it is "".
         late: as in `Diagnostic.late`.
+        exception: its type in the list of exceptions; "" for none.
     """
 
     code: str
@@ -61,6 +62,7 @@ class Said(Struct, frozen=True, kw_only=True):
     attributes: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
     late: bool = False
+    exception: str = ""
 
     @property
     def whole(self) -> str:
@@ -167,7 +169,7 @@ class SaidDecoder(LogDecoder):
                 continue
             links[entry.diagnostic.id] = None
             if new:
-                events.append(DiagnosticSeen(diagnostic=entry.diagnostic, **stamp))
+                events += _events(entry, stamp)
             else:
                 self._changed[entry.diagnostic.id] = entry
         return events, tuple(links)
@@ -186,7 +188,7 @@ class SaidDecoder(LogDecoder):
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Those that came again since the last time."""
         changed, self._changed = self._changed, {}
-        return [DiagnosticSeen(diagnostic=entry.diagnostic, **stamp) for entry in changed.values()]
+        return [event for entry in changed.values() for event in _events(entry, stamp)]
 
     def messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
         """The messages of some records, each with where it begins and ends.
@@ -274,6 +276,23 @@ class SaidDecoder(LogDecoder):
         entry = log.told[name] = _Entry(said, diagnostic)
         log.counts[system] += 1
         return entry, True
+
+
+def _events(entry: _Entry, stamp: Stamp) -> Iterator[Event]:
+    said = entry.diagnostic
+    yield DiagnosticSeen(diagnostic=said, **stamp)
+    if entry.said.exception:
+        hit = ExceptionHit(
+            id=said.id.replace("diagnostic:", "exception:", 1),
+            type=entry.said.exception,
+            message=said.sentence,
+            process=said.entities[0] if said.entities else None,
+            at_wall_ns=said.evidence[-1].at_wall_ns,
+            first_wall_ns=said.at_wall_ns,
+            catchpoint=f"{said.system}: {said.code}",
+            count=entry.count,
+        )
+        yield ExceptionSeen(hit=hit, **stamp)
 
 
 def _use(log: _Log, parts: Sequence[LogRecord]) -> None:

@@ -92,8 +92,7 @@ class SignatureDecoder(SaidDecoder):
 
     def messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
         """See SaidDecoder."""
-        rank = parts[-1].rank
-        given = {"writer_rank": str(rank)} if rank is not None else {}
+        given = self._given_of(parts[-1])
         numbers = set(self._book.of_words(joined[begin:]))
         if begin:
             numbers.update(one for one in self._book.of_words(joined) if self._book.entries[one].lines)
@@ -103,6 +102,18 @@ class SignatureDecoder(SaidDecoder):
             text = joined[first:] if first else joined
             found = entry.found(text, begin - first, given)
             yield from ((one.said, first + one.begin, first + one.end) for one in found)
+
+    def _given_of(self, record: LogRecord) -> Mapping[str, str]:
+        """What a log says of a record's writer (livedbg.signatures.book.GIVEN)."""
+        process = self._logs[record.source].source.process
+        owner = f"pid {record.pid}" if record.writer and record.pid is not None else record.writer
+        return {
+            "level": record.severity.value,
+            "owner": owner,
+            "writer_rank": "" if record.rank is None else str(record.rank),
+            "source": record.source,
+            "process": process or "",
+        }
 
     def judge(self, said: Said, record: LogRecord) -> Said | None:
         """See SaidDecoder."""
