@@ -27,7 +27,6 @@ class CudaDecoder(LogDecoder):
         _RULE,
         b"] Assertion ",
         b"GPU assertion failure message",
-        b"Xid (",
         b"coredump: ",
         b"CUDA Exception: ",
         b"CUDA_EXCEPTION_",

@@ -14,7 +14,6 @@ from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
 from livedbg.adapters.cuda.errors import RULE
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
-from livedbg.adapters.cuda.xid import xid_statement
 from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
@@ -127,8 +126,6 @@ class CudaReader:
             return self._ruled(stream, line, place)
         if "] Assertion " in line:
             return self._asserted(stream, line, place)
-        if "Xid (" in line:
-            return self._said(stream, xid_statement(line), place)
         if "[CUDA][" in line:
             return self._add(stream, stream.driver.line(line), place)
         if "coredump: " in line or "core dump" in line:

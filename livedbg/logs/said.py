@@ -228,7 +228,8 @@ class SaidDecoder(LogDecoder):
         proof = Evidence.of_record(record, log.source.name, text, number)
         if known is not None:
             first = known.diagnostic.evidence[0]
-            if proof.place == first.place and len(text) > len(first.text):  # more of its lines have come
+            same = proof.line is not None and proof.place == first.place
+            if same and len(text) > len(first.text):  # more of its lines have come
                 attributes = {**known.diagnostic.attributes, **said.attributes}
                 known.diagnostic = replace(
                     known.diagnostic,
@@ -237,7 +238,7 @@ class SaidDecoder(LogDecoder):
                     attributes={**attributes, "next": "\n".join(said.steps)},
                     evidence=(proof, *known.diagnostic.evidence[1:]),
                 )
-            elif proof.place != first.place:
+            elif not same:
                 known.count += 1
                 attributes = {**known.diagnostic.attributes, "count": str(known.count)}
                 known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)

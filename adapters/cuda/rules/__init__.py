@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.cuda.driver_lines import DriverLogged
 from livedbg.adapters.cuda.rules import errors, gpus, launches
 from livedbg.analysis.rules.base import Rule
 
@@ -13,4 +12,8 @@ __all__ = ["rules"]
 
 def rules() -> Sequence[Rule]:
     """The rules for CUDA, most specific first."""
-    return (*errors.rules(), *gpus.rules(), *launches.rules(), DriverLogged())
+    return (
+        *errors.rules(),
+        *gpus.rules(),
+        *launches.rules(),
+    )

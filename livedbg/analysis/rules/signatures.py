@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "perhaps": VerdictState.UNKNOWN,
     "waits": VerdictState.STALLED,
     "diverges": VerdictState.DIVERGED,
+    "host": VerdictState.CRASHED,
     "process": VerdictState.CRASHED,
     "rank": VerdictState.CRASHED,
     "job": VerdictState.CRASHED,
@@ -34,27 +36,34 @@ class SignatureFound:
     doc = (
         "A log has a text that a signature knows (`livedbg signatures` lists them). If it says that a process, a rank "
         "or the job has ended: a crash, unless a target lives or the log goes on after it. If it leaves that open, as "
-        "the kernel's log does: `unknown`. If it says that somebody waits, and nothing follows: a stall; or "
-        "that results are wrong: `diverged`. Else it is a note. Texts of systems whose own rules say more are left "
-        "to these."
+        "the kernel's log does: `unknown`. What a host had is a crash where its log is all there is, and `unknown` "
+        "beside the logs of a job, which may not have used that part. If it says that somebody waits, and nothing "
+        "follows: a stall; or that results are wrong: `diverged`. Else it is a note. Texts of systems whose own rules "
+        "say more are left to these."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a message; those after the first ten of a kind are one together."""
+        alone = len(state.snapshot.log_sources) < 2
         found: dict[tuple[str, str], list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
             if "signature" in said.attributes and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
+        amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():
             final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
-            for finding in findings_of(self.name, told, state, _amounts_to, ANY_LINE if final else None):
+            for finding in findings_of(self.name, told, state, amounts_to, ANY_LINE if final else None):
                 waits = finding.state is VerdictState.STALLED
                 goes_on = waits and goes_on_after(finding.evidence, state.snapshot)
                 yield replace(finding, state=None) if goes_on else finding
 
 
-def _amounts_to(said: Diagnostic) -> VerdictState | None:
-    return None if {"over", "warned"} & said.attributes.keys() else _ENDS[said.attributes["ends"]]
+def _amounts_to(said: Diagnostic, *, alone: bool) -> VerdictState | None:
+    """What it amounts to; of a host, which may have other jobs, only where its log is all there is."""
+    known = said.attributes
+    if "over" in known or "warned" in known:
+        return None
+    return VerdictState.UNKNOWN if known["ends"] == "host" and not alone else _ENDS[known["ends"]]
 
 
 def explained(hit: ExceptionHit, snapshot: Snapshot, known: Callable[[str], Collection[str]]) -> bool:
