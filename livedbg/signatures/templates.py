@@ -76,6 +76,12 @@ def _cut(most: int) -> Callable[[str], str]:
     return cut
 
 
+def _more_than(text: str) -> str:
+    """`more` of `17.1 16.4`, numbers or versions of which the first is the larger one; else ""."""
+    one, other = (tuple(map(int, word.split("."))) for word in text.split())
+    return "more" if one > other else ""
+
+
 def frame_of(text: str) -> str:
     """`main (train.py:45)`: the innermost of a text's frames of Python that is in no library; or the innermost."""
     frames = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
@@ -92,13 +98,13 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "seconds": lambda text: f"{int(text) / 1000:,.0f} s",
     "base": lambda text: re.split(r"[/\\]", text)[-1],
     "frame": frame_of,
-    "more-than": lambda text: "more" if int(text.split()[0]) > int(text.split()[1]) else "",
+    "more-than": _more_than,
     "gib": lambda text: f"{int(text) / _UNITS:,.1f} GiB",
     "hex": lambda text: f"0x{_number(text) % (1 << 32):08X}",
     "lower": str.lower,
     "upper": str.upper,
     "trim": str.strip,
-    "strip": lambda text: text.strip(" .,:\t\r\n"),
+    "strip": lambda text: text.strip(" .,:;\t\r\n"),
     "line": lambda text: " ".join(text.split()),
     "cap": lambda text: f"{text[:1].upper()}{text[1:]}",
     "uncap": lambda text: f"{text[:1].lower()}{text[1:]}",
