@@ -17,12 +17,12 @@ import msgspec
 from ahocorasick_rs import AhoCorasick
 from msgspec import Struct
 
-from livedbg.logs.said import Said
 from livedbg.model import Severity
 from livedbg.model.errors import UsageError
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import derived
 from livedbg.signatures.model import Case, Ends, Let, Signature, SignatureFile
+from livedbg.signatures.said import Said
 from livedbg.signatures.templates import render
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready

@@ -5,27 +5,35 @@ Invariants:
         that levels count (`heeds_levels`).
     signature_decoder.D2. Near a line of a tuner (`quiet`) nothing of that file's system is a failure.
     signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again.
+    signature_decoder.D4. A message that spans several records is found where they come near each other, from one
+        writer.
+    signature_decoder.D5. An error line that is part of a message, or that says nothing more beside one (`asides`), is
+        known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.logs.said import Said, SaidDecoder, close
-from livedbg.model import LogRecord, Severity
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 from livedbg.signatures.book import Book
 from livedbg.signatures.model import NEAR, Quiet
+from livedbg.signatures.said import LogTold, Said, Told, close, events, lines_of, part_of
 
 __all__ = ["SignatureDecoder"]
 
+_LONGEST: Final = 100_000  # characters that are searched
+_ASIDE: Final = 400  # characters of a line that are searched for what is printed beside errors
 
-class SignatureDecoder(SaidDecoder):
+
+class SignatureDecoder(LogDecoder):
     """Makes a diagnostic of each message that a signature finds.
 
     Args:
@@ -33,17 +41,12 @@ class SignatureDecoder(SaidDecoder):
     """
 
     name = "signatures"
-    together: ClassVar[int] = 16
 
     def __init__(self, book: Callable[[], Book]) -> None:
-        super().__init__()
         self._given = book
+        self._logs: dict[str, LogTold] = {}
+        self._changed: dict[str, Told] = {}
         self._quiet_until: dict[tuple[str, str], int] = {}  # by system and log: the last line of it
-
-    @property
-    def near(self) -> int:  # type: ignore[override]
-        """See SaidDecoder: the most that a signature asks for."""
-        return self._near_most
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
@@ -62,20 +65,63 @@ class SignatureDecoder(SaidDecoder):
         entries = (*ends, *(entry for entry in self._book.entries if entry.signature.follows))
         return tuple(word.encode() for entry in entries for word in entry.words)
 
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._logs[source.id] = LogTold(source)
+
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
         for system, quiet, pattern in self._quiet:
             held = any(word in record.text for word in quiet.words)
             if held and pattern.search(record.text) is not None:
                 self._quiet_until[system, record.source] = (record.last_line or 0) + quiet.lines
-        events, links = super().feed(record, stamp)
-        self._end(record, links)
-        return events, links
-
-    def _end(self, record: LogRecord, links: Collection[str]) -> None:
-        """What a record says to be over (D3), and what it says again."""
         log = self._logs.get(record.source)
-        for told in log.told.values() if log is not None else ():
+        if log is None:
+            return (), ()
+        parts = [*log.near(record, self._near), record]
+        texts = [one.text for one in parts]
+        begin = sum(len(text) + 1 for text in texts[:-1])
+        found: list[Event] = []
+        links: dict[str, None] = {}
+        joined = "\n".join(texts)[: begin + _LONGEST]
+        for said, position, end in self._messages(parts, joined, begin):
+            part, offset = part_of(texts, position)
+            log.use(parts[part : part_of(texts, end)[0] + 1])
+            judged = self._judged(said, record)
+            if judged is None:
+                continue
+            number = texts[part].count("\n", 0, offset)
+            entry, new = log.keep(judged, parts[part], number, lines_of(joined, position, end))
+            if entry is None:
+                continue
+            links[entry.diagnostic.id] = None
+            if new:
+                found += events(entry, stamp)
+            else:
+                self._changed[entry.diagnostic.id] = entry
+        self._end(record, links, log)
+        return found, tuple(links)
+
+    def knows(self, record: LogRecord) -> bool:
+        """A part of a message, or what is printed beside an error (D5)."""
+        log = self._logs.get(record.source)
+        if log is None:
+            return False
+        if log.used(record):
+            return True
+        errors = (one.diagnostic for one in log.told.values() if one.diagnostic.severity.rank >= Severity.ERROR.rank)
+        systems = {diagnostic.system for diagnostic in errors}
+        asides = (pattern for system, pattern in self._asides if system in systems)
+        return any(pattern.search(record.text, 0, _ASIDE) is not None for pattern in asides)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """Those that came again since the last time."""
+        changed, self._changed = self._changed, {}
+        return [event for entry in changed.values() for event in events(entry, stamp)]
+
+    def _end(self, record: LogRecord, links: Collection[str], log: LogTold) -> None:
+        """What a record says to be over (D3), and what it says again."""
+        for told in log.told.values():
             over = self._over.get((told.diagnostic.system, told.said.attributes["signature"]))
             if over is None:
                 continue
@@ -90,8 +136,14 @@ class SignatureDecoder(SaidDecoder):
         entries = (entry for entry in self._book.entries if entry.signature.over)
         return {(one.room.system, one.signature.id): re.compile(one.signature.over) for one in entries}
 
-    def messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
-        """See SaidDecoder."""
+    def _messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
+        """The messages of some records, each with where it begins and ends.
+
+        Args:
+            parts: the records; the last one is new.
+            joined: their texts as one.
+            begin: where the new one begins there.
+        """
         given = self._given_of(parts[-1])
         numbers = set(self._book.of_words(joined[begin:]))
         if begin:
@@ -115,8 +167,8 @@ class SignatureDecoder(SaidDecoder):
             "process": process or "",
         }
 
-    def judge(self, said: Said, record: LogRecord) -> Said | None:
-        """See SaidDecoder."""
+    def _judged(self, said: Said, record: LogRecord) -> Said | None:
+        """What a message amounts to in its record; None for nothing (D1, D2)."""
         until = self._quiet_until.get((said.system, record.source))
         if until is not None and (record.line or 0) <= until:
             return None
@@ -128,16 +180,12 @@ class SignatureDecoder(SaidDecoder):
             return said
         return replace(said, severity=Severity.WARNING, attributes={**said.attributes, "warned": record.severity.value})
 
-    def asides_of(self, systems: Collection[str]) -> Iterable[re.Pattern[str]]:
-        """See SaidDecoder."""
-        return (pattern for system, pattern in self._asides if system in systems)
-
     @cached_property
     def _book(self) -> Book:
         return self._given()
 
     @cached_property
-    def _near_most(self) -> int:
+    def _near(self) -> int:
         return max((entry.signature.near for entry in self._book.entries), default=NEAR)
 
     @cached_property
