@@ -15,7 +15,7 @@ from livedbg.analysis.rules.survived import ANY_LINE, goes_on_after
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["SignatureFound", "explained", "rules"]
+__all__ = ["SignatureFound", "explained", "rules", "says_an_end"]
 
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
@@ -27,6 +27,8 @@ _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "rank": VerdictState.CRASHED,
     "job": VerdictState.CRASHED,
 }
+
+_ENDED: Final = ("process", "rank", "job", "host")
 
 
 class SignatureFound:
@@ -66,23 +68,34 @@ def _amounts_to(said: Diagnostic, *, alone: bool) -> VerdictState | None:
     return VerdictState.UNKNOWN if known["ends"] == "host" and not alone else _ENDS[known["ends"]]
 
 
-def explained(hit: ExceptionHit, snapshot: Snapshot, known: Callable[[str], Collection[str]]) -> bool:
+def explained(
+    hit: ExceptionHit,
+    snapshot: Snapshot,
+    known: Callable[[str], Collection[str]],
+    counts: Callable[[Diagnostic], bool],
+) -> bool:
     """Whether a signature has found its text in the lines of an exception, or in the same text before.
 
     Args:
         hit: the exception.
         snapshot: the state.
         known: ids of the signatures that find something in a text.
+        counts: whether a message can explain an exception at all.
     """
     told = [
         said.attributes
         for said in snapshot.diagnostics.values()
-        if said.attributes.get("ends", "nothing") != "nothing" and said.attributes["source"] == hit.source
+        if "signature" in said.attributes and said.attributes["source"] == hit.source and counts(said)
     ]
     if hit.line is not None and any(int(one["order"]) <= hit.line <= int(one["until"]) for one in told):
         return True
     names = {one["signature"] for one in told}
     return bool(names) and not names.isdisjoint(known(f"{hit.type}: {hit.message}"))
+
+
+def says_an_end(said: Diagnostic) -> bool:
+    """Whether a message says that something ended: else the exception in whose lines it stands does."""
+    return said.attributes["ends"] in _ENDED
 
 
 def rules() -> Sequence[Rule]:
