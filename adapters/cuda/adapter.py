@@ -13,8 +13,6 @@ from msgspec import structs
 
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.decoder import CudaDecoder
-from livedbg.adapters.cuda.driver_lines import DriverLinesDecoder
-from livedbg.adapters.cuda.nccl_logs.decoder import NcclDecoder
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity
@@ -22,6 +20,8 @@ from livedbg.model.events import Event, LogSourceSeen, LogsSeen
 from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
+from livedbg.session.signatures import book
+from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ class CudaAdapter(PolledAdapter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._decoder = CudaDecoder()
-        self._kernel_decoder = CudaDecoder()  # the other one belongs to the thread that reads logs
         self._statuses = Statuses(self.name)
 
     @classmethod
@@ -59,8 +57,8 @@ class CudaAdapter(PolledAdapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of CUDA's errors, and of NCCL's."""
-        return self._decoder, NcclDecoder(), DriverLinesDecoder()
+        """The decoders of CUDA's errors."""
+        return (CudaDecoder(),)
 
     async def run(self, context: Context) -> None:
         """Read the kernel's log, where this box has an NVIDIA driver and we may."""
@@ -88,6 +86,8 @@ class CudaAdapter(PolledAdapter):
     async def begin(self, context: Context) -> bool:
         """Since when the messages are of interest."""
         self._since_ns = await asyncio.to_thread(_since, context.request)
+        self._decoder = SignatureDecoder(lambda: book(context.request.signatures)[0])
+        self._decoder.opened(_source(context))
         return True
 
     async def look(self, context: Context) -> float:
@@ -95,11 +95,11 @@ class CudaAdapter(PolledAdapter):
         lines = await asyncio.to_thread(self._log.read)
         fresh = [line for line in lines if line.since_boot_ns >= self._since_ns]
         if fresh:
-            self._report(context, self._kernel_decoder, _source(context), fresh)
+            self._report(context, self._decoder, _source(context), fresh)
         return _POLL_S
 
     @staticmethod
-    def _report(context: Context, decoder: CudaDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
+    def _report(context: Context, decoder: SignatureDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
         stamp = context.stamp()
         booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         records: list[LogRecord] = []

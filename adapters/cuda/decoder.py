@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from livedbg.adapters.cuda.errors import RAISED_FROM, RULE, WORDS
+from livedbg.adapters.cuda.errors import RULE
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
@@ -27,7 +27,6 @@ class CudaDecoder(LogDecoder):
         _RULE,
         b"] Assertion ",
         b"GPU assertion failure message",
-        b"Xid (",
         b"coredump: ",
         b"CUDA Exception: ",
         b"CUDA_EXCEPTION_",
@@ -35,8 +34,6 @@ class CudaDecoder(LogDecoder):
         b"<<<(",
         b"[CUDA][",
         b"CUDA_DEVICE_WAITS_ON_EXCEPTION is set",
-        RAISED_FROM.encode(),
-        *(word.encode() for word in WORDS),
     )
     exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = {_RULE: re.compile(rb"(?<!=)" + _RULE)}
 

@@ -10,13 +10,11 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from livedbg.adapters.cuda.facts import CudaFacts, cuda_facts
 from livedbg.adapters.cuda.statement import Point, Statement
-from livedbg.adapters.cuda.xid import XidKind
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
@@ -24,9 +22,7 @@ __all__ = ["MOST", "Context", "ErrorCounts", "Place"]
 
 MOST: Final = 500
 _TEXT: Final = 2_000  # characters of evidence
-_HARDWARE: Final = (XidKind.GPU, XidKind.DRIVER)
-_ON_DEVICE: Final = frozenset({"xid", "sanitizer", "device-assert", "device-exception"})
-_REMOTE: Final = re.compile(r"\bncclRemoteError\b|NCCL error: (?:remote process|unhandled system error)")
+_ON_DEVICE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +156,6 @@ class ErrorCounts:
         self._changed[entry.digest] = entry
         return entry.ids
 
-    def touch(self, statement: Statement) -> None:
-        """A statement that was added before has got more frames or words."""
-        for entry in self._entries.values():
-            if entry.statement is statement:
-                self._changed[entry.digest] = entry
-
     def collect(self, stamp: Stamp) -> list[Event]:
         """What is new or has changed since the last time."""
         self.fresh = False
@@ -215,7 +205,7 @@ def _facts(entry: _Entry) -> CudaFacts:
         "context": f"{entry.context.process or entry.context.source} {entry.context.owner}".strip(),
         "process": entry.context.process or "",
         "count": str(entry.count),
-        "order": str(entry.order),
+        "order": str(entry.place.line or entry.order),
         **statement.attributes,
     }
     return cuda_facts(texts)
@@ -242,13 +232,9 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
 
 
 def _cause(statement: Statement) -> CauseClass:
-    """How near to the cause of an end it is: an Xid that blames the program, and what a kernel did, is a device's."""
-    about = statement.attributes
-    if about.get("hardware") == "yes" or (statement.code == "xid" and about.get("kind") in _HARDWARE):
-        return CauseClass.HOST
-    if statement.code in _ON_DEVICE or about.get("sticky") == "yes":
-        return CauseClass.DEVICE
-    return CauseClass.PEER if _REMOTE.search(statement.what) else CauseClass.PROCESS
+    """How near to the cause of an end it is: what a kernel did is a device's."""
+    on_device = statement.code in _ON_DEVICE or statement.attributes.get("sticky") == "yes"
+    return CauseClass.DEVICE if on_device else CauseClass.PROCESS
 
 
 def _hit(entry: _Entry) -> ExceptionHit:

@@ -11,11 +11,9 @@ from typing import Final
 from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
 from livedbg.adapters.cuda.driver_log import DriverLog
 from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
-from livedbg.adapters.cuda.errors import RAISED_FROM, RULE, WORDS
-from livedbg.adapters.cuda.host_errors import host_error, more_frames
+from livedbg.adapters.cuda.errors import RULE
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
-from livedbg.adapters.cuda.xid import xid_statement
 from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
@@ -53,7 +51,6 @@ class _Stream:
     stops: DeviceStops = field(default_factory=DeviceStops)
     driver: DriverLog = field(default_factory=DriverLog)
     begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
-    last_error: Statement | None = None
     asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # the text around the numbers -> its name
 
 
@@ -129,8 +126,6 @@ class CudaReader:
             return self._ruled(stream, line, place)
         if "] Assertion " in line:
             return self._asserted(stream, line, place)
-        if "Xid (" in line:
-            return self._said(stream, xid_statement(line), place)
         if "[CUDA][" in line:
             return self._add(stream, stream.driver.line(line), place)
         if "coredump: " in line or "core dump" in line:
@@ -179,28 +174,11 @@ class CudaReader:
 
     def _block(self, stream: _Stream, record: LogRecord, text: str) -> tuple[str, ...]:
         """What a whole record says."""
-        place = self._place(record, 0, record.text.partition("\n")[0])
+        if "GPU assertion failure message" not in text:
+            return ()
         text = _headless(text)
-        if "GPU assertion failure message" in text:
-            number = text.count("\n", 0, text.find("GPU assertion failure message"))
-            place = self._place(record, number, record.text.split("\n")[number])
-            host = host_error(text, record.severity)
-            asserts = torch_asserts(text)
-            return self._add(stream, asserts, place) + self._add(stream, [] if host is None else [host], place)
-        if RAISED_FROM in text and "CUDA error" not in text:
-            if stream.last_error is not None:
-                more_frames(stream.last_error, text)
-                self.errors.touch(stream.last_error)
-            return ()
-        if not any(word in text for word in WORDS):
-            return ()
-        statement = host_error(text, record.severity)
-        if statement is None:
-            return ()
-        stream.last_error = statement
-        position = max(text.find("CUDA error"), text.find("CUDA out of memory"), 0)
-        number = text.count("\n", 0, position)
-        return self._add(stream, [statement], self._place(record, number, record.text.split("\n")[number]))
+        number = text.count("\n", 0, text.find("GPU assertion failure message"))
+        return self._add(stream, torch_asserts(text), self._place(record, number, record.text.split("\n")[number]))
 
     def _said(self, stream: _Stream, statement: Statement | None, place: Place) -> tuple[str, ...] | None:
         return None if statement is None else self._add(stream, [statement], place)

@@ -41,7 +41,8 @@ SYSTEM: Final = System(
         *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),
         *("NCCL error", r"nccl\w+: ", "ncclSystemError", "Last error:"),
     ),
-    judges_diagnostics=(".*",),
+    signatures="livedbg.adapters.cuda.signatures",
+    judges_diagnostics=("(?!nccl-|nvrm-).*",),
     explains=Lazy("livedbg.adapters.cuda.explained:explains"),
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables

@@ -21,10 +21,9 @@ SYSTEM: Final = System(
     on_signs=True,
     adapters={
         "iree": Lazy("livedbg.adapters.iree.adapter:IreeAdapter"),
-        "iree-logs": Lazy("livedbg.adapters.iree.log_decoder:IreeLogsAdapter"),
     },
-    judges_diagnostics=("made-nan", "status", "vulkan-.*", "iree-.*"),
-    explains=Lazy("livedbg.adapters.iree.log_decoder:explains"),
+    signatures="livedbg.adapters.iree.signatures",
+    judges_diagnostics=("made-nan", "vulkan-.*"),
     rules=Lazy("livedbg.adapters.iree.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.iree.recipes",

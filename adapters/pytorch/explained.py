@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from livedbg.adapters.pytorch.job_logs import decoder as job_logs
+from typing import Final
+
 from livedbg.adapters.pytorch.traces import left_out
-from livedbg.model import ExceptionHit
+from livedbg.analysis.rules.signatures import explained
+from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.signatures import ids_in
 
 __all__ = ["explains"]
 
+_THROWN: Final = ("collective-timeout", "ranks-missing", "peer-closed", "elastic-root", "elastic-failed")
+"""Messages that exceptions carry, and that the rules of this room judge."""
+_OF_TORCHRUN: Final = {
+    "ChildFailedError": ("elastic-root", "elastic-failed"),
+    "SignalException": ("elastic-told",),
+}
+"""Exceptions of its agent, and the codes of the messages that say the same."""
+
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True for one that torch.compile logged as it went on, and for one whose message the rules for jobs judge."""
-    return left_out.explains(hit, snapshot) or job_logs.explains(hit, snapshot)
+    """True for one that torch.compile logged as it went on, or whose message the rules for jobs judge."""
+    if left_out.explains(hit, snapshot) or explained(hit, snapshot, ids_in, _is_thrown):
+        return True
+    codes = _OF_TORCHRUN.get(hit.type.rpartition(".")[2], ())
+    told = (said for said in snapshot.diagnostics.values() if said.code in codes)
+    return any(proof.log == hit.source for said in told for proof in said.evidence)
+
+
+def _is_thrown(said: Diagnostic) -> bool:
+    return said.system == "pytorch" and said.code in _THROWN

@@ -24,7 +24,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.runs import older_logs
 from livedbg.analysis.wording import brief, followers_said, time_said, with_more
-from livedbg.model import CauseClass, Severity
+from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
@@ -121,10 +121,12 @@ def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
 
 def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
     """What takes part: findings of an end that rest on a line of a log."""
-    said = {}
+    said: dict[tuple[str, str], Diagnostic] = {}
     for diagnostic in snapshot.diagnostics.values():
         for shown in diagnostic.evidence[:1]:
-            said[shown.log, shown.place] = diagnostic
+            other = said.get((shown.log, shown.place))
+            if other is None or other.severity.rank <= diagnostic.severity.rank:
+                said[shown.log, shown.place] = diagnostic
     spans = {
         (hit.source, hit.raised_line): (hit.first_line or hit.raised_line or 0, hit.line or 0)
         for hit in snapshot.exceptions.values()
@@ -232,6 +234,7 @@ def _same(one: Error, other: Error) -> bool:
 
 
 def _note(finding: Finding, word: str, first: Error) -> Finding:
-    who = f"{first.writer}: " if first.writer and first.writer != finding.writer else ""
-    more = f"It {word}: {who}{brief(first.finding)}"
+    said = brief(first.finding)
+    named = first.writer == finding.writer or said.lower().startswith(first.writer)
+    more = f"It {word}: {said}" if named else f"It {word}: {first.writer}: {said}"
     return with_more(finding, more, state=None, severity=Severity.WARNING, roots=())

@@ -9,12 +9,13 @@ from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 from livedbg.analysis.rules.chapters import GENERAL, PROVED
-from livedbg.analysis.rules.signatures import explained
+from livedbg.analysis.rules.signatures import explained, says_an_end
 from livedbg.analysis.user_code import UserCode
 from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.recognition import ShownSystems
+from livedbg.session.signatures import ids_in
 from livedbg.session.systems import System, declared, functions, note_problem, systems
 
 __all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page", "user_code"]
@@ -36,8 +37,9 @@ def judged() -> Judged:
 
 
 def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether a signature of a system without such a function of its own explains an exception."""
-    return explained(hit, snapshot, {system.name for system in systems() if system.explains is not None})
+    """Whether a signature that the general rule judges explains an exception."""
+    own = Judged(diagnostics={system.name: system.judges_diagnostics for system in systems()})
+    return explained(hit, snapshot, ids_in, lambda said: says_an_end(said) and not own.judges(said))
 
 
 def user_code() -> UserCode:

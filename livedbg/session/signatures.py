@@ -18,7 +18,7 @@ from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.check import checked
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["USERS", "book", "own_folder"]
+__all__ = ["USERS", "book", "ids_in", "own_folder"]
 
 USERS = "signatures"
 """The system of signatures that are no system's."""
@@ -38,6 +38,11 @@ def book(folders: Sequence[str] = ()) -> tuple[Book, tuple[str, ...]]:
         folders: of `--signatures`.
     """
     return _book(tuple(folders), own_folder())
+
+
+def ids_in(text: str) -> set[str]:
+    """The ids of the signatures that find something in a text."""
+    return {one.entry.signature.id for one in book()[0].found(text)}
 
 
 @cache

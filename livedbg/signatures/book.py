@@ -9,26 +9,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 from ahocorasick_rs import AhoCorasick
 from msgspec import Struct
 
-from livedbg.logs.said import Said
 from livedbg.model import Severity
 from livedbg.model.errors import UsageError
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import derived
 from livedbg.signatures.model import Case, Ends, Let, Signature, SignatureFile
+from livedbg.signatures.said import Said
 from livedbg.signatures.templates import render
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["Book", "Entry", "Found", "Room", "parse"]
+__all__ = ["GIVEN", "Book", "Entry", "Found", "Room", "parse"]
 
-_FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "key", "next", "marks")
+GIVEN: Final = frozenset({"record", "whole_line", "level", "owner", "writer_rank", "source", "process"})
+"""Values that no signature makes: the text of the record and the line that is matched, and what its log says of it."""
+
+_LINE: Final = 4_000
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "who", "exception", "key", "next", "marks")
 
 
 class Room(Struct, frozen=True):
@@ -137,21 +143,34 @@ class Entry:
     def _unless(self) -> re.Pattern[str] | None:
         return re.compile(self.signature.unless, re.MULTILINE) if self.signature.unless else None
 
-    def found(self, text: str, begin: int = 0) -> Iterator[Found]:
-        """The messages in a text that end after a place."""
+    def found(self, text: str, begin: int = 0, given: Mapping[str, str] = _NOTHING) -> Iterator[Found]:
+        """The messages in a text that end after a place.
+
+        Args:
+            text: lines.
+            begin: the place.
+            given: values that the text does not say itself.
+        """
         for pattern in self.patterns:
             for match in pattern.finditer(text):
-                if match.end() <= begin or (self._unless is not None and self._unless.search(text) is not None):
+                if (
+                    match.end() <= begin
+                    or _in_source(text, match.start())
+                    or (self._unless is not None and self._unless.search(text) is not None)
+                ):
                     continue
-                said = self.said(match)
+                said = self.said(match, {"record": text[begin:], **given})
                 if said is not None:
                     yield Found(self, said, match.start(), match.end())
+                    if self.signature.first:
+                        return
 
-    def said(self, match: re.Match[str]) -> Said | None:
+    def said(self, match: re.Match[str], given: Mapping[str, str] = _NOTHING) -> Said | None:
         """What a match amounts to; None for nothing."""
-        values = {name: value for name, value in match.groupdict().items() if value is not None}
+        values = {"whole_line": _line(match.string, match.start()), **given}
+        values |= {name: value for name, value in match.groupdict().items() if value is not None}
         if self.signature.function:
-            more = FUNCTIONS[self.signature.function](match)
+            more = FUNCTIONS[self.signature.function].make(match)
             if more is None:
                 return None
             values.update(more)
@@ -171,6 +190,8 @@ class Entry:
             code=case.kind or self.signature.id,
             key=render(case.key, values) if case.key is not None else match[0],
             sentence=render(case.sentence or "", values),
+            who=render(case.who or "", values),
+            exception=render(case.exception or "", values),
             severity=case.severity or Severity.ERROR,
             writer=f"rank {int(values['rank'])}" if values.get("rank", "").isdigit() else "",
             cause=case.cause,
@@ -191,13 +212,33 @@ class Entry:
 
     def _value(self, let: Let, values: Mapping[str, str]) -> str:
         text = render(let.of, values)
+        if let.find:
+            known = self.room.file.maps[let.find]
+            text = max(
+                (name for name, value in known.items() if value in text), key=lambda name: len(known[name]), default=""
+            )
         if let.match:
-            match = re.search(let.match, text)
+            match = _compiled(let.match).search(text)
             text = "" if match is None else match[min(match.re.groups, 1)] or ""
         table = self.room.file.maps[let.map] if isinstance(let.map, str) else let.map
         if not (table or let.otherwise):
             return text
         return render(table.get(text, let.otherwise), values)
+
+
+def _line(text: str, position: int) -> str:
+    begin = text.rfind("\n", 0, position) + 1
+    return text[begin : begin + _LINE].partition("\n")[0]
+
+
+def _in_source(text: str, position: int) -> bool:
+    """Whether a position is in source: in a comment, or in a string in the line that a traceback shows."""
+    before = text[text.rfind("\n", 0, position) + 1 : position]
+    begun = before.lstrip()
+    return "// " in before or begun.startswith(("# ", "* ", "/*")) or (before[:4].isspace() and before[-1:] in "'\"")
+
+
+_compiled = cache(re.compile)  # re's own cache is smaller than the signatures are many
 
 
 def _merged(shared: Case, signature: Case, case: Case) -> Case:
@@ -211,8 +252,8 @@ def _merged(shared: Case, signature: Case, case: Case) -> Case:
 
 
 def _fits(case: Case, values: Mapping[str, str]) -> bool:
-    whole = (re.fullmatch(pattern, values.get(name, "")) for name, pattern in case.when.items())
-    inside = (re.search(pattern, values.get(name, "")) for name, pattern in case.has.items())
+    whole = (_compiled(pattern).fullmatch(values.get(name, "")) for name, pattern in case.when.items())
+    inside = (_compiled(pattern).search(values.get(name, "")) for name, pattern in case.has.items())
     return all(match is not None for matches in (whole, inside) for match in matches)
 
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 from livedbg.model.errors import UsageError
-from livedbg.signatures.book import Book, Entry, Room
+from livedbg.signatures.book import GIVEN, Book, Entry, Room
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import SHORTEST
 from livedbg.signatures.model import Case, Example, Let
@@ -112,14 +112,17 @@ def _of_words(entry: Entry) -> Iterator[str]:
 def _of_templates(entry: Entry, groups: set[str]) -> Iterator[str]:
     file, signature = entry.room.file, entry.signature
     lets = [file.defaults.let, signature.let, *(case.let for case in entry.cases)]
-    known = groups.union(*lets) | (
-        {"container", "again", "codes", "ranks", "tensors", "kernel", "code", "pass", "of"}
-        if signature.function
-        else set()
-    )
+    known = groups.union(GIVEN, *lets)
+    if signature.function:
+        known |= FUNCTIONS[signature.function].gives
     shared = entry.cases if isinstance(signature.cases, str) else ()  # they may ask for what others have
     own: list[Case] = [entry.usual, *(entry.cases if not shared else ())]
-    strict = [text for case in own for text in (case.sentence, case.key, *case.attributes.values()) if text]
+    strict = [
+        text
+        for case in own
+        for text in (case.sentence, case.who, case.exception, case.key, *case.attributes.values())
+        if text
+    ]
     loose = [case.sentence for case in shared if case.sentence] + list(file.steps.values())
     for step in (step for case in (*own, *shared) for step in case.next or ()):
         if not step.startswith("@"):
@@ -128,8 +131,8 @@ def _of_templates(entry: Entry, groups: set[str]) -> Iterator[str]:
             yield f"there is no step {step[1:]!r} in [steps] of the file."
     for let in signature.let.values():
         strict += [let.of, let.otherwise] if isinstance(let, Let) else [let]
-        if isinstance(let, Let) and isinstance(let.map, str) and let.map not in file.maps:
-            yield f"there is no table [maps.{let.map}] in the file."
+        named = [name for name in (let.map, let.find) if isinstance(name, str)] if isinstance(let, Let) else []
+        yield from (f"there is no table [maps.{name}] in the file." for name in named if name and name not in file.maps)
     for text in (*strict, *loose):
         try:
             missing = names_in(text) - known
@@ -137,7 +140,7 @@ def _of_templates(entry: Entry, groups: set[str]) -> Iterator[str]:
             yield f"{error}."
             continue
         if missing and text in strict:
-            there = ", ".join(sorted(known)) or "none"
+            there = ", ".join(sorted(known - GIVEN)) or "none"
             yield f"{text!r} asks for {', '.join(sorted(missing))}; its values are {there}."
 
 
@@ -147,7 +150,7 @@ def _of_example(entry: Entry, example: Example, book: Book) -> Iterator[str]:
     except ValueError as error:
         yield f"its sentence can't be made of the example {example.text[:60]!r}: {error}."
         return
-    said = [one.sentence for one in found]
+    said = [one.whole for one in found]
     if example.says and example.says not in said:
         told = " and ".join(map(repr, said)) or "nothing"
         yield f"of the example {example.text[:60]!r} it says {told}; not {example.says!r}."
@@ -156,7 +159,7 @@ def _of_example(entry: Entry, example: Example, book: Book) -> Iterator[str]:
     if not (example.says or example.also or tuned) and said:
         yield f"of the healthy example {example.text[:60]!r} it says {said[0]!r}; make the pattern stricter."
     for one in found:
-        if example.says == one.sentence and (wrong := example.fields.items() - one.attributes.items()):
+        if example.says == one.whole and (wrong := example.fields.items() - one.attributes.items()):
             yield f"of the example {example.text[:60]!r} it has not the fields {dict(wrong)}."
 
 

@@ -5,26 +5,35 @@ Invariants:
         that levels count (`heeds_levels`).
     signature_decoder.D2. Near a line of a tuner (`quiet`) nothing of that file's system is a failure.
     signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again.
+    signature_decoder.D4. A message that spans several records is found where they come near each other, from one
+        writer.
+    signature_decoder.D5. An error line that is part of a message, or that says nothing more beside one (`asides`), is
+        known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.logs.said import Said, SaidDecoder
-from livedbg.model import LogRecord, Severity
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 from livedbg.signatures.book import Book
-from livedbg.signatures.model import Quiet
+from livedbg.signatures.model import NEAR, Quiet
+from livedbg.signatures.said import LogTold, Said, Told, close, events, lines_of, part_of
 
 __all__ = ["SignatureDecoder"]
 
+_LONGEST: Final = 100_000  # characters that are searched
+_ASIDE: Final = 400  # characters of a line that are searched for what is printed beside errors
 
-class SignatureDecoder(SaidDecoder):
+
+class SignatureDecoder(LogDecoder):
     """Makes a diagnostic of each message that a signature finds.
 
     Args:
@@ -34,8 +43,9 @@ class SignatureDecoder(SaidDecoder):
     name = "signatures"
 
     def __init__(self, book: Callable[[], Book]) -> None:
-        super().__init__()
         self._given = book
+        self._logs: dict[str, LogTold] = {}
+        self._changed: dict[str, Told] = {}
         self._quiet_until: dict[tuple[str, str], int] = {}  # by system and log: the last line of it
 
     @property
@@ -55,20 +65,63 @@ class SignatureDecoder(SaidDecoder):
         entries = (*ends, *(entry for entry in self._book.entries if entry.signature.follows))
         return tuple(word.encode() for entry in entries for word in entry.words)
 
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._logs[source.id] = LogTold(source)
+
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
         for system, quiet, pattern in self._quiet:
             held = any(word in record.text for word in quiet.words)
             if held and pattern.search(record.text) is not None:
                 self._quiet_until[system, record.source] = (record.last_line or 0) + quiet.lines
-        events, links = super().feed(record, stamp)
-        self._end(record, links)
-        return events, links
-
-    def _end(self, record: LogRecord, links: Collection[str]) -> None:
-        """What a record says to be over (D3), and what it says again."""
         log = self._logs.get(record.source)
-        for told in log.told.values() if log is not None else ():
+        if log is None:
+            return (), ()
+        parts = [*log.near(record, self._near), record]
+        texts = [one.text for one in parts]
+        begin = sum(len(text) + 1 for text in texts[:-1])
+        found: list[Event] = []
+        links: dict[str, None] = {}
+        joined = "\n".join(texts)[: begin + _LONGEST]
+        for said, position, end in self._messages(parts, joined, begin):
+            part, offset = part_of(texts, position)
+            log.use(parts[part : part_of(texts, end)[0] + 1])
+            judged = self._judged(said, record)
+            if judged is None:
+                continue
+            number = texts[part].count("\n", 0, offset)
+            entry, new = log.keep(judged, parts[part], number, lines_of(joined, position, end))
+            if entry is None:
+                continue
+            links[entry.diagnostic.id] = None
+            if new:
+                found += events(entry, stamp)
+            else:
+                self._changed[entry.diagnostic.id] = entry
+        self._end(record, links, log)
+        return found, tuple(links)
+
+    def knows(self, record: LogRecord) -> bool:
+        """A part of a message, or what is printed beside an error (D5)."""
+        log = self._logs.get(record.source)
+        if log is None:
+            return False
+        if log.used(record):
+            return True
+        errors = (one.diagnostic for one in log.told.values() if one.diagnostic.severity.rank >= Severity.ERROR.rank)
+        systems = {diagnostic.system for diagnostic in errors}
+        asides = (pattern for system, pattern in self._asides if system in systems)
+        return any(pattern.search(record.text, 0, _ASIDE) is not None for pattern in asides)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """Those that came again since the last time."""
+        changed, self._changed = self._changed, {}
+        return [event for entry in changed.values() for event in events(entry, stamp)]
+
+    def _end(self, record: LogRecord, links: Collection[str], log: LogTold) -> None:
+        """What a record says to be over (D3), and what it says again."""
+        for told in log.told.values():
             over = self._over.get((told.diagnostic.system, told.said.attributes["signature"]))
             if over is None:
                 continue
@@ -83,18 +136,39 @@ class SignatureDecoder(SaidDecoder):
         entries = (entry for entry in self._book.entries if entry.signature.over)
         return {(one.room.system, one.signature.id): re.compile(one.signature.over) for one in entries}
 
-    def messages(self, texts: Sequence[str], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
-        """See SaidDecoder."""
-        own = joined[begin:]
-        for number in self._book.of_words(joined):
-            entry = self._book.entries[number]
-            if begin and entry.lines:
-                yield from ((one.said, one.begin, one.end) for one in entry.found(joined, begin))
-            else:
-                yield from ((one.said, begin + one.begin, begin + one.end) for one in entry.found(own))
+    def _messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
+        """The messages of some records, each with where it begins and ends.
 
-    def judge(self, said: Said, record: LogRecord) -> Said | None:
-        """See SaidDecoder."""
+        Args:
+            parts: the records; the last one is new.
+            joined: their texts as one.
+            begin: where the new one begins there.
+        """
+        given = self._given_of(parts[-1])
+        numbers = set(self._book.of_words(joined[begin:]))
+        if begin:
+            numbers.update(one for one in self._book.of_words(joined) if self._book.entries[one].lines)
+        for number in sorted(numbers):
+            entry = self._book.entries[number]
+            first = _first(parts, entry.signature.near) if begin and entry.lines else begin
+            text = joined[first:] if first else joined
+            found = entry.found(text, begin - first, given)
+            yield from ((one.said, first + one.begin, first + one.end) for one in found)
+
+    def _given_of(self, record: LogRecord) -> Mapping[str, str]:
+        """What a log says of a record's writer (livedbg.signatures.book.GIVEN)."""
+        process = self._logs[record.source].source.process
+        owner = f"pid {record.pid}" if record.writer and record.pid is not None else record.writer
+        return {
+            "level": record.severity.value,
+            "owner": owner,
+            "writer_rank": "" if record.rank is None else str(record.rank),
+            "source": record.source,
+            "process": process or "",
+        }
+
+    def _judged(self, said: Said, record: LogRecord) -> Said | None:
+        """What a message amounts to in its record; None for nothing (D1, D2)."""
         until = self._quiet_until.get((said.system, record.source))
         if until is not None and (record.line or 0) <= until:
             return None
@@ -102,15 +176,17 @@ class SignatureDecoder(SaidDecoder):
             return said
         if record.severity is Severity.DEBUG:
             return None
-        return replace(said, severity=Severity.WARNING) if record.severity is Severity.WARNING else said
-
-    def asides_of(self, systems: Collection[str]) -> Iterable[re.Pattern[str]]:
-        """See SaidDecoder."""
-        return (pattern for system, pattern in self._asides if system in systems)
+        if record.severity is not Severity.WARNING or said.severity.rank < Severity.ERROR.rank:
+            return said
+        return replace(said, severity=Severity.WARNING, attributes={**said.attributes, "warned": record.severity.value})
 
     @cached_property
     def _book(self) -> Book:
         return self._given()
+
+    @cached_property
+    def _near(self) -> int:
+        return max((entry.signature.near for entry in self._book.entries), default=NEAR)
 
     @cached_property
     def _heeding(self) -> frozenset[str]:
@@ -124,3 +200,13 @@ class SignatureDecoder(SaidDecoder):
     @cached_property
     def _asides(self) -> list[tuple[str, re.Pattern[str]]]:
         return [(room.system, re.compile(aside)) for room in self._book.rooms for aside in room.file.asides]
+
+
+def _first(parts: Sequence[LogRecord], near: int) -> int:
+    """Where the first of some records begins, in their texts as one, that is near enough to the last one."""
+    begin = 0
+    for part in parts[:-1]:
+        if close(part, parts[-1], near):
+            break
+        begin += len(part.text) + 1
+    return begin

@@ -1,24 +1,48 @@
-"""The functions that signatures name, for what no pattern can say. All of them are here.
-
-A function takes the match; it gives further values for the templates, or None where the text is no failure after all.
-"""
+"""The functions that signatures name, for what no pattern can say. All of them are here."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
+
+from livedbg.signatures.templates import frame_of
 from livedbg.text.wording import listing
 
 __all__ = ["FUNCTIONS", "Function"]
 
-Function = Callable[[re.Match[str]], Mapping[str, str] | None]
+_ERROR: Final = (
+    r"^[^\S\n]{0,40}((?:[A-Za-z_]\w{0,100}\.){0,20}[A-Z]\w{0,100}(?:Error|Exception|Interrupt|Exit)\b"
+    r"(?::[^\n]{0,300})?)"
+)
+_COUNT: Final = r"^ +(?:(\d{1,9}) ranks? have|Rank (\d{1,9}) has) launched up to operation (\d{1,18})"
+_MANAGED: Final = r"^ +Rank (\d{1,9}) -- GPU \S+ managed by process \d{1,10} on node"
+_TRACE: Final = 20_000  # characters of a traceback that are read
+_ALLOCATED: Final = r"([\d.]{1,40} [KMGT]?i?B) (?:is allocated by|already allocated)"
+_UNUSED: Final = r"([\d.]{1,40} [KMGT]?i?B) is reserved by \w{1,40} but unallocated"
+_ITSELF: Final = "this process has "
+_HOLDERS: Final = 3_000  # characters of such a list
+_ROUNDED: Final = 0.995  # sizes are rounded to two digits
+_SHOWN: Final = 6  # ranks that are named
+
+
+class Function(Struct, frozen=True):
+    """A function that a signature can name.
+
+    Attributes:
+        make: takes the match; gives further values for the templates, or None where the text is no failure after all.
+        gives: the names of these values.
+    """
+
+    make: Callable[[re.Match[str]], Mapping[str, str] | None]
+    gives: frozenset[str]
+
 
 _NAME: Final = r"^ {2}(?P<name>[\w.-]{1,100}):\s*$"
 _RUNS: Final = r"\bState:\s+Running\b|\"running\"\s*:\s*\{"
-_CODES: Final = r"exit codes? of the workers? (?:are|is) \{(?P<codes>[^}\n]{1,200})\}"
 _DEF: Final = r"^\s{0,100}def (?P<kernel>\w{1,200})\s{0,100}\("
 _PASS: Final = r"`(?P<pass>[^`\n]{1,300})` on '(?P<op>[^'\n]{1,100})' operation(?:: @(?P<name>[^\s,\]]{1,300}))?"
 
@@ -35,12 +59,6 @@ def _missing_ranks(match: re.Match[str]) -> Mapping[str, str]:
     rows = re.findall(r"^(\d{1,6}): \[([^\]\n]{1,400})", match["rows"], re.MULTILINE)
     ranks = listing(rank for rank, _ in rows)
     return {"ranks": f"{'ranks' if len(rows) > 1 else 'rank'} {ranks}", "tensors": rows[0][1] if rows else ""}
-
-
-def _worker_codes(match: re.Match[str]) -> Mapping[str, str]:
-    """`codes`: how the workers ended, which is said somewhere below."""
-    found = re.search(_CODES, match.string[match.end() :])
-    return {"codes": found["codes"].strip()} if found is not None else {}
 
 
 def _triton_excerpt(match: re.Match[str]) -> Mapping[str, str]:
@@ -61,13 +79,75 @@ def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
     return {"pass": passes[-1]["pass"].rpartition("::")[2], "of": named[0] if named else ""}
 
 
-FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
-    {
-        "container": _container,
-        "missing-ranks": _missing_ranks,
-        "worker-codes": _worker_codes,
-        "triton-excerpt": _triton_excerpt,
-        "mlir-passes": _mlir_passes,
-    }
+def _worker_trace(match: re.Match[str]) -> Mapping[str, str]:
+    """`error` and `place` of a traceback that begins in the text; none where it does not."""
+    if not (match["trace"] or "").startswith("Traceback"):
+        return {}
+    begin = match.start("trace")
+    rest = match.string[begin : begin + _TRACE].partition("\n====")[0]
+    errors = re.findall(_ERROR, rest, re.MULTILINE)
+    return {"error": errors[-1].strip()[:200] if errors else "", "place": frame_of(rest)}
+
+
+def _rank_list(match: re.Match[str]) -> Mapping[str, str]:
+    """`who`: `Ranks 1, 2 and 3 more`; `rank`: the first of them."""
+    found = re.findall(r"\brank (\d{1,9})", match["list"]) or re.findall(r"\d{1,9}", match["list"])
+    ranks = sorted({int(rank) for rank in found})
+    return {"who": f"Rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}", "rank": str(ranks[0])}
+
+
+def _operation_counts(match: re.Match[str]) -> Mapping[str, str] | None:
+    """`who` launched fewer operations (`last`) than others (`first`), of lines with a count each."""
+    counts = [(int(op), int(many or 1), rank) for many, rank, op in re.findall(_COUNT, match["rows"], re.MULTILINE)]
+    if len(counts) < 2:
+        return None
+    last, many, rank = min(counts)
+    named = re.findall(_MANAGED, match["rows"], re.MULTILINE)
+    ranks = [rank] if rank else named[:many]
+    who = f"rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}" if ranks else f"{many} ranks"
+    return {"who": who, "last": str(last), "first": str(max(counts)[0])}
+
+
+def _memory_holders(match: re.Match[str]) -> Mapping[str, str]:
+    """`others`: the processes in a list that hold a device's memory, without the one that ran out of it.
+
+    One that can't know its own pid (in a container) lists itself too: it is the smallest that holds what it says to
+    have allocated and reserved.
+    """
+    text = match.string[match.start() : match.start() + _HOLDERS]
+    listed = re.findall(r"\bProcess (\d{1,10}) has ([\d.]{1,40} [KMGT]?i?B)", text)
+    counted = [size for size in (re.search(pattern, text) for pattern in (_ALLOCATED, _UNUSED)) if size is not None]
+    if " memory in use" in text and _ITSELF not in text and counted:
+        least = sum(_bytes(size[1]) for size in counted) * _ROUNDED
+        own = min((one for one in listed if _bytes(one[1]) >= least), key=lambda one: _bytes(one[1]), default=None)
+        listed = [one for one in listed if one != own]
+    return {"others": ", ".join(f"{pid} ({size})" for pid, size in listed[:10])} if listed else {}
+
+
+def _bytes(size: str) -> float:
+    number, _, unit = size.partition(" ")
+    factor: int = 1024 ** "BKMGT".index(unit[:1])
+    return float(number.strip(".") or 0) * factor
+
+
+def _some(numbers: Sequence[object]) -> str:
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"{', '.join(map(str, numbers[:_SHOWN]))}{more}"
+
+
+def _table(**functions: tuple[Callable[[re.Match[str]], Mapping[str, str] | None], str]) -> Mapping[str, Function]:
+    made = {name: Function(make, frozenset(gives.split())) for name, (make, gives) in functions.items()}
+    return MappingProxyType({name.replace("_", "-"): function for name, function in made.items()})
+
+
+FUNCTIONS: Final = _table(
+    container=(_container, "container again"),
+    missing_ranks=(_missing_ranks, "ranks tensors"),
+    triton_excerpt=(_triton_excerpt, "kernel code"),
+    mlir_passes=(_mlir_passes, "pass of"),
+    worker_trace=(_worker_trace, "error place"),
+    rank_list=(_rank_list, "who rank"),
+    memory_holders=(_memory_holders, "others"),
+    operation_counts=(_operation_counts, "who last first"),
 )
-"""By the name that a signature gives."""
+"""By the name that a signature gives; with the names of the values that it makes."""

@@ -11,8 +11,10 @@ from msgspec import Struct, field
 
 from livedbg.model import CauseClass, Severity
 
-__all__ = ["Case", "Ends", "Example", "Let", "Quiet", "Signature", "SignatureFile"]
+__all__ = ["NEAR", "Case", "Ends", "Example", "Let", "Quiet", "Signature", "SignatureFile"]
 
+NEAR: Final = 6
+"""So many lines apart are the lines of a text, unless its signature says otherwise."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -23,6 +25,7 @@ class Ends(StrEnum):
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
     WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
     DIVERGES = "diverges"  # nothing, but its results are wrong
+    HOST = "host"  # what jobs of a host had: a crash where its log is all there is, else the verdict is unknown
     PROCESS = "process"
     RANK = "rank"
     JOB = "job"
@@ -33,6 +36,7 @@ class Let(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         of: template of what is looked at.
+        find: name of a table of the file: what is looked at is its key whose value stands in there, the longest one.
         match: a pattern; what is looked at is its first group, or all that it matched, or "" where it does not match.
         map: templates of the value by what is looked at, or the name of such a table of the file (`[maps.NAME]`).
         otherwise: template of the value where the map has none (`else` in the file). Without this and a map the value
@@ -40,6 +44,7 @@ class Let(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     of: str
+    find: str = ""
     match: str = ""
     map: str | dict[str, str] = field(default_factory=dict)
     otherwise: str = field(default="", name="else")
@@ -57,6 +62,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
         ends: what it ends.
         severity: how bad it is.
         sentence: template of what is said, without the full stop.
+        who: template of who it is about (`Rank 3`), where the sentence goes on from there.
+        exception: template of its type in the list of exceptions; it is none without one.
         key: template of what tells it from others of its kind; one that comes again is reported once.
         next: what to do; `@NAME` for a step of the file's table `[steps]`.
         let: values for the templates: of templates, or of maps.
@@ -73,6 +80,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     ends: Ends | None = None
     severity: Severity | None = None
     sentence: str | None = None
+    who: str | None = None
+    exception: str | None = None
     key: str | None = None
     next: tuple[str, ...] | None = None
     let: dict[str, str | Let] = field(default_factory=dict)
@@ -110,6 +119,8 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
         words: one of them is in each such text; derived from the pattern where none is given.
         parts: words of its other lines, where it has several; derived too.
         follows: its other lines have no such word: the lines behind one with a word are read whatever is in them.
+        near: its lines are at most so many lines apart; others stand between them.
+        first: it says one thing of a text: what the first of its patterns that finds something says.
         exact: of a word that stands in many ordinary lines: the pattern (of bytes) that must match where it begins.
         unless: a pattern: where it matches in the same lines, it is no failure.
         over: a pattern: after a line that it matches, what was said is over, and a note. Such a line comes soon, or has
@@ -124,6 +135,8 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
     words: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     follows: bool = False
+    near: int = NEAR
+    first: bool = False
     exact: dict[str, str] = field(default_factory=dict)
     unless: str = ""
     over: str = ""

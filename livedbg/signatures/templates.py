@@ -1,4 +1,5 @@
-"""Templates of sentences: `{name}`, `{name:filter}`, and `[ on {node}]`, left out where the value is not there.
+"""Templates: `{name}`, `{name:filter}`, `{name|other}` (the first that is there), and `[ on {node}]`, left out where
+the value is not there.
 
 Invariants:
     templates.T1. What a value holds is never taken for a template.
@@ -8,21 +9,25 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-__all__ = ["FILTERS", "names_in", "render"]
+from livedbg.logs.traceback_forms import plain_form
+
+__all__ = ["FILTERS", "frame_of", "names_in", "render"]
 
 _TOKEN: Final = re.compile(
-    r"\\(?P<plain>[\[\]{}\\])|\{(?P<name>[a-z_][\w-]*)(?P<filters>(?::[a-z0-9-]+)*)\}|(?P<sign>[\[\]{}])"
+    r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
 )
+_FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:, in ([^\s\"]{1,200}))?"
 _SHELL_ADDS: Final = 128
 _FAULTS: Final = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV)
 _SHORT: Final = 160
 _UNITS: Final = 1024**2  # kB of a GiB
 
-Piece = str | tuple[str, tuple[str, ...]] | list["Piece"]
+Name = tuple[str, tuple[str, ...]]
+Piece = str | tuple[Name, ...] | list["Piece"]
 
 
 def _number(text: str) -> int:
@@ -71,15 +76,35 @@ def _cut(most: int) -> Callable[[str], str]:
     return cut
 
 
+def _more_than(text: str) -> str:
+    """`more` of `17.1 16.4`, numbers or versions of which the first is the larger one; else ""."""
+    one, other = (tuple(map(int, word.split("."))) for word in text.split())
+    return "more" if one > other else ""
+
+
+def frame_of(text: str) -> str:
+    """`main (train.py:45)`: the innermost of a text's frames of Python that is in no library; or the innermost."""
+    frames = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
+    own = [frame for frame in frames if "-packages/" not in frame[0] and "/lib/python" not in frame[0]]
+    if not frames:
+        return ""
+    file, line, function = (own or frames)[-1]
+    return f"{function or '?'} ({file.rpartition('/')[2]}:{line})"
+
+
 FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "int": lambda text: str(_number(text)),
     "count": lambda text: f"{_number(text):,}",
+    "seconds": lambda text: f"{int(text) / 1000:,.0f} s",
+    "base": lambda text: re.split(r"[/\\]", text)[-1],
+    "frame": frame_of,
+    "more-than": _more_than,
     "gib": lambda text: f"{int(text) / _UNITS:,.1f} GiB",
     "hex": lambda text: f"0x{_number(text) % (1 << 32):08X}",
     "lower": str.lower,
     "upper": str.upper,
     "trim": str.strip,
-    "strip": lambda text: text.strip(" .,:\t\r\n"),
+    "strip": lambda text: text.strip(" .,:;\t\r\n"),
     "line": lambda text: " ".join(text.split()),
     "cap": lambda text: f"{text[:1].upper()}{text[1:]}",
     "uncap": lambda text: f"{text[:1].lower()}{text[1:]}",
@@ -106,7 +131,10 @@ def render(template: str, values: Mapping[str, str]) -> str:
     Raises:
         ValueError: a filter can't take its value.
     """
-    return _rendered(_parsed(template), values)[0]
+    pieces = _parsed(template)
+    if len(pieces) == 1 and isinstance(piece := pieces[0], tuple):  # most templates are one value
+        return _value(piece, values)
+    return _rendered(pieces, values)[0]
 
 
 def names_in(template: str) -> set[str]:
@@ -120,8 +148,8 @@ def names_in(template: str) -> set[str]:
         found: set[str] = set()
         for piece in pieces:
             if isinstance(piece, tuple):
-                found.add(piece[0])
-                if unknown := [name for name in piece[1] if name not in FILTERS]:
+                found.update(name for name, _ in piece)
+                if unknown := [name for _, filters in piece for name in filters if name not in FILTERS]:
                     raise ValueError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
             elif isinstance(piece, list):
                 found |= of(piece)
@@ -137,15 +165,24 @@ def _rendered(pieces: Sequence[Piece], values: Mapping[str, str]) -> tuple[str, 
         if isinstance(piece, str):
             text += piece
         elif isinstance(piece, tuple):
-            value = values.get(piece[0]) or ""
-            for name in piece[1] if value else ():
-                value = FILTERS[name](value)
+            value = _value(piece, values)
             whole = whole and bool(value)
             text += value
         else:
             inner, there = _rendered(piece, values)
             text += inner if there else ""
     return text, whole
+
+
+def _value(names: Iterable[Name], values: Mapping[str, str]) -> str:
+    """The first value that is there, after its filters."""
+    for name, filters in names:
+        value = values.get(name)
+        for one in filters if value else ():
+            value = FILTERS[one](value or "")
+        if value:
+            return value
+    return ""
 
 
 @cache
@@ -157,8 +194,9 @@ def _parsed(template: str) -> Sequence[Piece]:
         at = token.end()
         if token["plain"]:
             stack[-1].append(token["plain"])
-        elif token["name"]:
-            stack[-1].append((token["name"], tuple(filter(None, token["filters"].split(":")))))
+        elif token["names"]:
+            names = (name.split(":") for name in token["names"].split("|"))
+            stack[-1].append(tuple((name, tuple(filters)) for name, *filters in names))
         elif token["sign"] == "[":
             stack.append([])
         elif token["sign"] == "]" and len(stack) > 1:
@@ -171,4 +209,4 @@ def _parsed(template: str) -> Sequence[Piece]:
     if len(stack) > 1:
         raise ValueError(f"a `[` is not closed in the template {template!r}: write \\[")
     stack[-1].append(template[at:])
-    return stack[0]
+    return [piece for piece in stack[0] if piece != ""]

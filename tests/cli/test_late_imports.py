@@ -41,7 +41,7 @@ def test_a_process_of_no_runtime_has_the_readers_of_none(
 
 def test_a_log_of_a_runtime_has_its_reader(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
-    log.write_text("CUDA error: an illegal memory access was encountered\n")
+    log.write_text("f.cu:9: k: block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n")
     assert _imported("--logs", str(log)) == {"cuda.log_reader"}
     log.write_text("nvfuser: Segmented_Fusion{\n")
     assert "nvfuser.log_follower" in _imported("--logs", str(log))

@@ -29,7 +29,6 @@ from livedbg.adapters.ascend.live import layout as scheduler_layout
 from livedbg.adapters.cuda.cudagdb import core_dump, device_exceptions, sample, tables
 from livedbg.adapters.cuda.cudagdb.console_tables import TABLES, console_rows
 from livedbg.adapters.cuda.kernel_log import _line as kernel_line
-from livedbg.adapters.cuda.xid import parse_switch_xid, parse_xid, xid_statement
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.nvfuser.dumps import ir, scripts, segment_script
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
@@ -348,8 +347,6 @@ def _lines_of_a_log(data: bytes, folder: Path) -> None:
     reader = CompileReader()
     for line in lines[:2000]:
         reader.take(clean_line(line), ("x", 1), 1)
-        for parse in (parse_xid, parse_switch_xid, xid_statement):
-            parse(line)
         kernel_line(line.encode("utf-8", "replace"))
     known = lines_of(_written(data, folder, "run.txt"))
     last_open(known, known_pairs())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.cuda.driver_lines import DriverLogged
-from livedbg.adapters.cuda.rules import errors, gpus, launches, nccl
+from livedbg.adapters.cuda.rules import errors, gpus, launches
 from livedbg.analysis.rules.base import Rule
 
 __all__ = ["rules"]
@@ -13,4 +12,8 @@ __all__ = ["rules"]
 
 def rules() -> Sequence[Rule]:
     """The rules for CUDA, most specific first."""
-    return (*errors.rules(), *gpus.rules(), *launches.rules(), *nccl.rules(), DriverLogged())
+    return (
+        *errors.rules(),
+        *gpus.rules(),
+        *launches.rules(),
+    )

@@ -15,11 +15,10 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.iree.flow.ground import Ground
-from livedbg.adapters.iree.status_lines import FORMS
 from livedbg.adapters.iree.traced import tensor
 from livedbg.linux.family import Family
 from livedbg.linux.procfs import read_stat
-from livedbg.logs.said import found_in
+from livedbg.session.signatures import book
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["EXPECTED", "AsGiven", "error_words", "run_as_given", "saved_source"]
@@ -108,8 +107,9 @@ def saved_source(ground: Ground) -> tuple[str, tuple[str, ...]] | None:
 def error_words(text: str) -> str:
     """The first failure of the runtime in words, else the line that tells of an error."""
     text = _ESCAPE.sub("", text)
-    for said, _begin, _end in found_in(text[-100_000:], FORMS):
-        return said.sentence
+    for found in book()[0].found(text[-100_000:], "iree"):
+        if found.said.code == "status":
+            return found.said.sentence
     lines = [clean_line(line.strip(), 300) for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if _ERROR.search(line)]
     return (telling or lines[-1:] or [""])[0 if telling and "error: " in telling[0] else -1].rstrip(".")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from livedbg.adapters.iree import status_lines, tool_lines, vulkan_lines
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import SaidRule, finding_of
+from livedbg.analysis.rules.said import finding_of
 from livedbg.model import CauseClass
 
 __all__ = ["VulkanLogged", "rules"]
@@ -27,32 +26,16 @@ class VulkanLogged:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """The lost device first; one finding an error."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "iree"]
-        lost = [one for one in said if one.code == vulkan_lines.LOST]
-        failed = [one for one in said if one.code == status_lines.CODE]
+        lost = [one for one in said if one.code == "vulkan-device-lost"]
+        failed = [one for one in said if one.code == "status"]
         for one in lost:
             if not any(other.cause is CauseClass.DEVICE for other in failed):
                 yield finding_of(self.name, one, state, VerdictState.CRASHED)
         for one in said:
-            if one.code in (vulkan_lines.VALIDATION, vulkan_lines.RESULT):
+            if one.code in ("vulkan-validation", "vulkan-result"):
                 yield finding_of(self.name, one, state, None if lost or failed else VerdictState.UNKNOWN)
 
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (
-        SaidRule(
-            "iree-status",
-            "IREE's runtime failed with a status: its code and words, the call that failed, and the place in the "
-            "program that its stack names. A crash, unless the log goes on after it.",
-            "iree",
-            {status_lines.CODE: VerdictState.CRASHED},
-        ),
-        SaidRule(
-            "iree-tool",
-            "A program of IREE refused its command line, its source file or its target: nothing was compiled or run. "
-            "A result that is not the one of --expected_output is a wrong value.",
-            "iree",
-            {tool_lines.TOOL: VerdictState.CRASHED, tool_lines.RESULT: VerdictState.DIVERGED},
-        ),
-        VulkanLogged(),
-    )
+    return (VulkanLogged(),)

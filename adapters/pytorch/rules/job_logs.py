@@ -7,10 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.pytorch.job_logs import compilation, elastic, nccl_errors, recorder_text, stores, watchdog
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import SaidRule, finding_of
+from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.wording import with_more
 from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic
@@ -21,32 +20,6 @@ __all__ = ["ElasticLogged", "PeersClosed", "RanksMissing", "rules"]
 _PROOFS: Final = 6
 
 _CRASHED: Final = VerdictState.CRASHED
-_JOB: Final[tuple[tuple[str, str, dict[str, VerdictState | None]], ...]] = (
-    (
-        "job-store",
-        "The store of a job could not be reached, its port was in use, or nobody set a key for which a rank waited, as "
-        "a log says. A crash of that rank; why the other one did not come is the question.",
-        {stores.STORE_TIMEOUT: _CRASHED, stores.UNREACHED: _CRASHED, stores.USED: _CRASHED},
-    ),
-    (
-        "nccl-error",
-        "PyTorch threw since NCCL failed, with NCCL's code and its last error; or its heartbeat monitor ended a "
-        "process whose watchdog was stuck.",
-        {nccl_errors.CODE: _CRASHED, watchdog.STUCK: _CRASHED},
-    ),
-    (
-        "torch-compile-failed",
-        "torch.compile threw: it could not trace the program, a backend failed, or inductor could not lower an "
-        "operator or compile its code; with the line of the program where the log has it.",
-        {compilation.CODE: _CRASHED},
-    ),
-    (
-        "recorder-analysis",
-        "The text of an analysis of flight recorder dumps names ranks that called a collective differently, or did not "
-        "join it.",
-        {recorder_text.APART: VerdictState.DIVERGED, recorder_text.ABSENT: VerdictState.STALLED},
-    ),
-)
 
 
 class RanksMissing:
@@ -63,7 +36,7 @@ class RanksMissing:
         """One finding for all that waited for the same."""
         found: dict[str, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if said.system == "pytorch" and said.code == stores.MISSING:
+            if said.system == "pytorch" and said.code == "ranks-missing":
                 found.setdefault(said.does if said.attributes.get("rank") else said.id, []).append(said)
         for told in found.values():
             first, ranks = told[0], [int(one.attributes["rank"]) for one in told if one.attributes.get("rank")]
@@ -79,23 +52,20 @@ class PeersClosed:
 
     name = "job-peer-closed"
     doc = (
-        "A rank lost the connection to another one (gloo), or to the store of the job: the other end has ended, and is "
-        "the one to look at. A crash of that rank where gloo threw; a lost store alone is a warning. A rank between "
-        "those that reported it, of which no log shows an error, is named: it reported nothing."
+        "A rank lost the connection to another one (gloo): the other end has ended, and is the one to look at. A crash "
+        "of that rank where gloo threw. A rank between those that reported it, of which no log shows an error, is "
+        "named: it reported nothing."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a rank and connection."""
-        said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
-        closed = [one for one in said if one.code == stores.PEER]
+        said = (one for one in state.snapshot.diagnostics.values() if one.system == "pytorch")
+        closed = [one for one in said if one.code == "peer-closed"]
         silent = _silent([one.writer for one in closed], state)
         for one in closed:
             more = f", in {call}" if (call := _call(one, state)) else ""
             finding = finding_of(self.name, one, state, _CRASHED if _thrown(one) else None, more=more)
             yield with_more(finding, silent)
-        for one in said:
-            if one.code == stores.STORE_LOST:
-                yield finding_of(self.name, one, state, None)
 
 
 def _silent(writers: Sequence[str], state: RuleInput) -> str:
@@ -126,34 +96,28 @@ class ElasticLogged:
     name = "elastic-ended"
     doc = (
         "torchrun's log names the worker that failed first, with its exit code or signal, and the error that it left. "
-        "A crash, unless the log goes on (its workers were started again, and ran). That torchrun itself was ended "
-        "from outside is `unknown`: the log does not say by whom."
+        "A crash, unless the log goes on (its workers were started again, and ran)."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """The root cause; without one, the workers that it says failed."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
-        roots = [one for one in said if one.code == elastic.ROOT]
+        roots = [one for one in said if one.code == "elastic-root"]
         known = {one.attributes["pid"] for one in roots}
         for one in roots:
             yield finding_of(self.name, one, state, _CRASHED)
         for one in said:
-            if one.code == elastic.FAILED and one.attributes["pid"] not in known:
+            if one.code == "elastic-failed" and one.attributes["pid"] not in known:
                 yield finding_of(self.name, one, state, _CRASHED)
-            elif one.code == elastic.TOLD:
-                yield finding_of(self.name, one, state, VerdictState.UNKNOWN)
-            elif one.code == elastic.RESTARTS:
-                yield finding_of(self.name, one, state, None)
 
 
 def _thrown(said: Diagnostic) -> bool:
-    return said.attributes.get("warned") != "yes"
+    return "warned" not in said.attributes
 
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
     return (
-        *(SaidRule(name, doc, "pytorch", codes, _thrown) for name, doc, codes in _JOB),
         RanksMissing(),
         PeersClosed(),
         ElasticLogged(),

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from livedbg.adapters.pytorch.job_logs.watchdog import ENDS, STATUS, TIMEOUT
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import somebody_lives
@@ -24,6 +23,9 @@ from livedbg.text.wording import spans
 __all__ = ["CollectiveTimeouts", "rules"]
 
 _PROOFS: Final = 6
+_TIMEOUT: Final = "collective-timeout"
+_STATUS: Final = "collective-status"
+_ENDS: Final = "watchdog-ends"
 _OWN: Final = re.compile(r"ProcessGroupNCCL|NCCL|c10d|TCPStore|elastic|\bframe #")
 
 
@@ -41,11 +43,11 @@ class CollectiveTimeouts:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding for the earliest collective of each group that timed out."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
-        timeouts = [one for one in said if one.code == TIMEOUT]
+        timeouts = [one for one in said if one.code == _TIMEOUT]
         if not timeouts:
             return
         heard = _heard(said)
-        ends = [one for one in said if one.code == ENDS]
+        ends = [one for one in said if one.code == _ENDS]
         for told in _groups(timeouts, heard):
             yield self._unless_over(self._finding(told, heard, ends, state), state)
 
@@ -92,7 +94,7 @@ class CollectiveTimeouts:
 def _heard(said: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
     found: dict[int, list[Diagnostic]] = defaultdict(list)
     for one in said:
-        if one.code == STATUS:
+        if one.code == _STATUS:
             found[_rank(one)].append(one)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from livedbg.adapters.pytorch.aoti.log_decoder import PrintedDecoder
 from livedbg.adapters.pytorch.traces.decoder import CompileDecoder
 from livedbg.adapters.pytorch.traces.workers import Roles
 from livedbg.logs.decoder import LogDecoder
@@ -23,7 +24,10 @@ class CompileTracesAdapter(PolledAdapter):
 
     name = "compile-traces"
     title = "Traces of torch.compile"
-    sees = "compilations of torch.compile, their phases, graph breaks, recompilations and failures, from its logs"
+    sees = (
+        "compilations of torch.compile, their phases, graph breaks, recompilations and failures, from its logs; NaN in "
+        "values that its code prints"
+    )
     cost = "reads log lines that are read anyway"
 
     def __init__(self) -> None:
@@ -36,8 +40,8 @@ class CompileTracesAdapter(PolledAdapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoder of the logs."""
-        return (CompileDecoder(),)
+        """The decoders of its logs, and of the values that its code prints."""
+        return CompileDecoder(), PrintedDecoder()
 
     async def begin(self, context: Context) -> bool:
         """Nobody waits for what is not there."""

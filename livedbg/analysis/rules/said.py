@@ -1,4 +1,4 @@
-"""Judges messages of runtimes that decoders found by tables of forms (livedbg.logs.said)."""
+"""Findings about messages that decoders found in logs, each of which says by itself what it amounts to."""
 
 from __future__ import annotations
 
@@ -110,17 +110,12 @@ def findings_of(
         )
 
 
-def _always(said: Diagnostic) -> bool:
-    return True
-
-
 class SaidRule(Struct, frozen=True):
     """A rule for messages, each of which says by itself what it amounts to.
 
     Attributes:
         system: whose messages.
         codes: of the messages, each with what it amounts to where nobody lives.
-        decides: whether one amounts to that at all; else it is a note.
         own_lines: what the runtime also writes while it ends.
     """
 
@@ -128,7 +123,6 @@ class SaidRule(Struct, frozen=True):
     doc: str
     system: str
     codes: dict[str, VerdictState | None]
-    decides: Callable[[Diagnostic], bool] = _always
     own_lines: re.Pattern[str] | None = None
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -143,6 +137,6 @@ class SaidRule(Struct, frozen=True):
                 self.name,
                 told,
                 state,
-                lambda said, amounts_to=amounts_to: amounts_to if self.decides(said) else None,  # type: ignore[misc]
+                lambda _, amounts_to=amounts_to: amounts_to,  # type: ignore[misc]
                 self.own_lines,
             )

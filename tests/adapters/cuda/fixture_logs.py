@@ -18,6 +18,8 @@ from livedbg.model.events import Event, LogsSeen, ProcessSeen, Stamper
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnose
+from livedbg.session.signatures import book
+from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.state.store import Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cuda"
@@ -49,7 +51,7 @@ def read(*logs: bytes, process: Process | None = None, step: int = 1 << 16, befo
     store.apply_all(before)
     if process is not None:
         store.apply(ProcessSeen(process=process, **STAMP()))
-    decoding = Decoding((CrashDecoder(), CudaDecoder()))
+    decoding = Decoding((CrashDecoder(), CudaDecoder(), SignatureDecoder(lambda: book()[0])))
     for number, data in enumerate(logs):
         source = LogSource(id=f"log:{HOST}/{number}", name=f"{number}.txt", path=f"/logs/{number}.txt",
                            process=process.id if process is not None else None)  # fmt: skip

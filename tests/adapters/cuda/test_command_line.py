@@ -67,7 +67,7 @@ def test_a_running_process_s_driver_log_environment_and_standard_error(
     assert "The driver's log has it first from cuStreamSynchronize" in fault["sentence"]
     assert "CUDA_LAUNCH_BLOCKING=1" in fault["sentence"] and not fault["inferred"]
     assert any(entity.endswith(f"/{target.pid}") for entity in fault["entities"])
-    assert {proof["source"].partition(":")[0] for proof in fault["evidence"]} == {"err.log", "cuda.log"}
+    assert {proof["source"].partition(":")[0] for proof in fault["evidence"]} == {"stderr", "cuda.log"}
     told = (tmp_path / "err.log").read_bytes()
     with (tmp_path / "err.log").open("a") as log:
         log.writelines(f"epoch {number} of 90, loss 0.7\n" for number in range(10))

@@ -1,0 +1,1 @@
+"""Failure texts of CUDA and NCCL, as data (docs/signatures.md)."""

@@ -1,0 +1,1 @@
+"""Failure texts of IREE and Vulkan, as data (docs/signatures.md)."""

@@ -1,1 +1,0 @@
-"""What the ranks of a job, their stores and torchrun log as it ends."""

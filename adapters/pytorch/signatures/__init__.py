@@ -1,0 +1,1 @@
+"""Failure texts of PyTorch, as data (docs/signatures.md)."""

@@ -1,0 +1,228 @@
+"""Messages that signatures found in the records of a log, and what is known of each.
+
+Invariants:
+    said.S1. A message is reported once for each log and key, however often it comes; its first and its last line are
+        the evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
+
+__all__ = ["LogTold", "Said", "Told", "close", "events", "lines_of", "part_of"]
+
+_MOST: Final = 200  # messages of one log and system that are told
+_TOGETHER: Final = 16  # records that can be one message
+_TEXT: Final = 600
+_WRITERS: Final = 256
+_USED: Final = 10_000
+_SHARED: Final = 16
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One message.
+
+    Attributes:
+        code: as in `Diagnostic.code`.
+        key: tells it from others of its code.
+        sentence: without its full stop, and without who it is about where `who` says that.
+        who: who it is about: `Rank 3`; "" where the sentence is whole.
+        severity: how bad it is.
+        writer: `rank 3` where the text itself says it, else "".
+        cause: as in `Diagnostic.cause`.
+        steps: what to do.
+        attributes: what the rules want to know.
+        system: as in `Diagnostic.system`.
+        late: as in `Diagnostic.late`.
+        exception: its type in the list of exceptions; "" for none.
+    """
+
+    system: str
+    code: str
+    sentence: str
+    key: str = ""
+    who: str = ""
+    severity: Severity = Severity.ERROR
+    writer: str = ""
+    cause: CauseClass | None = None
+    steps: tuple[str, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    late: bool = False
+    exception: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The sentence with who it is about."""
+        return f"{self.who} {self.sentence}" if self.who else self.sentence
+
+
+class Told(Struct):
+    """A message that was told.
+
+    Attributes:
+        said: as it was found first.
+        diagnostic: what is known of it now.
+        count: how often it came.
+    """
+
+    said: Said
+    diagnostic: Diagnostic
+    count: int = 1
+
+
+class LogTold:
+    """What is known of one log.
+
+    Args:
+        source: the log.
+    """
+
+    def __init__(self, source: LogSource) -> None:
+        self.source = source
+        self.told: dict[str, Told] = {}
+        self._counts: Counter[str] = Counter()  # of them, by system
+        self._before: dict[str, deque[LogRecord]] = {}
+        self._used: dict[int, None] = {}  # where records begin that are part of messages
+
+    def near(self, record: LogRecord, most: int) -> list[LogRecord]:
+        """The records before one that may belong to its message.
+
+        Args:
+            record: the record.
+            most: so many lines are between the first and the last of them, at most.
+        """
+        if len(self._before) > _WRITERS:
+            self._before.clear()
+        before = self._before.setdefault(record.writer, deque(maxlen=_TOGETHER - 1))
+        parts = [one for one in before if close(one, record, most)]
+        before.append(record)
+        return parts
+
+    def use(self, parts: Sequence[LogRecord]) -> None:
+        """Records are parts of a message."""
+        for part in parts:
+            if part.offset is not None and len(self._used) < _USED:
+                self._used[part.offset] = None
+
+    def used(self, record: LogRecord) -> bool:
+        """Whether a record is part of a message."""
+        return record.offset is not None and record.offset in self._used
+
+    def keep(self, said: Said, record: LogRecord, number: int, text: str) -> tuple[Told | None, bool]:
+        """What is known of a message now, and whether it is new.
+
+        Args:
+            said: the message.
+            record: where it begins, ...
+            number: ... in this line of it.
+            text: its lines.
+        """
+        writer, system = said.writer or record.writer, said.system
+        parts = (system, record.source, writer, said.code, said.key)
+        name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
+        known = self.told.get(name)
+        if known is None and self._counts[system] >= _MOST:
+            return None, False
+        proof = Evidence.of_record(record, self.source.name, text, number)
+        if known is not None:
+            first = known.diagnostic.evidence[0]
+            same = proof.line is not None and proof.place == first.place
+            if same and len(text) > len(first.text):  # more of its lines have come
+                attributes = {**known.diagnostic.attributes, **said.attributes}
+                known.diagnostic = replace(
+                    known.diagnostic,
+                    sentence=said.whole,
+                    severity=said.severity,
+                    attributes={**attributes, "next": "\n".join(said.steps)},
+                    evidence=(proof, *known.diagnostic.evidence[1:]),
+                )
+            elif not same:
+                known.count += 1
+                attributes = {**known.diagnostic.attributes, "count": str(known.count)}
+                known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
+                if said.severity.rank > known.diagnostic.severity.rank:  # what was a warning has ended the program
+                    known.diagnostic = replace(
+                        known.diagnostic,
+                        severity=said.severity,
+                        attributes={key: value for key, value in attributes.items() if key != "warned"},
+                        evidence=(proof, first),
+                        at_wall_ns=record.wall_ns,
+                    )
+            return known, False
+        process = self.source.process
+        until = str(record.last_line or 0)
+        attributes = {
+            "order": str(record.line or 0),
+            "until": until,
+            "source": record.source,
+            "next": "\n".join(said.steps),
+        }
+        diagnostic = Diagnostic(
+            id=f"diagnostic:{system}/{name}",
+            system=system,
+            code=said.code,
+            severity=said.severity,
+            sentence=said.whole,
+            does=said.sentence if said.who else "",
+            entities=(process,) if process else (),
+            attributes={**attributes, **said.attributes},
+            evidence=(proof,),
+            at_wall_ns=record.wall_ns,
+            cause=said.cause,
+            writer=writer,
+            late=said.late,
+        )
+        entry = self.told[name] = Told(said, diagnostic)
+        self._counts[system] += 1
+        return entry, True
+
+
+def events(entry: Told, stamp: Stamp) -> Iterator[Event]:
+    """What is told of a message: a diagnostic, and the exception that it is."""
+    said = entry.diagnostic
+    yield DiagnosticSeen(diagnostic=said, **stamp)
+    if entry.said.exception:
+        hit = ExceptionHit(
+            id=said.id.replace("diagnostic:", "exception:", 1),
+            type=entry.said.exception,
+            message=said.sentence,
+            process=said.entities[0] if said.entities else None,
+            at_wall_ns=said.evidence[-1].at_wall_ns,
+            first_wall_ns=said.at_wall_ns,
+            catchpoint=f"{said.system}: {said.code}",
+            count=entry.count,
+        )
+        yield ExceptionSeen(hit=hit, **stamp)
+
+
+def lines_of(text: str, begin: int, end: int) -> str:
+    """The whole lines of a part of a text, cut."""
+    begin = text.rfind("\n", 0, begin) + 1
+    stop = text.find("\n", end)
+    return text[begin : stop if stop >= 0 else len(text)].strip()[:_TEXT]
+
+
+def close(one: LogRecord, other: LogRecord, near: int) -> bool:
+    """Whether a record begins at most so many lines after another one; more where others share the log."""
+    if one.last_line is None or other.line is None:
+        return False
+    far = near * _SHARED if other.writer else near  # lines of others that share the log stand between them
+    return one.last_line < other.line <= one.last_line + far
+
+
+def part_of(texts: Sequence[str], position: int) -> tuple[int, int]:
+    """Which of the texts that were joined holds a position, and where in it."""
+    for number, text in enumerate(texts):
+        if position <= len(text):
+            return number, position
+        position -= len(text) + 1
+    return len(texts) - 1, 0
