@@ -48,7 +48,12 @@ _PLAIN: Final = {
     "vfork": "vfork (until the child runs another program)",
 }
 _ACCEPTS: Final = {"accept": WaitKind.ACCEPT, "accept4": WaitKind.ACCEPT, "connect": WaitKind.CONNECT}
-_KINDS: Final = {"io_getevents": WaitKind.DISK, "futex_waitv": WaitKind.FUTEX, "vfork": WaitKind.CHILD}
+_KINDS: Final = {
+    "io_getevents": WaitKind.DISK,
+    "io_uring_enter": WaitKind.COMPLETION,
+    "futex_waitv": WaitKind.FUTEX,
+    "vfork": WaitKind.CHILD,
+}
 _FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
 _SIGNAL: Final = "a signal"
 _RECEIVES: Final = "a time-out of the socket, SO_RCVTIMEO or SO_SNDTIMEO, can't be read"

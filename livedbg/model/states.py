@@ -39,6 +39,7 @@ class WaitKind(StrEnum):
     FILE_LOCK = "file lock"
     MESSAGE_QUEUE = "message queue"  # of POSIX
     SYSTEM_V = "system v"  # a queue or a semaphore of System V: any process may use it
+    COMPLETION = "completion"  # of I/O that was submitted before: io_uring
     CHILD = "child"
     SIGNAL = "signal"
     SLEEP = "sleep"

@@ -202,6 +202,19 @@ def test_what_is_known_of_the_sender_to_a_system_v_queue(
     assert wait == Wait("msgrcv (System V message queue)", False, outside=outside, kind=WaitKind.SYSTEM_V)
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "kind"),
+    [
+        ("io_uring_enter", "io_uring wait", WaitKind.COMPLETION),
+        ("io_getevents", "wait for asynchronous I/O", WaitKind.DISK),
+        ("sync_file_range", "sync_file_range", WaitKind.UNKNOWN),
+    ],
+)
+def test_calls_of_which_nothing_more_is_known(name: str, words: str, kind: WaitKind) -> None:
+    wait = SyscallWaits(own_view()).describe(name, BlockedSyscall(0, (0, 0, 0, 0, 0, 0), 0, 0))
+    assert (wait.waits_in, wait.kind, wait.timed) == (words, kind, None)
+
+
 def own_view() -> ProcessView:
     abi, mappings = native_abi(), parse_maps(os.getpid())
     assert abi is not None
