@@ -170,7 +170,8 @@ def test_the_state_of_a_program_without_a_system_imports_no_rules_of_one() -> No
         "with running(Request(host='box', processes=(TargetProcess(int(sys.argv[1])),), once=True)) as view:\n"
         "    assert view.wait_settled(200)\n"
         "ours = [name for name in sys.modules if name.startswith('livedbg.')]\n"
-        "print([name for name in ours if name.startswith('livedbg.adapters.') and name.endswith('.rules')], len(ours))\n"
+        "rules = [name for name in ours if name.startswith('livedbg.adapters.') and name.endswith('.rules')]\n"
+        "print(rules, len(ours))\n"
     )
     quiet = subprocess.DEVNULL
     with subprocess.Popen(["sleep", "1000"], stdin=quiet, stdout=quiet, stderr=quiet) as target:
