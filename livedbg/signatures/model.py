@@ -22,6 +22,7 @@ class Ends(StrEnum):
     NOTHING = "nothing"  # a note
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
     WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
+    COMPLETES = "completes"  # its run, which is well
     DIVERGES = "diverges"  # nothing, but its results are wrong
     PROCESS = "process"
     RANK = "rank"

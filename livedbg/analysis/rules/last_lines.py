@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import around, newest, proof_of
+from livedbg.analysis.rules.completed import completes_after
 from livedbg.analysis.rules.spoken import OF_A_DEBUGGER, speaks_of_failure
 from livedbg.analysis.rules.survived import survived
 from livedbg.logs.ending_lines import ends_a_program, follows_an_end
-from livedbg.logs.milestones import completes
 from livedbg.logs.naming import replaced_by
 from livedbg.logs.quoted import stores_others
 from livedbg.model import CauseClass, ExceptionHit, LogRecord, LogSource, Severity
@@ -108,12 +108,7 @@ class LastLines:
             return
         for source in list(snapshot.log_sources.values())[:_LOGS]:
             records = newest(source, snapshot, _LOOKED_AT)
-            if (
-                not records
-                or _is_cut(source, records)
-                or source.errors
-                or any(completes(record.text) for record in records)
-            ):
+            if not records or _is_cut(source, records) or source.errors:
                 continue
             if stores_others(records[-1].text) or OF_A_DEBUGGER.match(records[-1].text) is not None:
                 continue
@@ -152,7 +147,7 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
             break
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
         return None
-    if any(completes(record.text) for record in records[found.at :]):
+    if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
     return found
 

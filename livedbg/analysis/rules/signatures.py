@@ -18,6 +18,7 @@ __all__ = ["SignatureFound", "explained", "rules"]
 
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
+    "completes": None,  # livedbg.analysis.rules.completed
     "perhaps": VerdictState.UNKNOWN,
     "waits": VerdictState.STALLED,
     "diverges": VerdictState.DIVERGED,
@@ -43,7 +44,7 @@ class SignatureFound:
         """One finding a message; those after the first ten of a kind are one together."""
         found: dict[tuple[str, str], list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if "signature" in said.attributes and not state.judged.judges(said):
+            if said.ends not in ("", "completes") and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         for told in found.values():
             final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
@@ -54,7 +55,7 @@ class SignatureFound:
 
 
 def _amounts_to(said: Diagnostic) -> VerdictState | None:
-    return None if "over" in said.attributes else _ENDS[said.attributes["ends"]]
+    return None if "over" in said.attributes else _ENDS[said.ends]
 
 
 def explained(hit: ExceptionHit, snapshot: Snapshot, own: Iterable[str]) -> bool:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.caught_alike import CaughtAlike
+from livedbg.analysis.rules.completed import completes_after
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
 from livedbg.analysis.rules.words import duration, many
@@ -160,7 +161,10 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -
     first = lines[0].number if lines else source.lines
     if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):
         return unseen
-    return _seen(spot, [error.line for error in errors], lines, own_lines)
+    numbers = [error.line for error in errors]
+    if completes_after(source.id, spot.line, snapshot, numbers):
+        return "its run went on and completed"
+    return _seen(spot, numbers, lines, own_lines)
 
 
 def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
@@ -207,8 +211,6 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[KnownLine, ...], own_line
             following = next(remaining)
         if line.restarts:
             return "its launcher started the workers again after it"
-        if line.completes and not any(error > line.number for error in errors):
-            return "its run went on and completed"
         if line.step is not None and line.writer == writer:
             rises += step is not None and line.step > step
             step = line.step
