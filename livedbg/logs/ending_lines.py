@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.milestones import step_of
 from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, Severity
@@ -85,19 +86,22 @@ _POST_MORTEM: Final = re.compile(
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
 
 
-def ends_a_program(line: str, severity: Severity, headed: bool) -> bool:
+def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
     """Whether a line, at the end of a log, is an error by which a program ends.
 
     Args:
         line: without its header, where it has one.
         severity: of its record.
         headed: a logger wrote it: then the words alone don't say that it is the end.
+        proven: a launcher says below it that something failed: then what calls itself an error is one.
     """
     text = line[:_LONGEST].strip()
     if not text or (line[:1].isspace() and not headed):
         return False  # a part of something
     if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
+    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None):
+        return True
     if headed:
         if severity is Severity.CRITICAL:
             return True

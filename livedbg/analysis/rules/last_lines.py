@@ -7,6 +7,7 @@ Invariants:
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
+    last_lines.E5. Where a launcher sums up that something failed, the last error above is what failed.
     last_lines.E4. Of a log that was not read to its end nothing is said of how it ends, unless its end was read apart.
 """
 
@@ -21,7 +22,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import around, newest, proof_of
 from livedbg.analysis.rules.completed import completes_after
 from livedbg.analysis.rules.spoken import OF_A_DEBUGGER, speaks_of_failure
-from livedbg.analysis.rules.survived import survived
+from livedbg.analysis.rules.survived import summaries, survived
 from livedbg.logs.ending_lines import ends_a_program, follows_an_end
 from livedbg.logs.naming import replaced_by
 from livedbg.logs.quoted import stores_others
@@ -134,15 +135,18 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
     records = newest(source, snapshot, _LOOKED_AT)
     if records and _is_cut(source, records):
         return None
-    judged = _judged(source, snapshot)
-    found, before = None, None
+    judged, summed_up = _judged(source, snapshot), summaries(source.id, snapshot)
+    found, before, proven = None, None, False
     for at in range(len(records) - 1, -1, -1):
+        if any(line in summed_up for line in _numbers(records[at])):
+            proven, found = True, None
+            continue
         if any(line in judged for line in _numbers(records[at])):
             break
-        said = _said(records[at])
+        said = _said(records[at], proven)
         if said is not None:
             found = _End(source, records, at, *said)
-        elif not follows_an_end(records[at]):
+        elif (found is not None or not proven) and not follows_an_end(records[at]):
             before = records[at]
             break
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
@@ -192,13 +196,13 @@ def _numbers(record: LogRecord) -> Sequence[int]:
     return record.lines or range(record.line, record.line + record.text.count("\n") + 1)
 
 
-def _said(record: LogRecord) -> tuple[str, int] | None:
+def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
     """The line of a record that a program ends with, and its number; of what others logged, none."""
     if stores_others(record.text):
         return None
     for number, line in enumerate(record.text.split("\n")[:_LOOKED_AT]):
         text = line[record.head :] if number == 0 else line
-        if ends_a_program(text, record.severity, headed=record.head > 0):
+        if ends_a_program(text, record.severity, headed=record.head > 0, proven=proven):
             return text, number
     return None
 
