@@ -32,6 +32,7 @@ class SignatureDecoder(SaidDecoder):
     """
 
     name = "signatures"
+    together = 6
 
     def __init__(self, book: Callable[[], Book]) -> None:
         super().__init__()
