@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["begins", "restarts", "step_of"]
+__all__ = ["begins", "restarts", "shuts_down", "step_of"]
 
 _LONGEST: Final = 400
 _BAR: Final = re.compile(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
@@ -24,6 +24,11 @@ _NO_STEP: Final = re.compile(
 _BEGINS: Final = re.compile(
     r"\b(?:start(?:ed|ing)|beginning|launching|loading(?! best)|initiali[sz]ing|building|resuming|running"
     r"|entering|processing|(?<!done )waiting for)\b",
+    re.IGNORECASE,
+)
+_SHUTS_DOWN: Final = re.compile(
+    r"\b(?:shutting down|shut down|exiting|exited|terminated|terminating|killed|giving up|gave up|cancell?ed|aborted"
+    r"|stopped|received signal|received SIG[A-Z]+)\b",
     re.IGNORECASE,
 )
 _RESTARTED: Final = re.compile(
@@ -46,6 +51,11 @@ def step_of(line: str) -> float | None:
 def begins(line: str) -> bool:
     """Whether a line says that something begins or is waited for."""
     return _BEGINS.search(line[:_LONGEST]) is not None
+
+
+def shuts_down(line: str) -> bool:
+    """Whether a line says that the program ends, or has ended."""
+    return _SHUTS_DOWN.search(line[:_LONGEST]) is not None
 
 
 def restarts(line: str) -> bool:

@@ -52,8 +52,8 @@ _GDB: Final = re.compile(
     re.MULTILINE,
 )
 _GDB_PLACE: Final = re.compile(
-    r"^(?:#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) \((?:[^\n]|\n {4}){0,500}?\)(?:\s{1,8}at "
-    r"(?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})| from (?P<module>/\S{1,300}))",
+    r"^(?:#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) \((?:[^\n]|\n {4}){0,500}?\)"
+    r"(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})| from (?P<module>/\S{1,300}))",
     re.MULTILINE,
 )
 _VALGRIND: Final = re.compile(

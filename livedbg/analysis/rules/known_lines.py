@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.logs.ending_lines import printed_at_an_end
-from livedbg.logs.milestones import begins, restarts, step_of
+from livedbg.logs.milestones import begins, restarts, shuts_down, step_of
 from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -29,6 +29,7 @@ class KnownLine(Struct, frozen=True):
         step: number of the step that it reports.
         restarts: it says that a launcher starts the workers again.
         begins: it says that something begins or is waited for.
+        shuts_down: it says that the program ends.
     """
 
     number: int
@@ -41,6 +42,7 @@ class KnownLine(Struct, frozen=True):
     step: float | None = None
     restarts: bool = False
     begins: bool = False
+    shuts_down: bool = False
 
 
 class _Lines:
@@ -97,4 +99,5 @@ def _line(record: LogRecord, number: int) -> KnownLine:
         step_of(text) if plain else None,
         restarts(text),
         begins(text),
+        shuts_down(text),
     )
