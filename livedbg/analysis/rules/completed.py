@@ -78,7 +78,7 @@ class RunCompleted:
             return
         missing = _open(sources, snapshot)
         last = [said for source in sources for said in completed_in(source, snapshot)]
-        said = max(last or told, key=_line)
+        said = max(last or told, key=lambda one: (_line(one), one.cause is CauseClass.SUMMARY))
         if missing is None:
             more = f"no error is known to have ended it, in {many(len(sources), 'log')}"
         else:
