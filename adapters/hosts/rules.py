@@ -18,6 +18,7 @@ from livedbg.analysis.rules.completed import completed_in
 from livedbg.analysis.rules.elsewhere import named_elsewhere
 from livedbg.analysis.rules.ends import is_interrupt
 from livedbg.analysis.rules.known_lines import KNOWN
+from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
@@ -195,6 +196,8 @@ def _order(said: Diagnostic) -> tuple[int, int]:
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether an exception says that a helper of its program has ended, which the rule judges."""
+    if hit.catchpoint == "log: signal" and explained(hit, snapshot, ()):
+        return True
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
     return any(one.said.code in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)
 

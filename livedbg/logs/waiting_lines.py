@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["enters", "waits", "without_numbers"]
+__all__ = ["enters", "rank_in", "waits", "without_numbers"]
 
 _LONGEST: Final = 400
 _WAITS: Final = re.compile(
@@ -30,6 +30,7 @@ _BARRIER: Final = (
 _ENTERS: Final = re.compile(
     rf"\b(?:enter(?:s|ed|ing)?|reach(?:es|ed|ing)?|arriv(?:es|ed|ing)|wait(?:s|ing)?|before){_BARRIER}", re.IGNORECASE
 )
+_RANK: Final = re.compile(r"[^A-Za-z]{0,40}\[?[Rr]ank[ =:_-]?(?P<rank>\d{1,6})\b")
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -43,6 +44,12 @@ def enters(line: str) -> str:
     """The barrier that a line says to be entered or waited in; "" for none."""
     match = _ENTERS.search(line[:_LONGEST])
     return match["name"].strip(" .") if match is not None else ""
+
+
+def rank_in(line: str) -> int | None:
+    """The rank that a line begins with, behind a time; None for none."""
+    match = _RANK.match(line[:_LONGEST])
+    return int(match["rank"]) if match is not None else None
 
 
 def without_numbers(line: str) -> str:

@@ -49,6 +49,9 @@ WAITS = "".join(WAIT.format(second) for second in (11, 21, 31))
             CRASHED,
             "Jenkins' build failed",
         ),
+        ("srun: error: n7: task 5: Segmentation fault (core dumped)\n", CRASHED, "ask 5 on n7"),
+        ("81234  a  gpu  COMPLETED  0:0\n81234.batch  batch  COMPLETED  0:0\n", EXITED, "Job 81234"),
+        ("81234  a  gpu  COMPLETED  0:0\n81234.0  python  FAILED  1:0\n", CRASHED, "job 81234.0 ended as FAILED"),
         (f"{WAITS}", STALLED, "engine processes to start"),
         (f"{WAITS}INFO 03-04 10:00:41 [launcher.py:80] Shutting down FastAPI HTTP server.\n", UNKNOWN, "Shutting down"),
         (f"{WAITS}{VALUE}", CRASHED, "ValueError"),
@@ -79,6 +82,10 @@ def stamped(rank: int, *lines: str) -> str:
         (
             {"a.log": "start\n" + stamped(0, *["waiting for etcd at 10.0.0.2:2379"] * 4)},
             "same wait 4 times for 3.0 s, the first at a.log:2: INFO waiting for etcd at 10.0.0.2:2379",
+        ),
+        (
+            {"a.log": "01:00:00 - Rank 0: enter barrier 3\n01:00:01 - Rank 1: exit barrier 2\n"},
+            "Rank 0 entered barrier 3, at a.log:1, and did not leave it; rank 1 did not say so",
         ),
         ({"a.log": "waiting for etcd\n" * 5 + "step 1\n"}, "No error was found"),
         ({"a.log": "done waiting for etcd\n" * 5}, "No error was found"),

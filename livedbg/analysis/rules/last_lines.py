@@ -26,7 +26,7 @@ from livedbg.analysis.rules.survived import summaries, survived
 from livedbg.logs.ending_lines import ends_a_program, follows_an_end
 from livedbg.logs.naming import replaced_by
 from livedbg.logs.quoted import stores_others
-from livedbg.logs.waiting_lines import enters, waits, without_numbers
+from livedbg.logs.waiting_lines import enters, rank_in, waits, without_numbers
 from livedbg.logs.writers import rank_of
 from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -258,6 +258,7 @@ def _barrier(snapshot: Snapshot) -> Iterator[Finding]:
     ranks: dict[int, LogRecord] = {}
     for record in snapshot.recent_logs:
         rank = rank_of(record.writer)
+        rank = rank_in(record.text) if rank is None else rank
         if rank is None:
             continue
         ranks[rank] = record
