@@ -8,18 +8,19 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.completed import completed_in
 from livedbg.analysis.rules.elsewhere import named_elsewhere
 from livedbg.analysis.rules.ends import is_interrupt
+from livedbg.analysis.rules.known_lines import KNOWN
+from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
-from livedbg.logs.milestones import completes
 from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
@@ -40,12 +41,6 @@ class Kind(StrEnum):
 
 
 _PROOFS: Final = 6
-_LAST_WORDS: Final = re.compile(
-    r"exit|error|kill|signal|terminat|abort|fail|status|code|srun|slurm|make|^(?:real|user|sys)\b|leaked|core dump"
-    r"|^\W*$",
-    re.IGNORECASE,
-)
-"""Of lines that shells, schedulers and wrappers print when what they have started has ended."""
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
@@ -171,16 +166,15 @@ def _is_of_a_shell(first: Diagnostic) -> bool:
 
 def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether anything that no wrapper prints at an end follows in the same log."""
-    source, line = first.attributes.get("source"), int(first.attributes.get("order", "0"))
-    later = (one for one in snapshot.recent_logs if one.source == source and (one.line or 0) > line)
-    return any(_LAST_WORDS.search(one.text) is None for one in later)
+    source = snapshot.log_sources.get(first.attributes.get("source", ""))
+    line = int(first.attributes.get("order", "0"))
+    return source is not None and any(one.ordinary and one.number > line for one in KNOWN.of(snapshot, source))
 
 
 def _had_completed(first: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether the same log says before it that the run has reached its end."""
-    source, line = first.attributes.get("source"), int(first.attributes.get("order", "0"))
-    before = (one for one in snapshot.recent_logs if one.source == source and 0 < (one.line or 0) < line)
-    return any(completes(one.text) for one in before)
+    """Whether the same log says right before it that the run has reached its end."""
+    source = snapshot.log_sources.get(first.attributes.get("source", ""))
+    return source is not None and bool(completed_in(source, snapshot, int(first.attributes.get("order", "0"))))
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:
@@ -202,6 +196,8 @@ def _order(said: Diagnostic) -> tuple[int, int]:
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether an exception says that a helper of its program has ended, which the rule judges."""
+    if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _text: (), lambda _said: True):
+        return True
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
     return any(one.said.code in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)
 

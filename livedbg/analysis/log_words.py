@@ -6,7 +6,6 @@ from typing import Final
 
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.runs import older_logs
-from livedbg.logs.milestones import completes
 from livedbg.model import NO_LOG, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import byte_size
@@ -15,7 +14,6 @@ from livedbg.text.wording import listing
 __all__ = ["logs_said", "not_read"]
 
 _NAMED: Final = 2
-_LAST: Final = 400  # records in which a run may say that it completed
 
 
 def not_read(snapshot: Snapshot) -> str:
@@ -46,8 +44,6 @@ def logs_said(snapshot: Snapshot) -> str:
     logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
     if any(source.pending for source in sources.values()):
         return f"How the run ended is not known: {not_read(snapshot)}; no error was found in the rest of {logs}."
-    if any(completes(record.text) for record in list(snapshot.recent_logs)[-_LAST:]):
-        return f"The run says that it completed; no error was found in {logs}. How its process ended is not in there."
     if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
     return f"No error was found in {logs}, and no line that says that the run completed: how it ended is not known."

@@ -24,7 +24,7 @@ from livedbg.logs.other_languages import WORDS as OTHER_WORDS
 from livedbg.logs.other_languages import ended
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
-from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failed_test, failures
+from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failures
 from livedbg.logs.tracebacks import FILE, escaped_raised, innermost_raised, python_frame
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
@@ -39,6 +39,7 @@ FAILED_TESTS: Final = "failed-tests"
 
 _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
+_LINE = "\n"
 _REMEMBERED = 10_000  # different crashes whose counts are kept
 
 _TERMINATE = re.compile(
@@ -63,7 +64,6 @@ class CrashDecoder(LogDecoder):
         b"Fatal Python error",
         b"Windows fatal exception: ",
         b"Segmentation fault",
-        b"segfault at",
         b"Bus error",
         b"Aborted",
         b"zsh: ",
@@ -97,13 +97,15 @@ class CrashDecoder(LogDecoder):
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """See LogDecoder."""
         events: list[Event] = []
+        raised = ""
         for crash in _crashes(record.text):
+            raised = raised or f"{crash.type}: {crash.message.partition(_LINE)[0]}"
             if crash.kind == "traceback" and record.severity.rank < Severity.ERROR.rank:
                 continue  # somebody logged it as harmless
             hit = self._hit(record, crash)
             events.append(ExceptionSeen(hit=hit, **stamp))
             self._remember(hit)
-        events += self._tests(record, stamp, bool(events))
+        events += self._tests(record, stamp, raised)
         return events, ()
 
     def alone(self, trigger: bytes) -> Feed:
@@ -116,15 +118,10 @@ class CrashDecoder(LogDecoder):
         found = _HEAP.search(text) if "\n" in text else _HEAP.match(text)
         return ((), ()) if found is None else self.feed(record, stamp)
 
-    def _tests(self, record: LogRecord, stamp: Stamp, crashed: bool) -> Iterator[Event]:
+    def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
         """What a run of tests says at its end; the exceptions before it were those of tests."""
-        failed = failed_test(record.text)
-        if failed is not None:
-            known = self._failed.get(record.source, failed)
-            self._failed[record.source] = FailedTest(
-                known.name or failed.name, known.place or failed.place, known.said or failed.said
-            )
-        if crashed:
+        self._failed[record.source] = self._failed.get(record.source, FailedTest()).with_more(record.text, raised)
+        if raised:
             return
         if ends_tests(record.text):
             for hit in self._hits.pop(record.source, {}).values():
@@ -132,7 +129,9 @@ class CrashDecoder(LogDecoder):
         summary = failures(record.text)
         if summary:
             first = self._failed.pop(record.source, FailedTest())
-            yield ExceptionSeen(hit=self._hit(record, _Crash(FAILED_TESTS, summary, first.words, ())), **stamp)
+            told = (first.head, first.said, summary) if first.head else (summary, "", "")
+            crash = _Crash(FAILED_TESTS, told[0], told[1], (), related=told[2])
+            yield ExceptionSeen(hit=self._hit(record, crash), **stamp)
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

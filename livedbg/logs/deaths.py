@@ -1,7 +1,7 @@
 """One line by which a process says that it died, or a shell of its child: signals, aborts of the C library, asserts.
 
 Sources: glibc malloc/malloc.c, debug/fortify_fail.c and assert/assert.c; assert of BSD, macOS and Windows; bash's,
-zsh's and fish's words for signals, UCX's and those of the kernel's log.
+zsh's and fish's words for signals, and UCX's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from livedbg.model import Frame
 __all__ = ["DEATHS", "DEATH_WORDS", "died"]
 
 _SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
-_SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
+_SIGNAL = re.compile(  # as a shell or UCX's handler say it
     r"^zsh: (segmentation fault|abort|bus error|illegal hardware instruction)  "
     r"|\bterminated by signal (SIG[A-Z]{2,4}) \("
     rf"|(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
     r"|Caught signal 6 \((Aborted)\)"
-    r"|\b(segfault) at [0-9a-f]{1,16} ip |(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
+    r"|(?:^|: line \d{1,9}: +\d{1,10} )(Aborted)(?: +\(core dumped\)| *$)",
     re.MULTILINE,
 )
 _GLIBC = re.compile(
@@ -48,7 +48,7 @@ _GLIBC_WORDS: Final = (
     "corrupted ",
     "detected",
 )
-_SIGNAL_WORDS: Final = ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point", "segfault at ")
+_SIGNAL_WORDS: Final = ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point")
 DEATH_WORDS: Final = {
     "glibc-abort": _GLIBC_WORDS,
     "assert": (": Assertion `", "Assertion failed: "),
@@ -83,7 +83,6 @@ _SIGNALS: Final = {
     "Bus error": "SIGBUS",
     "Illegal instruction": "SIGILL",
     "Floating point exception": "SIGFPE",
-    "segfault": "SIGSEGV",
     "Aborted": "SIGABRT",
     "segmentation fault": "SIGSEGV",
     "abort": "SIGABRT",

@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.milestones import step_of
 from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, Severity
 
-__all__ = ["ends_a_program", "follows_an_end"]
+__all__ = ["ends_a_program", "follows_an_end", "printed_at_an_end"]
 
 _LONGEST: Final = 400
 _SOURCES: Final = (
@@ -69,31 +70,38 @@ _NO_END: Final = re.compile(
     r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
     re.IGNORECASE,
 )
-_FOLLOWS: Final = re.compile(
-    r"error|exit|fail|abort|kill|terminat|traceback|backtrace|stack ?trace|core dump|shutting|shut down|stopp"
-    r"|exception|fatal|panic|invalid|denied|not found"
-    r"|^\s|^[#@{}()\[\]^~|>+*=-]|^(?:note|hint|help|see|please|try|for more|usage|for details|run|use|to|at|in|from|by"
-    r"|real|user|sys|calls|compilation terminated|goroutine|thread|make|ninja|make\[\d|srun|slurm|wandb|node\.js|If|The"
-    r"|You|This|It|Your)\b|https?://|^\S+:\d+(?::\d+)?:? |^[\w.-]+: ?$|\bcode \d+"
-    r"|^\s{0,3}\d{1,3} +0x|illegal|not supported|out of memory|unable|could not|cannot",
+_POST_MORTEM: Final = re.compile(
+    r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
+    r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|report|see |wandb|srun"
+    r"|slurm|make|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
+    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|import |module"
+    r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
+    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
+    r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
+    r"|attempted to trace the following|compilation metrics"
+    r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
+    r"|^[^\w\[(<]|^\s*$",
     re.IGNORECASE,
 )
-"""What is printed after an end: more of the error, advice, stacks, what launchers and shells say."""
+"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
 
 
-def ends_a_program(line: str, severity: Severity, headed: bool) -> bool:
+def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
     """Whether a line, at the end of a log, is an error by which a program ends.
 
     Args:
         line: without its header, where it has one.
         severity: of its record.
         headed: a logger wrote it: then the words alone don't say that it is the end.
+        proven: a launcher says below it that something failed: then what calls itself an error is one.
     """
     text = line[:_LONGEST].strip()
     if not text or (line[:1].isspace() and not headed):
         return False  # a part of something
     if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
+    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None):
+        return True
     if headed:
         if severity is Severity.CRITICAL:
             return True
@@ -103,10 +111,15 @@ def ends_a_program(line: str, severity: Severity, headed: bool) -> bool:
     return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
 
 
+def printed_at_an_end(line: str) -> bool:
+    """Whether a line may be printed after an end: it is no sign that a program goes on."""
+    return _POST_MORTEM.search(line) is not None
+
+
 def follows_an_end(record: LogRecord) -> bool:
     """Whether a record is what is printed after an end, and no sign that a program goes on."""
     if step_of(record.text) is not None or ends_tests(record.text):
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
         return _HEADED.search(record.text, record.head, record.head + _LONGEST) is not None
-    return _FOLLOWS.search(record.text, 0, _LONGEST) is not None
+    return printed_at_an_end(record.text[:_LONGEST])

@@ -1,4 +1,4 @@
-"""Lines that say how far a run is: steps and progress bars, the end of a run, workers that are started again.
+"""Lines that say how far a run is: steps and progress bars, workers that are started again.
 
 Invariants:
     milestones.M1. A line that only names a step (an option, a plan, an error at a step) has no number of a step.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["completes", "restarts", "step_of"]
+__all__ = ["begins", "restarts", "shuts_down", "step_of"]
 
 _LONGEST: Final = 400
 _BAR: Final = re.compile(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
@@ -21,18 +21,15 @@ _STEP: Final = re.compile(
 _NO_STEP: Final = re.compile(
     r"error|exception|fail|abort|resum|restor|load|every|max|total|checkpoint|kill", re.IGNORECASE
 )
-_COMPLETED: Final = re.compile(
-    r"\btraining (?:has |is |was )?(?:finished|completed?|done)\b|\bsuccessfully (?:finished|completed)\b"
-    r"|\bfinished \(SUCCEEDED\)|\btrain_runtime\b|`Trainer\.fit` stopped: `max_"
-    r"|\brun (?:has )?(?:finished|completed) successfully\b|\bcompleted successfully\b"
-    r"|^Job '[\w.-]{1,100}' succeeded$|\bJob \d{1,9} finished: "
-    r"|\bfinished with exit (?:code|status) 0\b|\b\d+ epochs completed in \d",
+_BEGINS: Final = re.compile(
+    r"\b(?:start(?:ed|ing)|beginning|launching|loading(?! best)|initiali[sz]ing|building|resuming|running"
+    r"|entering|processing|(?<!done )waiting for)\b",
     re.IGNORECASE,
 )
-_COMPLETED_WORDS: Final = ("train", "success", "succeeded", "finished", "completed")
-"""One of these, in small letters, is in whatever `_COMPLETED` finds."""
-_NOT_COMPLETED: Final = re.compile(
-    r"\bnot\b|\bnever\b|n't\b|\bbefore\b|\bwhen\b|\bif\b|\buntil\b|error|fail", re.IGNORECASE
+_SHUTS_DOWN: Final = re.compile(
+    r"\b(?:shutting down|shut down|exiting|exited|terminated|terminating|killed|giving up|gave up|cancell?ed|aborted"
+    r"|stopped|received signal|received SIG[A-Z]+)\b",
+    re.IGNORECASE,
 )
 _RESTARTED: Final = re.compile(
     r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
@@ -51,13 +48,14 @@ def step_of(line: str) -> float | None:
     return float(found[-1][1]) if found else None
 
 
-def completes(line: str) -> bool:
-    """Whether a line says that the run has reached its end."""
-    line = line[:_LONGEST]
-    small = line.lower()
-    if not any(word in small for word in _COMPLETED_WORDS):
-        return False
-    return _COMPLETED.search(line) is not None and _NOT_COMPLETED.search(line) is None
+def begins(line: str) -> bool:
+    """Whether a line says that something begins or is waited for."""
+    return _BEGINS.search(line[:_LONGEST]) is not None
+
+
+def shuts_down(line: str) -> bool:
+    """Whether a line says that the program ends, or has ended."""
+    return _SHUTS_DOWN.search(line[:_LONGEST]) is not None
 
 
 def restarts(line: str) -> bool:

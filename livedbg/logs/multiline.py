@@ -265,7 +265,7 @@ class Continuation:
 
     def _continues(self, line: str) -> bool:
         if self._announced:
-            self._announced = False
+            self._announced = line.startswith("[Switching to ")  # gdb, before it says where
             return True
         if line[0] in "CD" and JAVA_LINE.match(line) is not None:
             return self.lines > 1

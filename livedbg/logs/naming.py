@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from livedbg.logs.wrapping.tags import NO_TAG, Tag
 from livedbg.model import LogSource
 
-__all__ = ["attempt_of", "beside", "replaced_by", "tag_of", "tag_of_names", "told_by_name"]
+__all__ = ["attempt_of", "beside", "replaced_by", "stem_of", "tag_of", "tag_of_names", "told_by_name"]
 
 _RANK: Final = re.compile(r"(?<![a-z])rank[_.=-]?(?P<rank>\d{1,6})(?![a-z\d])", re.IGNORECASE)
 _WORD_BEFORE: Final = re.compile(r"(?<![a-z])([a-z]+)[_.-]?$", re.IGNORECASE)
@@ -38,6 +38,7 @@ _OF_TASK: Final = re.compile(
 _DAY: Final = re.compile(r"(?:19|20)\d\d[_.-]?\d\d[_.-]?\d\d")
 _SUFFIX: Final = re.compile(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.gz|\.zst)?$", re.IGNORECASE)
 _ELASTIC: Final = re.compile(r"/attempt_\d{1,6}/(\d{1,6})/(?:stdout|stderr|error)\.\w+$")
+_STREAM: Final = re.compile(r"(?:std)?(?:out|err)(?:or)?(?=[_.-]|$)")
 _FOLDERS: Final = 3  # folders above a log whose names count
 
 
@@ -49,6 +50,11 @@ def attempt_of(path: str) -> tuple[str, int] | None:
         if match is not None:
             return str(PurePath(*parts[:place])), int(match[1])
     return None
+
+
+def stem_of(path: str) -> str:
+    """The path of a log without which stream of its program it is."""
+    return _STREAM.sub("#", path)
 
 
 def tag_of_names(path: str, siblings: Iterable[str] = ()) -> Tag:

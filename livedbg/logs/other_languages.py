@@ -52,8 +52,8 @@ _GDB: Final = re.compile(
     re.MULTILINE,
 )
 _GDB_PLACE: Final = re.compile(
-    r"^(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_][^\n(]{0,300}?) \([^\n]{0,500}?\) at "
-    r"(?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})",
+    r"^(?:#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) \((?:[^\n]|\n {4}){0,500}?\)"
+    r"(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})| from (?P<module>/\S{1,300}))",
     re.MULTILINE,
 )
 _VALGRIND: Final = re.compile(
@@ -110,7 +110,9 @@ def ended(text: str) -> Ended | None:
         frames = _frames(_DOTNET_FRAME, text[match.end() :], "csharp")
         return Ended("terminate", match["type"], match["said"] or "", frames, _row(match))
     if match := _GDB.search(text):
-        return Ended("signal", match["name"], match["said"], _stopped_frames(text[match.end() :]), _row(match))
+        frames = _stopped_frames(text[match.end() :])
+        inside = f", in {frames[0].function} of {frames[0].module}" if frames and frames[0].module else ""
+        return Ended("signal", match["name"], match["said"] + inside, frames, _row(match))
     if match := _VALGRIND.search(text):
         return Ended("signal", match["name"], "valgrind saw it end the program", (), _row(match))
     return None
@@ -124,6 +126,7 @@ def _frames(form: re.Pattern[str], text: str, language: str) -> tuple[Frame, ...
             function=one["function"],
             file=one["file"],
             line=int(one["line"]) if one["line"] else None,
+            module=(one.get("module") or "").rpartition("/")[2] or None,
             language=language,
         )
         for one in found

@@ -220,6 +220,11 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     resolved: bool = False
     late: bool = False
 
+    @property
+    def ends(self) -> str:
+        """What a signature says it to have ended (livedbg.signatures.model.Ends); "" where none found it."""
+        return self.attributes.get("ends", "")
+
 
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something thrown, failed or aborted.

@@ -41,6 +41,7 @@ class SignatureDecoder(LogDecoder):
     """
 
     name = "signatures"
+    together = 6
 
     def __init__(self, book: Callable[[], Book]) -> None:
         self._given = book

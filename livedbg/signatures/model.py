@@ -24,6 +24,7 @@ class Ends(StrEnum):
     NOTHING = "nothing"  # a note
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
     WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
+    COMPLETES = "completes"  # its run, which is well
     DIVERGES = "diverges"  # nothing, but its results are wrong
     HOST = "host"  # what jobs of a host had: a crash where its log is all there is, else the verdict is unknown
     PROCESS = "process"

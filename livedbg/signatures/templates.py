@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final
 
 from livedbg.logs.traceback_forms import plain_form
+from livedbg.text.demangling import demangled_symbol
 
 __all__ = ["FILTERS", "frame_of", "names_in", "render"]
 
@@ -113,6 +114,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "short-60": _cut(60),
     "short-12": lambda text: text[:12],
     "signal": _signal,
+    "symbol": lambda text: demangled_symbol(text).partition("(")[0],
     "signal-number": lambda text: text if text.isdigit() else str(int(getattr(signal, text, signal.SIGABRT))),
     "signal-words": _signal_words,
     "exit-signal": _exit_signal,

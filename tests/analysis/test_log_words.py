@@ -18,13 +18,35 @@ STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
         ({}, "No log was found in {folder}."),
         ({"run.log": ""}, "1 log, and no line in it."),
         ({"run.log": STEPS}, "No error was found in 1 log, and no line that says that the run completed: how it ended"),
-        ({"run.log": f"{STEPS}Training finished\n"}, "The run says that it completed; no error was found in 1 log."),
     ],
 )
 def test_it_is_never_said_that_all_is_well(logs: dict[str, str], sentence: str, tmp_path: Path) -> None:
     found = look(tmp_path, logs)
     assert found.verdict.state is VerdictState.UNKNOWN
     assert found.verdict.sentence.startswith(sentence.format(folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("logs", "state", "words"),
+    [
+        ({"run.log": f"{STEPS}Training finished\n"}, VerdictState.EXITED, "at run.log:4; no error is known"),
+        ({"run.log": f"{STEPS}Training finished\nclosed 3 files\n"}, VerdictState.EXITED, "at run.log:4"),
+        ({"run.log": f"{STEPS}Training finished\n{STEPS}"}, VerdictState.UNKNOWN, "its log goes on, or another"),
+        ({"run.log": f"{STEPS}Training finished\nLoading the test set\n"}, VerdictState.UNKNOWN, "its log goes on"),
+        ({"rank0.log": "Training finished\n", "rank1.log": STEPS}, VerdictState.UNKNOWN, "rank 1 did not say so"),
+        ({"run.out": "Training finished\n", "run.err": "UserWarning: old\n"}, VerdictState.EXITED, "in 2 logs"),
+        ({"run.log": "Training finished\n[ERROR] it lost its flux\n"}, VerdictState.UNKNOWN, "1 error line"),
+        ({"run.log": "..\n-----\nRan 2 tests in 0.1s\n\nOK\n"}, VerdictState.EXITED, "passed (2 tests)"),
+    ],
+)
+@pytest.mark.invariant("completed.C1")
+@pytest.mark.invariant("completed.C2")
+def test_a_run_that_says_that_it_completed(
+    logs: dict[str, str], state: VerdictState, words: str, tmp_path: Path
+) -> None:
+    found = look(tmp_path, logs)
+    assert found.verdict.state is state
+    assert words in found.verdict.sentence
 
 
 def test_binary_data_is_no_log(tmp_path: Path) -> None:

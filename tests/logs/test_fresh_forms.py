@@ -99,7 +99,7 @@ def test_a_test_run_failed_whose_compiler_s_error_was_handled() -> None:
     )
     said = verdict(text)
     assert said.state is CRASHED
-    assert said.sentence.startswith("The test run failed: 1 failed, 11 passed in 61.20s")
+    assert said.sentence.startswith("The test run failed: t/a.py::test_toy: CompileException: Error invoking it.")
     assert verdict(text.replace("1 failed, ", "")).state is not CRASHED
 
 

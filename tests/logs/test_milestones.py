@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.logs.milestones import completes, restarts, step_of
+from livedbg.logs.milestones import restarts, step_of
 from livedbg.logs.quoted import stores_others
 
 
@@ -41,11 +41,7 @@ def test_M1_a_line_that_only_names_a_step(line: str) -> None:
     assert step_of(line) is None
 
 
-def test_the_end_of_a_run_and_a_start_of_workers() -> None:
-    assert completes("2021-08-13 10:52:03 - INFO - task - Training finished")
-    assert completes("[default] worker group successfully finished. Waiting 300 seconds for other agents to finish.")
-    assert not completes("Done.") and not completes("job finished at 10:00")
-    assert not completes("it ended before training finished") and not completes("training is not completed")
+def test_a_start_of_workers() -> None:
     assert restarts("[default] Worker group FAILED. 3/3 attempts left; will restart worker group")
     assert restarts("  restart_count=1") and not restarts("  restart_count=0")
 

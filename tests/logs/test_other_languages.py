@@ -55,6 +55,15 @@ SAID = [
         "Crashed in step (a.cpp:12): SIGSEGV: Segmentation fault.",
     ),
     (
+        'Thread 3 "solve" received signal SIGSEGV, Segmentation fault.\n[Switching to Thread 0x7f (LWP 2)]\n'
+        "fft::run (this=0x7f, n=4,\n    pos=1) at src/fft.cpp:14\n14        if (!x) {\n(gdb) bt\n",
+        "Crashed in fft::run (fft.cpp:14): SIGSEGV: Segmentation fault.",
+    ),
+    (
+        "Program received signal SIGBUS, Bus error.\n0x00007f in fft::plan() const () from /opt/lib/libfft.so.3\n",
+        "Crashed: SIGBUS: Bus error, in fft::plan() const of libfft.so.3.",
+    ),
+    (
         "Program terminated with signal SIGABRT, Aborted.\n#0  0x000055 in step (x=0x0) at /src/a.cpp:12\n",
         "Crashed in step (a.cpp:12): SIGABRT: Aborted.",
     ),

@@ -16,14 +16,30 @@ GTEST = (
 )
 ABORT = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
 FAILED = [
-    (GTEST, "[  FAILED  ] 1 test: Net.Two, at /w/test_net.cpp:31."),
+    (GTEST, "Net.Two, at /w/test_net.cpp:31: Expected equality of these values: a Which is: 3. [  FAILED  ] 1 test."),
     (
         ".F\n======\nFAIL: test_x (test_m.T)\n------\nTraceback (most recent call last):\n"
         '  File "/w/test_m.py", line 6, in test_x\n    self.assertEqual(1, 2)\nAssertionError: 1 != 2\n\n------\n'
         "Ran 2 tests in 0.001s\n\nFAILED (failures=1)\n",
-        "FAILED (failures=1): test_x (test_m.T).",
+        "test_x (test_m.T): AssertionError: 1 != 2. FAILED (failures=1).",
     ),
     ("case 90 of 90: pass\nsummary: 89 passed, 1 failed (colmax)\n", "summary: 89 passed, 1 failed (colmax)."),
+    (
+        "2/2 Test #2: gather ......***Exception: SegFault  0.41 sec\n\n50% tests passed, 1 tests failed out of 2\n",
+        "gather: Exception: SegFault. 50% tests passed, 1 tests failed out of 2.",
+    ),
+    (
+        "FAILED t/test_a.py::test_x[3] - assert 4 == 6\nERROR t/test_b.py - OSError: no\n1 failed, 1 error in 4.0s\n",
+        "t/test_a.py::test_x[3]: assert 4 == 6. 1 failed, 1 error in 4.0s.",
+    ),
+    (
+        "--- FAIL: TestSum (0.00s)\n    sum_test.go:12: got 3, want 4\nFAIL\nFAIL\tacme.org/sum\t0.004s\n",
+        "TestSum: sum_test.go:12: got 3, want 4. FAIL\tacme.org/sum\t0.004s.",
+    ),
+    (
+        "test sum::adds ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; finished in 0.02s\n",
+        "sum::adds. Test result: FAILED. 1 passed; 1 failed.",
+    ),
     ("50% tests passed, 1 tests failed out of 2\n", "50% tests passed, 1 tests failed out of 2."),
 ]
 

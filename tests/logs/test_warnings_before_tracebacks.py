@@ -69,7 +69,7 @@ def test_what_was_first_a_warning_and_then_ended_the_program() -> None:
 def test_an_exception_that_python_ignored_ended_nothing(where: str) -> None:
     ignored = f"Exception ignored {where}\n{TRACE}"
     assert verdict(STEPS + ignored).state is VerdictState.UNKNOWN
-    assert verdict(STEPS + "training finished\n" + ignored).state is VerdictState.UNKNOWN
+    assert verdict(STEPS + "training finished\n" + ignored).state is VerdictState.EXITED
     judged = verdict(STEPS + TRACE.replace("IndexError: list", "KeyError: no") + ignored)
     assert judged.state is VerdictState.CRASHED and "KeyError: no index out of range" in judged.sentence
 

@@ -20,7 +20,13 @@ BOOK: Final = book()[0]
 STEPS: Final = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
 JUDGED: Final = judged()
 WRAPPINGS: Final = ("docker", "kubectl", "journal", "ts")
-STATES: Final = {Ends.NOTHING: "unknown", Ends.PERHAPS: "unknown", Ends.WAITS: "stalled", Ends.DIVERGES: "diverged"}
+STATES: Final = {
+    Ends.NOTHING: "unknown",
+    Ends.PERHAPS: "unknown",
+    Ends.WAITS: "stalled",
+    Ends.DIVERGES: "diverged",
+    Ends.COMPLETES: "exited",
+}
 EXAMPLES: Final = [
     pytest.param(entry, example, id=f"{entry.name}-{number}")
     for entry in BOOK.entries
@@ -33,7 +39,9 @@ def said_of(entry: Entry, text: str) -> tuple[str, str, list[Diagnostic]]:
     snapshot = read(text).snapshot()
     verdict = diagnose(snapshot).verdict
     told = [said for said in snapshot.diagnostics.values() if said.system == entry.room.system]
-    return verdict.state.value, verdict.sentence, [said for said in told if "signature" in said.attributes]
+    ends = [said for said in told if "signature" in said.attributes]
+    well = entry.usual.ends is Ends.COMPLETES
+    return verdict.state.value, verdict.sentence, [said for said in ends if well or said.ends != Ends.COMPLETES]
 
 
 def going_on(text: str) -> str:

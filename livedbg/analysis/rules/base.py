@@ -31,7 +31,31 @@ _SECOND_NS = 1_000_000_000
 _MESSAGE: Final = 2_000  # characters of an exception's message that are read for its class
 _CAUSES: Final = (
     (r"\b(?:Connection(?:Reset|Aborted|Refused)|BrokenPipe|BrokenProcessPool|EOF)Error:", CauseClass.PEER),
-    (r"BrokenProcessPool|Connection (?:reset|closed|refused|aborted)\b|Broken pipe", CauseClass.PEER),
+    (
+        r"BrokenProcessPool|Connection (?:reset|closed|refused|aborted)\b|Broken pipe|\b[Hh]eart-?beats?\b",
+        CauseClass.PEER,
+    ),
+    (r"(?:[Ll]ost|closed|dropped) (?:the )?connection|closed by (?:the )?(?:remote|peer|other)", CauseClass.PEER),
+    (
+        r"\b[Pp]eer (?:is |has )?(?:closed|gone|died|disconnected|left)"
+        r"|\b[Rr]emote (?:process|end|host|rank|peer|worker)\b.{0,40}\b(?:exited|closed|died|gone|disconnected)",
+        CauseClass.PEER,
+    ),
+    (
+        r"(?:rank|worker|node|process|server|engine|actor) ?[\w.:-]{0,40} (?:is |has |was )?"
+        r"(?:gone|lost|dead|died|disconnected|unreachable|not responding|exited unexpectedly)\b",
+        CauseClass.PEER,
+    ),
+    (
+        r"\b(?:asyncio\.|concurrent\.futures\._base\.)?(?:CancelledError|TimeoutError|InvalidStateError)\b",
+        CauseClass.PEER,
+    ),
+    (
+        r"after (?:the )?(?:interpreter |pool |executor )?(?:shutdown|shut down)|is shutting down"
+        r"|(?:was|been|is) shut ?down|Event loop is closed"
+        r"|(?:pool|executor|session|queue|channel) (?:is|was|has been) (?:already )?(?:closed|terminated)",
+        CauseClass.PEER,
+    ),
     (r"\bCalledProcessError:", CauseClass.SUMMARY),
 )
 """Exceptions of any Python program."""
@@ -97,9 +121,12 @@ class Judged(Struct, frozen=True):
 
     def cause_of(self, hit: ExceptionHit) -> CauseClass:
         """How near to the cause of an end an exception is."""
-        text = f"{hit.type}: {hit.message[:_MESSAGE]}"
+        return hit.cause or self.cause_of_text(f"{hit.type}: {hit.message[:_MESSAGE]}")
+
+    def cause_of_text(self, text: str) -> CauseClass:
+        """The same of the text of an error."""
         known = (*self.causes, *_CAUSES)
-        return hit.cause or next((cause for words, cause in known if re.search(words, text)), CauseClass.PROCESS)
+        return next((cause for words, cause in known if re.search(words, text)), CauseClass.PROCESS)
 
 
 @dataclass(frozen=True, slots=True)

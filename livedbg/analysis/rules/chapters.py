@@ -7,6 +7,7 @@ from typing import Final
 
 from livedbg.analysis.rules import (
     closed,
+    completed,
     cycles,
     descriptors,
     device,
@@ -44,6 +45,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
     ("How a job ended", ends.rules),
+    ("Runs that completed", completed.rules),
     ("Control groups", groups.rules),
     ("File descriptors", descriptors.rules),
     ("Uninterruptible sleep", uninterruptible.rules),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.logs.milestones import completes
+from livedbg.analysis.rules.completed import completions
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["completed_elsewhere", "named_elsewhere"]
 
 _SEEN: Final = 20_000  # records that are searched
-_LAST: Final = 30  # records at the end of a log in which it may say that its run completed
 
 
 def named_elsewhere(pid: str, log: str, snapshot: Snapshot) -> bool | None:
@@ -32,9 +31,5 @@ def named_elsewhere(pid: str, log: str, snapshot: Snapshot) -> bool | None:
 
 
 def completed_elsewhere(log: str, snapshot: Snapshot) -> bool:
-    """Whether the end of another log says that its run completed."""
-    last: dict[str, list[str]] = {}
-    for record in list(snapshot.recent_logs)[-_SEEN:]:
-        if record.source != log:
-            last.setdefault(record.source, []).append(record.text)
-    return any(completes(text) for texts in last.values() for text in texts[-_LAST:])
+    """Whether another log says that its run completed."""
+    return any(said.evidence[0].log != log for said in completions(snapshot))

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from livedbg.logs.milestones import completes, restarts, step_of
+from livedbg.logs.ending_lines import printed_at_an_end
+from livedbg.logs.milestones import begins, restarts, shuts_down, step_of
 from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["KNOWN", "KnownLine"]
-
-_POST_MORTEM: Final = re.compile(
-    r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
-    r"|shut|clean|destroy|clos|finish|done|elapsed|summar|history|sync|upload|saved|report|see |wandb|srun|slurm|make"
-    r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
-    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|import |module"
-    r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
-    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
-    r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
-    r"|attempted to trace the following|compilation metrics"
-    r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
-    r"|^[^\w\[(<]|^\s*$",
-    re.IGNORECASE,
-)
-"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
 
 
 class KnownLine(Struct, frozen=True):
@@ -42,8 +27,9 @@ class KnownLine(Struct, frozen=True):
         tests: a test run ends here.
         text: its first line.
         step: number of the step that it reports.
-        completes: it says that the run has reached its end.
         restarts: it says that a launcher starts the workers again.
+        begins: it says that something begins or is waited for.
+        shuts_down: it says that the program ends.
     """
 
     number: int
@@ -54,8 +40,9 @@ class KnownLine(Struct, frozen=True):
     tests: bool
     text: str
     step: float | None = None
-    completes: bool = False
     restarts: bool = False
+    begins: bool = False
+    shuts_down: bool = False
 
 
 class _Lines:
@@ -106,10 +93,11 @@ def _line(record: LogRecord, number: int) -> KnownLine:
         record.lines or range(number, number + record.text.count("\n") + 1),
         record.wall_ns,
         record.writer,
-        plain and _POST_MORTEM.search(text) is None,
+        plain and not printed_at_an_end(text),
         tests,
         text,
         step_of(text) if plain else None,
-        plain and completes(text),
         restarts(text),
+        begins(text),
+        shuts_down(text),
     )

@@ -7,36 +7,43 @@ Invariants:
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
+    last_lines.E5. Where a launcher sums up that something failed, the last error above is what failed.
+    last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
     last_lines.E4. Of a log that was not read to its end nothing is said of how it ends, unless its end was read apart.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import around, newest, proof_of
+from livedbg.analysis.rules.completed import completes_after
 from livedbg.analysis.rules.spoken import OF_A_DEBUGGER, speaks_of_failure
-from livedbg.analysis.rules.survived import survived
+from livedbg.analysis.rules.survived import summaries, survived
 from livedbg.logs.ending_lines import ends_a_program, follows_an_end
-from livedbg.logs.milestones import completes
 from livedbg.logs.naming import replaced_by
 from livedbg.logs.quoted import stores_others
-from livedbg.model import CauseClass, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.logs.waiting_lines import enters, rank_in, waits, without_numbers
+from livedbg.logs.writers import rank_of
+from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import sentence_case
+from livedbg.text.quantities import duration
+from livedbg.text.wording import sentence_case, spans
 
-__all__ = ["ENDED_WITH_ERROR", "EndedWithError", "LastLines", "rules"]
+__all__ = ["ENDED_WITH_ERROR", "EndedWithError", "LastLines", "Waiting", "rules"]
 
 ENDED_WITH_ERROR: Final = "ended-with-error"
 _LOOKED_AT: Final = 40  # of the newest records of a log
 _SHOWN: Final = 4
 _LOGS: Final = 3
 _LONGEST: Final = 240
-_NUMBER: Final = re.compile(r"\d+")
+_WAITED: Final = 400
+_AGAIN: Final = 3
+"""So many equal lines at the end of a log are more than one try."""
+_TEXT: Final = 200
 
 
 class _End(NamedTuple):
@@ -88,7 +95,7 @@ class EndedWithError:
                 next=("read the lines before it",),
                 since_wall_ns=record.wall_ns,
                 state=VerdictState.CRASHED,
-                cause=CauseClass.PROCESS,
+                cause=state.judged.cause_of_text(last),
                 writer=record.writer,
             )
 
@@ -108,12 +115,7 @@ class LastLines:
             return
         for source in list(snapshot.log_sources.values())[:_LOGS]:
             records = newest(source, snapshot, _LOOKED_AT)
-            if (
-                not records
-                or _is_cut(source, records)
-                or source.errors
-                or any(completes(record.text) for record in records)
-            ):
+            if not records or _is_cut(source, records) or source.errors:
                 continue
             if stores_others(records[-1].text) or OF_A_DEBUGGER.match(records[-1].text) is not None:
                 continue
@@ -139,20 +141,23 @@ def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
     records = newest(source, snapshot, _LOOKED_AT)
     if records and _is_cut(source, records):
         return None
-    judged = _judged(source, snapshot)
-    found, before = None, None
+    judged, summed_up = _judged(source, snapshot), summaries(source.id, snapshot)
+    found, before, proven = None, None, False
     for at in range(len(records) - 1, -1, -1):
+        if any(line in summed_up for line in _numbers(records[at])):
+            proven, found = True, None
+            continue
         if any(line in judged for line in _numbers(records[at])):
             break
-        said = _said(records[at])
+        said = _said(records[at], proven)
         if said is not None:
             found = _End(source, records, at, *said)
-        elif not follows_an_end(records[at]):
+        elif (found is not None or not proven) and not follows_an_end(records[at]):
             before = records[at]
             break
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
         return None
-    if any(completes(record.text) for record in records[found.at :]):
+    if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
     return found
 
@@ -164,17 +169,13 @@ def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
 
 def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
     """Whether the log says the same before a record with which it goes on: then it ended nothing (E3)."""
-    words = _without_numbers(end.line)
+    words = without_numbers(end.line)
     for record in snapshot.recent_logs:
         if record.source != end.source.id or (record.line or 0) >= (before.line or 0):
             continue
-        if any(_without_numbers(line) == words for line in record.text[record.head :].split("\n")[:_LOOKED_AT]):
+        if any(without_numbers(line) == words for line in record.text[record.head :].split("\n")[:_LOOKED_AT]):
             return True
     return False
-
-
-def _without_numbers(line: str) -> str:
-    return _NUMBER.sub("0", line[:_LONGEST].strip())
 
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
@@ -197,13 +198,13 @@ def _numbers(record: LogRecord) -> Sequence[int]:
     return record.lines or range(record.line, record.line + record.text.count("\n") + 1)
 
 
-def _said(record: LogRecord) -> tuple[str, int] | None:
+def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
     """The line of a record that a program ends with, and its number; of what others logged, none."""
     if stores_others(record.text):
         return None
     for number, line in enumerate(record.text.split("\n")[:_LOOKED_AT]):
         text = line[record.head :] if number == 0 else line
-        if ends_a_program(text, record.severity, headed=record.head > 0):
+        if ends_a_program(text, record.severity, headed=record.head > 0, proven=proven):
             return text, number
     return None
 
@@ -212,6 +213,93 @@ def _last(record: LogRecord) -> str:
     return record.text.strip().rpartition("\n")[2].strip()[:_LONGEST].rstrip(".")
 
 
+class Waiting:
+    """Somebody waits where the logs end."""
+
+    name = "waiting-lines"
+    doc = (
+        "A log ends with a line that says that somebody waits, or tries again, and that stands there three times or "
+        "more without another one between; or some ranks say that they entered a barrier that they did not leave, "
+        "and others do not. The verdict is `unknown`, with what is waited for, since when, and who is missing."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for the barrier, and one a log."""
+        snapshot = state.snapshot
+        if snapshot.processes or snapshot.tasks:
+            return
+        yield from _barrier(snapshot)
+        for source in snapshot.log_sources.values():
+            if not source.pending:
+                yield from _again(source, newest(source, snapshot, _WAITED))
+
+
+def _again(source: LogSource, records: Sequence[LogRecord]) -> Iterator[Finding]:
+    """The line that a log ends with again and again."""
+    said = [record.text[record.head :].partition("\n")[0].strip() for record in records]
+    alike = without_numbers(said[-1]) if said else ""
+    count = next((n for n, line in enumerate(reversed(said)) if without_numbers(line) != alike), len(said))
+    if count < _AGAIN or not waits(said[-1]):
+        return
+    first, last = records[-count], records[-1]
+    since = ""
+    if first.wall_ns is not None and last.wall_ns is not None and last.wall_ns > first.wall_ns:
+        since = f" for {duration(last.wall_ns - first.wall_ns)}"
+    proofs = (proof_of(first, source), proof_of(last, source))
+    yield _finding(
+        f"The log ends with the same wait {count:,} times{since}, the first at {proofs[0].place}: {said[-1][:_TEXT]}.",
+        proofs,
+    )
+
+
+def _barrier(snapshot: Snapshot) -> Iterator[Finding]:
+    """Who entered a barrier, and who did not."""
+    inside: dict[int, tuple[str, LogRecord]] = {}
+    ranks: dict[int, LogRecord] = {}
+    for record in snapshot.recent_logs:
+        rank = rank_of(record.writer)
+        rank = rank_in(record.text) if rank is None else rank
+        if rank is None:
+            continue
+        ranks[rank] = record
+        if name := enters(record.text):
+            inside[rank] = (name, record)
+        else:
+            inside.pop(rank, None)  # it went on
+    missing = sorted(set(ranks) - set(inside))
+    if not inside or not missing:
+        return
+    name, record = inside[min(inside)]
+    who, others = _ranks(sorted(inside)), _ranks(missing)
+    proofs = [_proof(one, snapshot) for one in (record, *(ranks[rank] for rank in missing[:_AGAIN]))]
+    last = ranks[missing[0]].text[ranks[missing[0]].head :].strip().partition("\n")[0][:_TEXT]
+    yield _finding(
+        f"{who} entered {name}, at {proofs[0].place}, and did not leave it; {others} did not say so: "
+        f"the last line of rank {missing[0]} is: {last}.",
+        proofs,
+    )
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' if len(numbers) > 1 else ''} {spans(numbers)}"
+
+
+def _proof(record: LogRecord, snapshot: Snapshot) -> Evidence:
+    return proof_of(record, snapshot.log_sources[record.source])
+
+
+def _finding(sentence: str, proofs: Iterable[Evidence]) -> Finding:
+    return Finding(
+        rule=Waiting.name,
+        severity=Severity.WARNING,
+        sentence=f"{sentence[:1].upper()}{sentence[1:]}",
+        evidence=tuple(proofs),
+        next=("read the log of what is waited for",),
+        state=VerdictState.UNKNOWN,
+        decides=True,
+    )
+
+
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (EndedWithError(), LastLines())
+    return (EndedWithError(), Waiting(), LastLines())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -10,15 +10,18 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.known_lines import KNOWN
 from livedbg.analysis.rules.said import findings_of
 from livedbg.analysis.rules.survived import ANY_LINE, goes_on_after
-from livedbg.model import Diagnostic, ExceptionHit
+from livedbg.analysis.wording import with_more
+from livedbg.model import Diagnostic, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["SignatureFound", "explained", "rules", "says_an_end"]
 
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
+    "completes": None,  # livedbg.analysis.rules.completed
     "perhaps": VerdictState.UNKNOWN,
     "waits": VerdictState.STALLED,
     "diverges": VerdictState.DIVERGED,
@@ -27,6 +30,8 @@ _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "rank": VerdictState.CRASHED,
     "job": VerdictState.CRASHED,
 }
+_OVER: Final = ("process", "rank", "job", "perhaps", "completes")
+_SHOWN: Final = 160
 
 _ENDED: Final = ("process", "rank", "job", "host")
 
@@ -49,23 +54,42 @@ class SignatureFound:
         alone = len(state.snapshot.log_sources) < 2
         found: dict[tuple[str, str], list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if "signature" in said.attributes and not state.judged.judges(said):
+            if said.ends not in ("", "completes") and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():
             final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
             for finding in findings_of(self.name, told, state, amounts_to, ANY_LINE if final else None):
-                waits = finding.state is VerdictState.STALLED
-                goes_on = waits and goes_on_after(finding.evidence, state.snapshot)
-                yield replace(finding, state=None) if goes_on else finding
+                yield _unless_over(finding, state) if finding.state is VerdictState.STALLED else finding
+
+
+def _unless_over(finding: Finding, state: RuleInput) -> Finding:
+    """A wait: a stall only if its log does not go on, and nothing in it says that what waited has ended."""
+    last, snapshot = finding.evidence[-1], state.snapshot
+    if goes_on_after(finding.evidence, snapshot) or any(said.ends in _OVER for said in _later(last, snapshot)):
+        return replace(finding, state=None)
+    source = snapshot.log_sources.get(last.log)
+    lines = KNOWN.of(snapshot, source) if source is not None and last.line is not None else ()
+    ended = next((line for line in lines if line.number > (last.line or 0) and line.shuts_down), None)
+    if ended is None:
+        return finding
+    more = f"Its log ends after that, at {last.file}:{ended.number}: {ended.text.strip()[:_SHOWN]}"
+    return with_more(finding, more, state=VerdictState.UNKNOWN, decides=True, roots=())
+
+
+def _later(proof: Evidence, snapshot: Snapshot) -> Iterator[Diagnostic]:
+    """What a log says after a line."""
+    for said in snapshot.diagnostics.values():
+        after = said.evidence[-1] if said.evidence else None
+        if after is not None and after.log == proof.log and (after.line or 0) > (proof.line or 0):
+            yield said
 
 
 def _amounts_to(said: Diagnostic, *, alone: bool) -> VerdictState | None:
     """What it amounts to; of a host, which may have other jobs, only where its log is all there is."""
-    known = said.attributes
-    if "over" in known or "warned" in known:
+    if "over" in said.attributes or "warned" in said.attributes:
         return None
-    return VerdictState.UNKNOWN if known["ends"] == "host" and not alone else _ENDS[known["ends"]]
+    return VerdictState.UNKNOWN if said.ends == "host" and not alone else _ENDS[said.ends]
 
 
 def explained(
@@ -95,7 +119,7 @@ def explained(
 
 def says_an_end(said: Diagnostic) -> bool:
     """Whether a message says that something ended: else the exception in whose lines it stands does."""
-    return said.attributes["ends"] in _ENDED
+    return said.ends in _ENDED
 
 
 def rules() -> Sequence[Rule]:

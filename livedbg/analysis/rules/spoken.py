@@ -16,8 +16,8 @@ from ahocorasick_rs import AhoCorasick
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import shown
+from livedbg.analysis.rules.completed import completions
 from livedbg.analysis.rules.words import many
-from livedbg.logs.milestones import completes
 from livedbg.model import Evidence, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -68,7 +68,7 @@ class SpokenFailures:
         if snapshot.processes or snapshot.tasks or _else_is_known(snapshot):
             return
         found = list(_spoken(snapshot))
-        if not found or any(completes(record.text) for record in snapshot.recent_logs):
+        if not found or any(completions(snapshot)):
             return
         proofs = tuple(_evidence(record, line, snapshot) for record, line in found)
         source = snapshot.log_sources.get(found[0][0].source)

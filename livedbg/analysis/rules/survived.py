@@ -5,6 +5,7 @@ Invariants:
         with such lines for 30 s by its own times, or, where its lines are no longer known, for 30 s or for 200 lines.
     survived.V2. What programs print after a crash (summaries of launchers, exit codes, further tracebacks, tables,
         advice, the other lines of a runtime that ends) is no progress, nor are a few lines of other ranks.
+    survived.V7. After a launcher's account that it failed, ordinary lines are the launcher's.
     survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
@@ -23,17 +24,18 @@ from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.caught_alike import CaughtAlike
+from livedbg.analysis.rules.completed import completes_after
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
 from livedbg.logs.naming import replaced_by
-from livedbg.model import Evidence, ExceptionHit, LogSource, Severity
+from livedbg.model import CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
 ANY_LINE: Final = re.compile("")
 """Of a runtime that can write nothing but its end (see `goes_on_after`)."""
-__all__ = ["ANY_LINE", "goes_on_after", "survived", "unless_survived"]
+__all__ = ["ANY_LINE", "goes_on_after", "summaries", "survived", "unless_survived"]
 
 _GOES_ON_NS: Final = 30_000_000_000
 _LINES: Final = 200
@@ -83,6 +85,13 @@ def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: r
     spots = list(_spots(evidence))
     last = max((spot for spot in spots if spot.source == spots[0].source), key=lambda spot: spot.line, default=None)
     return _after(last, snapshot, own_lines) if last is not None else ""
+
+
+def summaries(log: str, snapshot: Snapshot) -> set[int]:
+    """The lines of a log in which a launcher, a CI or a shell sums up that something failed."""
+    ended = (said for said in snapshot.diagnostics.values() if said.cause is CauseClass.SUMMARY)
+    bad = (proof for said in ended if said.severity.rank >= Severity.ERROR.rank for proof in said.evidence)
+    return {proof.line for proof in bad if proof.log == log and proof.line is not None}
 
 
 def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> Finding:
@@ -160,7 +169,11 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -
     first = lines[0].number if lines else source.lines
     if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):
         return unseen
-    return _seen(spot, [error.line for error in errors], lines, own_lines)
+    numbers = [error.line for error in errors]
+    if completes_after(source.id, spot.line, snapshot, numbers):
+        return "its run went on and completed"
+    failed = min((line for line in summaries(source.id, snapshot) if line > spot.line), default=None)
+    return _seen(spot, numbers, lines, own_lines, failed)
 
 
 def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
@@ -189,8 +202,14 @@ def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[KnownLine
     return ""
 
 
-def _seen(spot: _Spot, errors: list[int], lines: tuple[KnownLine, ...], own_lines: re.Pattern[str] | None) -> str:
-    """Whether lines that are known show that the log goes on."""
+def _seen(
+    spot: _Spot,
+    errors: list[int],
+    lines: tuple[KnownLine, ...],
+    own_lines: re.Pattern[str] | None,
+    failed: int | None,
+) -> str:
+    """Whether lines that are known show that the log goes on; what a launcher writes once it `failed` is its own."""
     writer = _writer(spot, lines)
     count = later = others = rises = 0
     step: float | None = None
@@ -207,8 +226,6 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[KnownLine, ...], own_line
             following = next(remaining)
         if line.restarts:
             return "its launcher started the workers again after it"
-        if line.completes and not any(error > line.number for error in errors):
-            return "its run went on and completed"
         if line.step is not None and line.writer == writer:
             rises += step is not None and line.step > step
             step = line.step
@@ -217,7 +234,7 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[KnownLine, ...], own_line
         if own_lines is not None and own_lines.search(line.text):
             count = 0  # the runtime is not at its end: what others write between its lines is no progress of it
             continue
-        if not line.ordinary:
+        if not line.ordinary or (failed is not None and line.number > failed):
             continue
         passed_ns = _passed_ns(spot.wall_ns, line.wall_ns)
         long_after = passed_ns >= _GOES_ON_NS
