@@ -114,12 +114,12 @@ class ShownSystems:
         self._stacks: Mapping[str, Stack] = {}
 
     def may_show(self, name: str, snapshot: Snapshot) -> bool:
-        """Whether anything in a state may be of a system; what a job, a log or an exception says may be of any."""
+        """Whether anything in a state may be of a system; a job, an end, a log or an exception may be of any."""
         says = (
             snapshot.diagnostics or snapshot.exceptions or snapshot.log_sources or snapshot.tasks or snapshot.counters
         )
         processes = snapshot.processes.values()
-        if says or any(process.rank is not None for process in processes):
+        if says or len(processes) > 1 or any(one.exited or one.rank is not None for one in processes):
             return True
         if any(resource.kind in _OWN_KINDS for resource in snapshot.resources.values()):
             return True
