@@ -56,6 +56,13 @@ WAITS = "".join(WAIT.format(second) for second in (11, 21, 31))
         (f"{WAITS}INFO 03-04 10:00:41 [launcher.py:80] Shutting down FastAPI HTTP server.\n", UNKNOWN, "Shutting down"),
         (f"{WAITS}{VALUE}", CRASHED, "ValueError"),
         (f"{WAITS}Training completed\n", EXITED, "The training says"),
+        ("ERROR pool: worker 2 went away, starting another\n===== 4 passed in 1.20s =====\n", EXITED, "4 tests"),
+        ("===== 4 passed in 1.20s =====\nERROR pool: worker 2 went away\n", UNKNOWN, "worker 2 went away"),
+        (
+            "ERROR pool: worker 2 went away\n===== 4 passed in 1.20s =====\nERROR pool: worker 3 went away\n",
+            UNKNOWN,
+            "2 error lines",
+        ),
     ],
 )
 @pytest.mark.invariant("last_lines.E5")

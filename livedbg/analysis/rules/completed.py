@@ -23,7 +23,7 @@ from livedbg.model import CauseClass, Diagnostic, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing
 
-__all__ = ["RunCompleted", "completed_in", "completes_after", "completions", "rules"]
+__all__ = ["RunCompleted", "completed_behind_errors", "completed_in", "completes_after", "completions", "rules"]
 
 _AT_THE_END: Final = 2**62
 """The line of what was read at the end of a big log, whose lines are not counted."""
@@ -55,6 +55,17 @@ def completed_in(source: LogSource, snapshot: Snapshot, until: int = _AT_THE_END
     return [said for said, number in own if number < until and not any(_goes_on(line, said, number) for line in lines)]
 
 
+def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
+    """Whether a log ends with a line that says that the run completed, after all its error lines: it survived them."""
+    last = completed_in(source, snapshot)
+    if not last or source.first_error_line is None:
+        return False
+    lines = KNOWN.of(snapshot, source)
+    number = max(_number(said, lines) for said in last)
+    behind = (line for line in lines if line.number > number)
+    return source.first_error_line < number and not any(source.last_error in line.text for line in behind)
+
+
 class RunCompleted:
     """A run that says that it completed."""
 
@@ -63,7 +74,7 @@ class RunCompleted:
         "The logs end with a line that says that the run has reached its end (a trainer's, the summary of tests that "
         "all passed, a launcher's or a CI's account, exit code 0), and nothing follows but what is printed at an end: "
         "`exited`. Where only some of the logs or ranks say so, the verdict is `unknown`, with those that don't. An "
-        "error that nothing explains counts more."
+        "error that nothing explains counts more, if it comes after that line."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

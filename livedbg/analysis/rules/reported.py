@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.beside import shown
+from livedbg.analysis.rules.completed import completed_behind_errors
 from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.words import many, name_of
@@ -137,9 +138,9 @@ class ErrorLines:
     doc = (
         "A log has lines that call themselves an error and of which no decoder makes anything; how many, where the "
         "first is, and its text. Where no process is alive that could tell more, the verdict is `unknown` and not that "
-        "nothing is wrong, or that a run completed; else they are a note, for a living program may collect the lines "
-        "of others. A big log is searched for them too; if 20,000 lines of it look like errors, the finding says how "
-        "much of it was not read for them."
+        "nothing is wrong, unless the log ends with the run's completion after the last of them; else they are a "
+        "note, for a living program may collect the lines of others. A big log is searched for them too; if 20,000 "
+        "lines of it look like errors, the finding says how much of it was not read for them."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -151,15 +152,16 @@ class ErrorLines:
             if not source.errors and not source.unread:
                 continue
             whose = "" if silent else " (the program's, or those of others that it collects)"
+            decides = silent and (bool(source.unread) or not completed_behind_errors(source, snapshot))
             yield Finding(
                 rule=self.name,
-                severity=Severity.WARNING if silent else Severity.INFO,
+                severity=Severity.WARNING if decides else Severity.INFO,
                 sentence=_error_lines(source, whose),
                 entities=(source.process,) if source.process else (),
                 evidence=shown(_error_evidence(source), source, source.first_error_line, snapshot),
-                next=("read these lines: livedbg can't tell whether they end the job",),
-                state=VerdictState.UNKNOWN if silent else None,
-                decides=silent,
+                next=("read these lines: livedbg can't tell whether they end the job",) if decides else (),
+                state=VerdictState.UNKNOWN if decides else None,
+                decides=decides,
             )
 
 
