@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,8 +38,9 @@ def in_app(course: Course, first: int, screen: AppOptions) -> int:
     for number in range(first, len(course.steps) + 1):
         order = course.order(number)
         code, ended, found = _step(course, order, screen, before)
-        for label, sentence in (("step", f"{number}: {order.step.title}"), *found.lines):
-            click.echo(f"{clean_line(label, 20):9}  {clean_line(sentence, 1000)}")
+        with contextlib.suppress(OSError):  # the terminal is gone
+            for label, sentence in (("step", f"{number}: {order.step.title}"), *found.lines):
+                click.echo(f"{clean_line(label, 20):9}  {clean_line(sentence, 1000)}")
         if code != NEXT_STEP:
             return (code if code != LEFT_RUNNING else 0) or ended or 0
         before += tuple((f"step {number}", sentence) for label, sentence in found.lines if label in ("found", "kernel"))
@@ -64,7 +66,8 @@ def _step(
             child.end()
         following.stop()
     if end.leaves:
-        click.echo(f"livedbg: {clean_line(job.argv[0])} goes on: livedbg attach {child.pid}", err=True)
+        with contextlib.suppress(OSError):
+            click.echo(f"livedbg: {clean_line(job.argv[0])} goes on: livedbg attach {child.pid}", err=True)
     snapshot = view.latest().snapshot
     return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
 

@@ -73,7 +73,7 @@ TEST_WORDS: Final = (
         "***Timeout",
         "***Not Run",
     ),
-    *(".py::", ".py - ", "Expected equality of these values:", "Expected: ", "Value of: ", "C++ exception with"),
+    *(".py - ", "Expected equality of these values:", "Expected: ", "Value of: ", "C++ exception with"),
     *("FAILED ", "[  FAILED  ]", "[==========] ", ": Failure", "FAIL: test", "ERROR: test", "% tests passed"),
     *(" passed, ", " passed and ", "tests in ", "test in ", "- Failed)", "(Failed)", "(SEGFAULT)", "(Timeout)"),
 )

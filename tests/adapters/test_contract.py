@@ -88,7 +88,9 @@ def test_A3_a_session_of_all_adapters_that_observe_wakes_no_thread(
         settled(target.pid)
     before = {target.pid: counters(target.pid) for target in targets}
     request = Request(host="box", processes=tuple(TargetProcess(target.pid) for target in targets))
-    adapters = [adapter for adapter in adapters_for(request) if adapter.level is Level.OBSERVE]
+    running, sleeping = adapters_for(request)
+    made = (*running, *filter(None, (one.make() for one in sleeping)))
+    adapters = [adapter for adapter in made if adapter.level is Level.OBSERVE]
     assert len(adapters) > 4
     view = LiveView(request, adapters=adapters)
     view.start()

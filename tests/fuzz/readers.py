@@ -299,7 +299,9 @@ def _layout(data: bytes, _folder: Path) -> None:
 @cache
 def _decoders() -> list[Any]:
     request = Request(host="box", logs=("/nowhere",))
-    return [decoder for adapter in adapters_for(request) for decoder in adapter.decoders(request)]
+    running, sleeping = adapters_for(request)
+    adapters = (*running, *filter(None, (one.make() for one in sleeping)))
+    return [decoder for adapter in adapters for decoder in adapter.decoders(request)]
 
 
 def _log(data: bytes, _folder: Path) -> None:
