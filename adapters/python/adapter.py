@@ -10,7 +10,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from typing import Final
 
@@ -89,13 +88,14 @@ class PythonAdapter(PolledAdapter):
     async def reread(self, context: Context) -> None:
         """Read locks, the GIL and event loops again; not stacks: those of threads that have not run are the same.
 
-        Raises:
-            OSError: a process changes too fast.
+        What was known of a process that changes too fast to be read is taken back, so that nothing rests on it.
         """
         moved = movements(context.snapshot())
         for _, watch in list(self._watches.values()):
-            with contextlib.suppress(ProcessLookupError):  # gone: the next turn finds out
+            try:
                 await watch.reread(moved.get(watch.id, UNKNOWN))
+            except OSError:  # or it is gone: the next turn finds out
+                watch.take_back()
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take the stacks of a process now.

@@ -29,6 +29,10 @@ _MOVING_STACKS_S: Final = 20.0  # the same of stacks: py-spy takes some ten mill
 _CUT = "taken while the thread ran: it may be truncated or inconsistent"
 
 
+def _pace() -> ChangePace:
+    return ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_S)
+
+
 class Watch:
     """One Python process.
 
@@ -45,9 +49,9 @@ class Watch:
         self._spy = spy
         self._context = context
         self._statuses = statuses
-        self._memory_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_S)
+        self._memory_pace = _pace()
         self._stack_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_STACKS_S)
-        self._loop_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_S)
+        self._loop_pace = _pace()
         self._loops = LoopWatch(process, context, statuses)
         self._spy_owner: int | None = None
         self._shown = Publisher(f"python/{self.id}")
@@ -101,6 +105,11 @@ class Watch:
         """The process has ended: take its edges off the graph."""
         self._loops.forget()
         self._context.emit(*self._shown.show(self._context.stamp(), edges=()))
+
+    def take_back(self) -> None:
+        """It can't be read now: nothing that was known of it stands, until the next turn has read it."""
+        self.forget()
+        self._memory_pace, self._loop_pace = _pace(), _pace()
 
     async def _sample(self, moved: Movement) -> None:
         if not self.process.readable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -368,8 +369,9 @@ def test_the_rights_are_those_of_one_thread_for_a_moment() -> None:
     def seen() -> dict[int, tuple[str, str, str]]:
         found = {}
         for task in Path("/proc/self/task").iterdir():
-            fields = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
-            found[int(task.name)] = fields["Uid"].split()[3], fields["Gid"].split()[3], fields["Groups"].strip()
+            with contextlib.suppress(OSError):  # it has just ended
+                fields = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+                found[int(task.name)] = fields["Uid"].split()[3], fields["Gid"].split()[3], fields["Groups"].strip()
         return found
 
     before = seen()
