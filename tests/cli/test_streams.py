@@ -14,7 +14,7 @@ import pytest
 from livedbg.text.printed import clean_what_is_written, drawing
 from livedbg.text.sanitize import is_clean
 from tests.cli.conftest import livedbg
-from tests.conftest import Target, eventually
+from tests.conftest import Target, eventually, settled
 
 LIVEDBG = f"{shlex.quote(sys.executable)} -m livedbg"
 
@@ -82,6 +82,7 @@ def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> N
         [program, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
         eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("日"))
+        settled(child.pid)  # it reads
         try:
             done = shell(f"{LIVEDBG} {form.format(child.pid)}", PYTHONIOENCODING="latin-1")
         finally:
