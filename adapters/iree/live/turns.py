@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Hashable, Sequence
 
 from msgspec import Struct
 
 from livedbg.adapters.iree.live.running import OnStack
 
 __all__ = ["Turn", "Turns"]
-
-Operation: TypeAlias = tuple[int, int]
 
 
 class Turn(Struct, frozen=True):
@@ -32,17 +29,17 @@ class Turns:
     """The operations of one process."""
 
     def __init__(self) -> None:
-        self._known: dict[Operation, Turn] = {}
+        self._known: dict[Hashable, Turn] = {}
 
-    def keep(self, operations: Collection[Operation]) -> None:
+    def keep(self, operations: Collection[Hashable]) -> None:
         """Forget those that are no more."""
         self._known = {at: turn for at, turn in self._known.items() if at in operations}
 
-    def seen(self, operation: Operation, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
+    def seen(self, operation: Hashable, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
         """An operation runs one of its commands.
 
         Args:
-            operation: its address and when it was first seen.
+            operation: what tells it from others.
             index: number of the command.
             name: of its dispatch.
             running: the stacks that say so; none where it is the only command.

@@ -1,13 +1,13 @@
 """What the looks at one process say, as tasks, semaphores and edges of the stream.
 
 Invariants:
-    iree_view.W1. An operation is put on the stream only if two looks in a row found it with the same signals: a program
-        that gets on shows next to nothing.
+    iree_view.W1. An operation is put on the stream only if two looks in a row found it: a program that gets on shows
+        next to nothing.
     iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was begun or finished;
         where workgroups are not counted, the first stack since which no other dispatch of its operation was seen.
     iree_view.W3. Where the command buffers of several operations have the dispatch that runs, none is said to run it.
-    iree_view.W4. What the look before found under its address and signals, and may be another one now (iree_shot.T4),
-        begins with this look and has a name of its own.
+    iree_view.W4. What has the address and signals of an operation of the look before, and may be another one
+        (iree_shot.T4), was found once: it begins with this look, and will have a name of its own.
 """
 
 from __future__ import annotations
@@ -92,21 +92,23 @@ class View:
         self._process = process
         self._names = Names(prefix)
         self._seen: dict[int, _Seen] = {}
+        self._ended: Counter[tuple[int, tuple[Point, ...]]] = Counter()  # of those that were shown
         self._loose = Loose(self._names, process.id)
         self._turns = Turns()
         self._shot: Shot | None = None
 
     def take(self, shot: Shot, mono_ns: int) -> None:
         """One more look."""
+        for address, known in self._seen.items():
+            if known.looks > 1 and address not in shot.same:
+                self._ended[address, known.signals] += 1
         seen: dict[int, _Seen] = {}
         for address, one in shot.operations.items():
             before = self._seen.get(address)
             entry = seen[address] = _Seen(one.signals, mono_ns, mark_since_ns=mono_ns)
             mark = mark_of(shot.recordings.get(one.command_buffer))
-            if before is not None and before.signals == one.signals:
-                entry.looks = before.looks + 1
             if before is not None and address in shot.same:
-                entry.since_ns = before.since_ns
+                entry.since_ns, entry.looks = before.since_ns, before.looks + 1
                 entry.mark_since_ns = before.mark_since_ns if before.mark == mark else mono_ns
             entry.mark = mark
         self._seen, self._shot = seen, shot
@@ -165,9 +167,10 @@ class View:
     def _task(self, one: Operation) -> str:
         return self._names.task(one.kind, self._generation(one))
 
-    def _generation(self, one: Operation) -> tuple[int, int]:
-        """What tells an operation from a later one at its address."""
-        return one.address, self._seen[one.address].since_ns
+    def _generation(self, one: Operation) -> tuple[int, tuple[Point, ...], int]:
+        """What tells an operation from one that was shown before, with its address and signals. Others share their
+        names, so that the names of a program that gets on do not become more and more."""
+        return one.address, one.signals, self._ended[one.address, one.signals]
 
     def _sem(self, point: Point) -> str:
         return self._names.semaphore(self._host, self._process.pid, point)

@@ -86,10 +86,22 @@ def test_W4_what_may_be_the_next_call_begins_anew_under_a_name_of_its_own() -> N
         view.take(_shot(8), at)
     assert view.shown([], NOBODY).tasks["task:iree/first#0"].since_mono_ns == 1000
     view.take(_shot(8, same=False), 3000)
+    shown = view.shown([], NOBODY)
+    assert not shown.tasks and not view.still(3000)
+    view.take(_shot(8), 4000)
     tasks = view.shown([], NOBODY).tasks
     assert {task.since_mono_ns for task in tasks.values()} == {3000}
     assert "task:iree/first#0" not in tasks and "task:iree/execute#0" not in tasks
-    assert not view.still(3000)
+
+
+def test_a_program_that_gets_on_has_few_names_however_long_it_is_watched() -> None:
+    view, names = View("box", PROCESS), set()
+    for at in range(1, 100):
+        view.take(_shot(8, address=100 + at % 2, same=False), 1000 * at)
+        shown = view.shown([], NOBODY)
+        assert not shown.tasks
+        names |= shown.counters.keys()
+    assert len(names) == 2
 
 
 def test_a_dispatch_loops_if_all_its_workers_do() -> None:
