@@ -198,15 +198,19 @@ class Session:
         if isinstance(intent, Refresh):
             self._wake_sleepers()
             return
-        if not any(isinstance(intent, adapter.handles) for adapter in self._running):
+        optional = isinstance(intent, SampleFaster)  # without samples there is nothing to do faster
+        if not optional and not self._takers(intent):
             self.wake()
-        takers = [a for a in self._running if isinstance(intent, a.handles)]
-        if not takers and not isinstance(intent, SampleFaster):  # without samples there is nothing to do faster
+        takers = self._takers(intent)
+        if not takers and not optional:
             self._tell(f"no adapter handles {type(intent).__name__}")
         for adapter in takers:
             task = asyncio.create_task(self._carry_out(adapter, intent))
             self._intents.add(task)
             task.add_done_callback(self._intents.discard)
+
+    def _takers(self, intent: Intent) -> list[Adapter]:
+        return [adapter for adapter in self._running if isinstance(intent, adapter.handles)]
 
     def _wake_sleepers(self) -> None:
         self._refreshes += 1

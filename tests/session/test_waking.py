@@ -13,7 +13,7 @@ import pytest
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, Process
 from livedbg.model.events import Event, ProcessSeen, Stamp
-from livedbg.model.intents import Intent, OpenLog
+from livedbg.model.intents import Intent, OpenLog, SampleFaster
 from livedbg.session import waking
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.session import Session
@@ -141,6 +141,8 @@ async def test_A1_a_log_wakes_it_and_it_is_told_when_no_log_is_read(over: bool) 
 async def test_A1_what_no_adapter_that_runs_can_do_wakes_it() -> None:
     box = _Box()
     await box.until_settled()
+    assert not box.made
+    box.session.send(SampleFaster())  # an offer, which nobody has to take
     assert not box.made
     box.session.send(OpenLog(path="x"))
     toy = await box.until_made()
