@@ -22,7 +22,7 @@ from livedbg.session.recognition import by_snapshot, of_running
 
 __all__ = ["Sleeper", "WakingAdapter"]
 
-_LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=15.0)
+_LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=120.0)  # maps of many large processes take long
 
 
 class Sleeper(Struct, frozen=True):
