@@ -122,7 +122,9 @@ def _help(guide: Guide, steps: Sequence[GuideStep]) -> str:
     return (
         f"{guide.about}\n\n"
         f"In the terminal app, {_NEXT[guide.plan is None]}. Without a terminal the steps "
-        f"follow each other until one has found the cause.\n\n\b\nSteps:\n{listed}"
+        f"follow each other until one has found the cause.\n\n"
+        "When you quit the app, it asks whether to kill CMD or leave it running. If the terminal goes away (SIGHUP), "
+        f"CMD keeps running.\n\n\b\nSteps:\n{listed}"
     )
 
 

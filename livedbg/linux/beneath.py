@@ -78,7 +78,7 @@ def named_below(root: int, path: str, uid: int, *, links: bool = True) -> int:
 
 
 def is_made_up(fd: int) -> bool:
-    """Whether a file is of a pseudo file system: reading there may do something."""
+    """Return whether a file is in a pseudo file system, where reading may have side effects."""
     found = (ctypes.c_long * 32)()  # struct statfs: its first word is the type
     if _libc.fstatfs(fd, ctypes.byref(found)) != 0:
         return True

@@ -187,7 +187,7 @@ class LogTold:
 
 
 def events(entry: Told, stamp: Stamp) -> Iterator[Event]:
-    """What is told of a message: a diagnostic, and the exception that it is."""
+    """Yield a diagnostic for a message, and an exception where it is one."""
     said = entry.diagnostic
     yield DiagnosticSeen(diagnostic=said, **stamp)
     if entry.said.exception:

@@ -28,7 +28,7 @@ def is_own(thread: Thread) -> bool:
 
 
 def is_own_name(name: str) -> bool:
-    """The same, of a thread of which the name is known."""
+    """Return whether a thread name is one of the runtime or the driver."""
     return _OWN.match(name) is not None
 
 
