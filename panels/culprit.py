@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.rules.carried import exception_of
+from livedbg.analysis.postmortem.exceptions import exception_of
 from livedbg.model import ExceptionHit, Frame, ThreadState
 from livedbg.panels.draw_context import DrawContext
 

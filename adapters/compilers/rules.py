@@ -14,9 +14,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
-from livedbg.analysis.rules.survived import goes_on_after
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book

@@ -13,14 +13,15 @@ from enum import StrEnum
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.completed import completed_in
+from livedbg.analysis.postmortem.ended import is_interrupt, lives
+from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
+from livedbg.analysis.postmortem.survived import survived, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.completed import completed_in
-from livedbg.analysis.rules.elsewhere import named_elsewhere
-from livedbg.analysis.rules.ends import is_interrupt
-from livedbg.analysis.rules.known_lines import KNOWN
+from livedbg.analysis.rules.said import steps_of
 from livedbg.analysis.rules.signatures import explained
-from livedbg.analysis.rules.survived import survived, unless_survived
 from livedbg.analysis.rules.words import many
+from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
@@ -81,7 +82,7 @@ class HostEnded:
             sentence=f"{first.sentence}.{more}",
             claim=first.sentence,
             evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
-            next=tuple(step for step in first.attributes.get("next", "").split("\n") if step),
+            next=steps_of(first),
             since_wall_ns=first.at_wall_ns,
             state=VerdictState.CRASHED,
         )
@@ -111,13 +112,13 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     pid = first.attributes.get("pid", "")
     if targets and pid and all(str(process.pid) != pid for process in targets):
         return "It is no process of the target."
-    if any(not process.exited for process in targets):
+    if lives(snapshot):
         return "The target lives."
     if kind is Kind.CAUSE:
         hung = first.attributes.get("limit") == "yes" and any(state.tasks_in(TaskState.RUNNING))
         return "What was still running then is the question." if hung else ""
     if kind in (Kind.WORKER, Kind.LOST, Kind.SUMMARY):
-        return ""  # livedbg.analysis.causes says what it follows from
+        return ""  # livedbg.analysis.postmortem.causes says what it follows from
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
     return ""
@@ -168,7 +169,7 @@ def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether anything that no wrapper prints at an end follows in the same log."""
     source = snapshot.log_sources.get(first.attributes.get("source", ""))
     line = int(first.attributes.get("order", "0"))
-    return source is not None and any(one.ordinary and one.number > line for one in KNOWN.of(snapshot, source))
+    return source is not None and any(one.ordinary and one.number > line for one in known_lines(source, snapshot))
 
 
 def _had_completed(first: Diagnostic, snapshot: Snapshot) -> bool:
@@ -178,16 +179,7 @@ def _had_completed(first: Diagnostic, snapshot: Snapshot) -> bool:
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:
-    return Finding(
-        rule=finding.rule,
-        severity=Severity.WARNING,
-        sentence=f"{finding.sentence} {why}",
-        evidence=finding.evidence,
-        next=finding.next,
-        since_wall_ns=finding.since_wall_ns,
-        state=state,
-        decides=state is VerdictState.UNKNOWN,
-    )
+    return with_more(finding, why, severity=Severity.WARNING, state=state, decides=state is VerdictState.UNKNOWN)
 
 
 def _order(said: Diagnostic) -> tuple[int, int]:

@@ -7,8 +7,8 @@ from typing import Final
 
 from livedbg.adapters.nvfuser.facts import fusion_facts, pass_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
 from livedbg.text.shell import shell_word

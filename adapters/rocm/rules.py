@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Final
 
 from livedbg.adapters.rocm import debugger_decoder
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.postmortem.survived import any_line
 from livedbg.analysis.rules.base import Rule
 from livedbg.analysis.rules.said import SaidRule
 
 __all__ = ["rules"]
-
-_ANY_LINE: Final = re.compile("")  # what is typed in a debugger after a stop is no progress of the program
 
 
 def rules() -> Sequence[Rule]:
@@ -25,6 +22,6 @@ def rules() -> Sequence[Rule]:
             "`unknown`, for one look does not tell a hang from a long kernel.",
             "rocm",
             {debugger_decoder.STOPPED: VerdictState.CRASHED, debugger_decoder.DISPATCHES: VerdictState.UNKNOWN},
-            own_lines=_ANY_LINE,
+            own_lines=any_line,  # what is typed in a debugger after a stop is no progress of the program
         ),
     )

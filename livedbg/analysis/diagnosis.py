@@ -44,7 +44,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         roots: those of its entities that the others wait for, for the verdict; empty: all of them.
         decides: of state UNKNOWN: it stands although threads use CPU time, for these poll by design.
         cause: how near to the cause of an end what it reports is; None: as the diagnostic says whose evidence its first
-            is, else a process's error (livedbg.analysis.causes).
+            is, else a process's error (livedbg.analysis.postmortem.causes).
         writer: see `Diagnostic.writer`; "": as that diagnostic says.
         gone: threads and processes, beside those of `entities`, whose end it rests on.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".

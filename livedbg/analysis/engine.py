@@ -7,12 +7,12 @@ from functools import partial
 from types import MappingProxyType
 
 from livedbg.analysis.behaviour import doing
-from livedbg.analysis.causes import by_cause
 from livedbg.analysis.claims import read_again
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, WaitGraph
 from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.postmortem.causes import by_cause
+from livedbg.analysis.postmortem.exceptions import with_exceptions
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
-from livedbg.analysis.rules.carried import with_exceptions
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.analysis.verdict import ranked, verdict_of

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
 from livedbg.analysis.inconclusive import watched
-from livedbg.analysis.log_words import logs_said, not_read
+from livedbg.analysis.postmortem.unexplained import logs_said, not_read
 from livedbg.model import OUT_OF_TIME, Process, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing, many

@@ -31,10 +31,10 @@ from livedbg.analysis.behaviour import (
 )
 from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
-from livedbg.analysis.endings import exited
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
-from livedbg.analysis.log_words import logs_said
 from livedbg.analysis.out_of_time import so_far
+from livedbg.analysis.postmortem.ended import exited
+from livedbg.analysis.postmortem.unexplained import logs_said
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.closed import NoWaker
 from livedbg.analysis.rules.ends import INTERRUPTED

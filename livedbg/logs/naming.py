@@ -4,6 +4,7 @@ A number in a name is no rank unless the name says so: most numbers count steps,
 
 Invariants:
     naming.N1. A rank within a host, a group of ranks, an adapter or a node is not taken for a rank of the job.
+    naming.N2. A log is of an older attempt only if a number in its path says so (`attempt_0` beside `attempt_1`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from livedbg.logs.wrapping.tags import NO_TAG, Tag
 from livedbg.model import LogSource
 
-__all__ = ["attempt_of", "beside", "replaced_by", "stem_of", "tag_of", "tag_of_names", "told_by_name"]
+__all__ = ["attempt_of", "beside", "older_attempts", "series_of", "stem_of", "tag_of", "tag_of_names", "told_by_name"]
 
 _RANK: Final = re.compile(r"(?<![a-z])rank[_.=-]?(?P<rank>\d{1,6})(?![a-z\d])", re.IGNORECASE)
 _WORD_BEFORE: Final = re.compile(r"(?<![a-z])([a-z]+)[_.-]?$", re.IGNORECASE)
@@ -32,6 +33,9 @@ _LEADER: Final = re.compile(r"(?:master|chief|head|launcher|ps|leader)(?:[_.-]?\
 _POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?-(?:worker|master|launcher|ps|chief|head)-\d{1,4}$")
 _NODE: Final = re.compile(r"(?:node|host|compute|nid|gpunode)[_-]?\d{1,6}$", re.IGNORECASE)
 _ATTEMPT: Final = re.compile(r"attempt_(\d{1,6})$")
+_ATTEMPTED: Final = re.compile(r"(?:^|[/_.-])(?:attempt|restart|retry)[_-]?(\d{1,6})(?=[/_.-]|$)", re.IGNORECASE)
+_PART: Final = re.compile(r"(?:rank|worker|local|node|host|gpu|npu|device|task|std(?:out|err))[_-]?\d*", re.IGNORECASE)
+_NUMBERS: Final = re.compile(r"\d+")
 _OF_TASK: Final = re.compile(
     r"(?P<job>.+[_.-]\d{4,10})[_.-](?P<node>[a-z]+-?\d{1,6}|\d{1,5})[_.-](?P<task>\d{1,5})$", re.IGNORECASE
 )
@@ -127,17 +131,25 @@ def beside(paths: Iterable[PurePath]) -> dict[PurePath, set[str]]:
     return {folder: names | folders[folder.parent] for folder, names in found.items()}
 
 
-def replaced_by(source: LogSource, others: Iterable[LogSource]) -> LogSource | None:
-    """A log that a later attempt of the same job has written to."""
-    mine = attempt_of(source.path or "") if source.attempt is not None else None
-    if mine is None:
-        return None
-    for other in others:
-        if other.attempt is not None and other.size and other.attempt > mine[1]:
-            its = attempt_of(other.path or "")
-            if its is not None and its[0] == mine[0]:
-                return other
-    return None
+def older_attempts(sources: Iterable[LogSource]) -> dict[str, str]:
+    """By id, the logs of attempts of a job of which a later one has written a log, and what says so (N2)."""
+    found = [(source, match) for source in sources if (match := _ATTEMPTED.search(source.path or "")) is not None]
+    newest: dict[str, int] = {}
+    for source, match in found:
+        if source.size != 0:
+            job = match.string[: match.start(1)]
+            newest[job] = max(int(match[1]), newest.get(job, 0))
+    return {
+        source.id: f"attempt {int(match[1])}, and there is attempt {last}"
+        for source, match in found
+        if (last := newest.get(match.string[: match.start(1)], 0)) > int(match[1])
+    }
+
+
+def series_of(path: str) -> str:
+    """The name of a log but for its numbers, alike for those of runs one after the other; "" for one of a rank or a
+    worker, of which many are of one run."""
+    return "" if _PART.search(path.rpartition("/")[2]) is not None else _NUMBERS.sub("#", path)
 
 
 def tag_of(source: LogSource) -> Tag:

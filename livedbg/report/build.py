@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
-from livedbg.analysis.rules.carried import exception_of
+from livedbg.analysis.postmortem.exceptions import exception_of
 from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, Frame, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (

@@ -172,7 +172,7 @@ def test_a_collector_that_stores_the_errors_of_others_has_not_failed(tmp_path: P
     assert look(tmp_path, {"run.log": log}).findings == {}
 
 
-@pytest.mark.invariant("causes.C4", "runs.N1")
+@pytest.mark.invariant("causes.C4", "naming.N2")
 def test_C4_N1_an_older_run_in_the_same_folder_decides_nothing(tmp_path: Path) -> None:
     good = "".join(f"2026-01-01 11:00:{n:02},000 INFO train: step {n} loss 0.1\n" for n in range(5))
     found = look(tmp_path, {"slurm-17.out": at("10:00:00", KEY), "slurm-23.out": good})
@@ -186,7 +186,7 @@ def test_C4_N1_an_older_run_in_the_same_folder_decides_nothing(tmp_path: Path) -
     assert of(found, "at start 0").state is None
 
 
-@pytest.mark.invariant("runs.N1")
+@pytest.mark.invariant("causes.C4")
 def test_N1_ranks_that_end_at_different_times_are_of_one_run(tmp_path: Path) -> None:
     logs = {"rank_0.log": at("10:00:00", KEY), "rank_1.log": at("10:09:00", CLOSED)}
     assert "KeyError" in look(tmp_path, logs).verdict.sentence.partition(". ")[0]

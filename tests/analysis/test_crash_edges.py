@@ -6,9 +6,9 @@ import pytest
 
 from livedbg.analysis import Diagnostician, Finding, VerdictState
 from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.postmortem.ended import was_hung
 from livedbg.analysis.rules import Judged
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.ends import was_hung
 from livedbg.analysis.rules.processes import Crash
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Frame, Process, Severity, ThreadState

@@ -50,7 +50,7 @@ def job(child_status: int | None, head_status: int | None = None, *, busy: bool 
         (None, 134, STATES.CRASHED),
     ],
 )
-@pytest.mark.invariant("ends.E2")
+@pytest.mark.invariant("ended.E2")
 def test_E2_the_end_of_a_helper_is_no_crash_of_the_job(
     child: int | None, head: int | None, state: VerdictState
 ) -> None:
@@ -104,7 +104,7 @@ def hung_then(status: int | None, *, resolved: bool = False, logged: bool = Fals
         (0, STATES.EXITED),  # it was slow
     ],
 )
-@pytest.mark.invariant("ends.E1")
+@pytest.mark.invariant("ended.E1")
 def test_E1_a_hang_that_somebody_ended_stays_a_hang(status: int | None, state: VerdictState) -> None:
     said = hung_then(status)
     assert said.state is state
@@ -112,7 +112,7 @@ def test_E1_a_hang_that_somebody_ended_stays_a_hang(status: int | None, state: V
     assert hung_then(status, resolved=True).state is not STATES.DEADLOCK
 
 
-@pytest.mark.invariant("ends.E1")
+@pytest.mark.invariant("ended.E1")
 @pytest.mark.parametrize(
     ("status", "state"),
     [

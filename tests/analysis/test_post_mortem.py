@@ -100,7 +100,7 @@ def stamped(rank: int, *lines: str) -> str:
     ],
 )
 @pytest.mark.invariant("last_lines.E6")
-@pytest.mark.invariant("waiting_lines.W1")
+@pytest.mark.invariant("last_words.W1")
 def test_E6_what_is_waited_for_where_logs_end(logs: dict[str, str], words: str, tmp_path: Path) -> None:
     found = look(tmp_path, logs)
     assert found.verdict.state is UNKNOWN

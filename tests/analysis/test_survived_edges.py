@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.survived import goes_on_after, survived, unless_survived
+from livedbg.analysis.postmortem.survived import goes_on_after, survived, unless_survived
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
@@ -302,7 +302,7 @@ def test_what_does_not_rest_on_a_log_is_not_survived_by_one() -> None:
 
 
 def test_a_runtime_s_own_lines_show_that_it_is_not_at_its_end() -> None:
-    own = re.compile("^scheduler ")
+    own = re.compile("^scheduler ").search
     log = Log().add(11, *[STEP] * 4, "scheduler step", *[STEP] * 4)
     assert goes_on_after(proofs((LOG, 10)), log.snapshot(), own) == ""
     assert goes_on_after(proofs((LOG, 10)), log.snapshot()) == GOES_ON

@@ -171,7 +171,7 @@ def test_all_have_exited_only_if_each_status_is_known(
 SEGV, TERM, KILL = -11, -15, -9
 
 
-@pytest.mark.invariant("endings.E1")
+@pytest.mark.invariant("ended.E3")
 @pytest.mark.parametrize(
     ("statuses", "words"),
     [

@@ -49,7 +49,7 @@ def interrupted(verdict: dict[str, Any]) -> bool:
     return verdict["state"] == "deadlock" and "ended by SIGINT" in verdict["sentence"]
 
 
-@pytest.mark.invariant("ends.E1")
+@pytest.mark.invariant("ended.E1")
 def test_E1_a_watched_hang_that_is_interrupted_stays_one(program: list[str], spawn: Callable[..., Target]) -> None:
     target = spawn(program)
     line = ["watch", str(target.pid), "--json"]
@@ -71,7 +71,7 @@ def test_E1_a_watched_hang_that_is_interrupted_stays_one(program: list[str], spa
     assert any(one["kind"] == "finding" and one["rule"] == "ended-hang" and interrupted(one) for one in said), said
 
 
-@pytest.mark.invariant("ends.E1")
+@pytest.mark.invariant("ended.E1")
 def test_E1_a_launched_hang_that_is_interrupted_stays_one(program: list[str], tmp_path: Path) -> None:
     report = tmp_path / "end.json"
     line = ["launch", "--headless", "--report", report, "--", *program]

@@ -51,7 +51,7 @@ NOT = [
 ]
 
 
-@pytest.mark.invariant("last_lines.E1", "ending_lines.G1")
+@pytest.mark.invariant("last_lines.E1", "last_words.G1")
 @pytest.mark.parametrize("end", ENDS)
 def test_E1_G1_a_log_that_ends_with_an_error_is_of_a_crash(end: str) -> None:
     said = verdict(STEPS + end)
@@ -59,7 +59,7 @@ def test_E1_G1_a_log_that_ends_with_an_error_is_of_a_crash(end: str) -> None:
     assert verdict(STEPS + end + STEPS).state is not CRASHED
 
 
-@pytest.mark.invariant("last_lines.E2", "ending_lines.G1")
+@pytest.mark.invariant("last_lines.E2", "last_words.G1")
 @pytest.mark.parametrize("end", NOT)
 def test_E2_G1_what_is_tried_again_or_ends_nothing(end: str) -> None:
     assert not found(ENDED_WITH_ERROR, STEPS + end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.logs.milestones import restarts, step_of
+from livedbg.logs.last_words import restarts, step_of
 from livedbg.logs.quoted import stores_others
 
 
@@ -36,7 +36,7 @@ def test_the_step_of_a_line(line: str, step: float) -> None:
         "stepped 3 times",
     ],
 )
-@pytest.mark.invariant("milestones.M1")
+@pytest.mark.invariant("last_words.M1")
 def test_M1_a_line_that_only_names_a_step(line: str) -> None:
     assert step_of(line) is None
 

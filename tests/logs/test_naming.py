@@ -8,7 +8,7 @@ import pytest
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
-from livedbg.logs.naming import attempt_of, beside, replaced_by, tag_of, tag_of_names, told_by_name
+from livedbg.logs.naming import attempt_of, beside, older_attempts, tag_of, tag_of_names, told_by_name
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogSource
 
@@ -87,12 +87,12 @@ def test_torchelastics_folders_tell_attempt_and_rank() -> None:
     assert attempt_of("/srv/job/attempt_0.log") is None
 
 
+@pytest.mark.invariant("naming.N2")
 def test_a_later_attempt_of_the_same_job_replaces_an_earlier_one_once_it_has_written() -> None:
     first, second = _log("/srv/job/a/attempt_0/0/stderr.log"), _log("/srv/job/a/attempt_1/0/stderr.log")
     other, empty = _log("/srv/job/b/attempt_1/0/stderr.log"), _log("/srv/job/a/attempt_1/0/stdout.log", 0)
-    assert replaced_by(first, [first, second]) == second
-    assert replaced_by(second, [first, second]) is None
-    assert replaced_by(first, [first, other, empty]) is None
+    assert older_attempts([first, second]) == {first.id: "attempt 0, and there is attempt 1"}
+    assert older_attempts([first, other, empty]) == {}
 
 
 def test_folders_and_logs_beside_a_log() -> None:

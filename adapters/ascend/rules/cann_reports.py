@@ -4,7 +4,7 @@ Invariants:
     cann_rule.C1. The report of a process that is not the target's decides nothing; nor does one while a target lives.
     cann_rule.C2. Warnings that only carry a code (torch_npu prints them while it ends) are no crash.
     cann_rule.C3. Ranks that waited for others are no cause where a rank reports a failure of its own
-        (livedbg.analysis.causes makes them notes).
+        (livedbg.analysis.postmortem.causes makes them notes).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.rules.cann_words import details_of, headline_of, kind_of, steps_of, who_of
 from livedbg.adapters.ascend.rules.sentences import jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
@@ -135,7 +135,7 @@ def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot, hit: Exce
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.MASKED:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
-    return unless_survived(finding, snapshot, OWN_LINES)
+    return unless_survived(finding, snapshot, OWN_LINES.search)
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:

@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.survived import unless_survived
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import sentences
 

@@ -28,8 +28,8 @@ from livedbg.adapters.ascend.rules.sentences import (
 from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.adapters.ascend.rules.unreturned import unreturned
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.survived import unless_survived
 from livedbg.model import Severity
 from livedbg.text.wording import sentence_case
 
@@ -48,7 +48,7 @@ class AscendRule(Struct, frozen=True):
         found = jobs(state.snapshot)
         for job in found:
             for said in self.check(self.name, job, state):
-                finding = unless_survived(said, state.snapshot, OWN_LINES)
+                finding = unless_survived(said, state.snapshot, OWN_LINES.search)
                 yield _of_one(finding, job) if len(found) > 1 and job.label else finding
 
 

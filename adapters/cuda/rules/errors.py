@@ -27,9 +27,10 @@ from livedbg.adapters.cuda.rules.sentences import (
     synchronous,
 )
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.completed import completed_elsewhere
+from livedbg.analysis.postmortem.lines import named_elsewhere
+from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.elsewhere import completed_elsewhere, named_elsewhere
-from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot

@@ -18,9 +18,9 @@ from livedbg.adapters.pytorch.rules.threads import (
 from livedbg.adapters.pytorch.rules.wakers import family_of_rank, from_outside, loader_workers, pool_tasks, who_may_end
 from livedbg.analysis.behaviour import last_waited_for, progressing
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.descriptors import limit_reached
-from livedbg.analysis.rules.ends import how_ended
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
 from livedbg.model import Frame, Thread, ThreadState

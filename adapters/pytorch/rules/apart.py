@@ -19,8 +19,8 @@ from livedbg.adapters.pytorch.rules.ended import ended_badly
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
+from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended
 from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Evidence, Severity, Task, TaskState, Thread

@@ -19,8 +19,8 @@ from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.adapters.pytorch.traces.left_out import LEFT_OUT
 from livedbg.adapters.pytorch.traces.workers import is_compile_worker, served
 from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.text.shell import shell_word

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list
 from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.ended import how_ended, was_asked, was_hung
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended, was_asked, was_hung
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Severity
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from livedbg.adapters.pytorch.rules.calls import rank_list
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
+from livedbg.analysis.postmortem.ended import how_ended, is_crash, was_asked
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended, is_crash, was_asked
 from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import name_of
 from livedbg.model import Evidence, Process, Severity, Task, TaskState

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 from livedbg.adapters.pytorch.elastic.error_files import run_of
 from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.text.sanitize import clean_line
 

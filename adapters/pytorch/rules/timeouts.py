@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.ended import lives
+from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import somebody_lives
-from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import spans
@@ -54,8 +54,8 @@ class CollectiveTimeouts:
     def _unless_over(self, finding: Finding, state: RuleInput) -> Finding:
         """A note where the log of a rank goes on after it: the job was not stuck, or its error was handled."""
         if finding.state is not VerdictState.STALLED:
-            return unless_survived(finding, state.snapshot, _OWN)
-        went_on = goes_on_after(finding.evidence, state.snapshot, _OWN)
+            return unless_survived(finding, state.snapshot, _OWN.search)
+        went_on = goes_on_after(finding.evidence, state.snapshot, _OWN.search)
         if not went_on:
             return finding
         return with_more(finding, f"It was over: {went_on}", state=None, severity=Severity.WARNING)
@@ -67,7 +67,7 @@ class CollectiveTimeouts:
         ends: Sequence[Diagnostic],
         state: RuleInput,
     ) -> Finding:
-        alive = somebody_lives(state.snapshot)
+        alive = lives(state.snapshot)
         first = told[0]
         ranks = set(map(_rank, told))
         late, proofs = _late(told, heard)

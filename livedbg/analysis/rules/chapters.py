@@ -7,7 +7,6 @@ from typing import Final
 
 from livedbg.analysis.rules import (
     closed,
-    completed,
     cycles,
     descriptors,
     device,
@@ -25,7 +24,6 @@ from livedbg.analysis.rules import (
     sight,
     signatures,
     spinning,
-    spoken,
     uninterruptible,
 )
 from livedbg.analysis.rules.base import Rule
@@ -45,7 +43,6 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
     ("How a job ended", ends.rules),
-    ("Runs that completed", completed.rules),
     ("Control groups", groups.rules),
     ("File descriptors", descriptors.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
@@ -56,7 +53,6 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("CPU time without progress", spinning.rules),
     ("Siblings that do not come", odd_one_out.rules),
     ("What a runtime reports", reported.rules),
-    ("What lines of logs speak of", spoken.rules),
     ("What a log ends with", last_lines.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),

@@ -1,4 +1,4 @@
-"""What a log ends with: an error after which nothing comes, or merely its last lines.
+"""What a log ends with: an error after which nothing comes, a wait, or merely lines that speak of a failure.
 
 Invariants:
     last_lines.E1. An error ends a log only if it is put as programs put what ends them (a fatal level, `error: …` of a
@@ -9,6 +9,9 @@ Invariants:
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
     last_lines.E5. Where a launcher sums up that something failed, the last error above is what failed.
     last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
+    last_lines.E7. Lines that merely speak of a failure decide nothing but that the end is not known: none of them is
+        called an error or a crash. They are not shown beside an error, nor of a run that completed or of which a
+        process is known.
     last_lines.E4. Of a log that was not read to its end nothing is said of how it ends, unless its end was read apart.
 """
 
@@ -18,26 +21,35 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.completed import completes_after, completions
+from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
+from livedbg.analysis.postmortem.survived import is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.beside import around, newest, proof_of
-from livedbg.analysis.rules.completed import completes_after
-from livedbg.analysis.rules.spoken import OF_A_DEBUGGER, speaks_of_failure
-from livedbg.analysis.rules.survived import summaries, survived
-from livedbg.logs.ending_lines import ends_a_program, follows_an_end
-from livedbg.logs.naming import replaced_by
+from livedbg.analysis.rules.words import many
+from livedbg.logs.last_words import (
+    ends_a_program,
+    enters,
+    follows_an_end,
+    is_of_a_debugger,
+    rank_in,
+    speaks_of_failure,
+    waits,
+    without_numbers,
+)
 from livedbg.logs.quoted import stores_others
-from livedbg.logs.waiting_lines import enters, rank_in, waits, without_numbers
 from livedbg.logs.writers import rank_of
 from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, spans
 
-__all__ = ["ENDED_WITH_ERROR", "EndedWithError", "LastLines", "Waiting", "rules"]
+__all__ = ["ENDED_WITH_ERROR", "EndedWithError", "LastLines", "SpokenFailures", "Waiting", "rules"]
 
 ENDED_WITH_ERROR: Final = "ended-with-error"
 _LOOKED_AT: Final = 40  # of the newest records of a log
 _SHOWN: Final = 4
+_SPOKEN: Final = 3
+_SPOKEN_TEXT: Final = 300
 _LOGS: Final = 3
 _LONGEST: Final = 240
 _WAITED: Final = 400
@@ -111,13 +123,13 @@ class LastLines:
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks or snapshot.exceptions or snapshot.diagnostics:
             return
-        if speaks_of_failure(snapshot):
+        if next(_spoken(snapshot), None) is not None:
             return
         for source in list(snapshot.log_sources.values())[:_LOGS]:
             records = newest(source, snapshot, _LOOKED_AT)
             if not records or _is_cut(source, records) or source.errors:
                 continue
-            if stores_others(records[-1].text) or OF_A_DEBUGGER.match(records[-1].text) is not None:
+            if stores_others(records[-1].text) or is_of_a_debugger(records[-1].text):
                 continue
             yield Finding(
                 rule=self.name,
@@ -136,7 +148,7 @@ def _else_ended(state: RuleInput) -> bool:
 
 def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
     """The error that a log ends with: the first of several in a row."""
-    if replaced_by(source, snapshot.log_sources.values()) is not None:
+    if is_replaced(source, snapshot):
         return None
     records = newest(source, snapshot, _LOOKED_AT)
     if records and _is_cut(source, records):
@@ -300,6 +312,61 @@ def _finding(sentence: str, proofs: Iterable[Evidence]) -> Finding:
     )
 
 
+class SpokenFailures:
+    """Lines that speak of a failure."""
+
+    name = "failure-lines"
+    doc = (
+        "No error was found in the logs, no line says that the run completed, and some speak of a failure "
+        "(`failed`, `severe`, `lost`, a code that is not 0): how many, the first three, and what stands beside them. "
+        "The verdict is `unknown`. Of a big log its newest lines are searched."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding."""
+        snapshot = state.snapshot
+        if snapshot.processes or snapshot.tasks or _else_is_known(snapshot):
+            return
+        found = list(_spoken(snapshot))
+        if not found or any(completions(snapshot)):
+            return
+        proofs = tuple(_evidence(record, line, snapshot) for record, line in found)
+        source = snapshot.log_sources.get(found[0][0].source)
+        shows = proofs[:_SPOKEN] if source is None else shown(proofs[:_SPOKEN], source, found[0][0].line, snapshot)
+        first = f"{'at' if len(found) == 1 else 'the first at'} {proofs[0].place}"
+        logs = many(len(snapshot.log_sources), "log")
+        speak = "line speaks" if len(found) == 1 else "lines speak"
+        yield Finding(
+            rule=self.name,
+            severity=Severity.INFO,
+            sentence=(
+                f"No error was found in {logs}. {len(found):,} {speak} of a failure, {first}. How the run "
+                "ended is not known."
+            ),
+            evidence=shows,
+            next=("read these lines, and those before them",),
+            state=VerdictState.UNKNOWN,
+        )
+
+
+def _else_is_known(snapshot: Snapshot) -> bool:
+    said = any(one.severity.rank >= Severity.ERROR.rank for one in snapshot.diagnostics.values())
+    return said or bool(snapshot.exceptions) or any(source.errors for source in snapshot.log_sources.values())
+
+
+def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
+    """The records that speak of a failure, and the line of each."""
+    for record in snapshot.recent_logs:
+        if (number := speaks_of_failure(record.text)) is not None:
+            yield record, number
+
+
+def _evidence(record: LogRecord, number: int, snapshot: Snapshot) -> Evidence:
+    source = snapshot.log_sources.get(record.source)
+    name = source.name if source is not None else record.source
+    return Evidence.of_record(record, name, record.text.split("\n")[number].strip()[:_SPOKEN_TEXT], number)
+
+
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (EndedWithError(), Waiting(), LastLines())
+    return (SpokenFailures(), EndedWithError(), Waiting(), LastLines())

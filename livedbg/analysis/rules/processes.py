@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
+from livedbg.analysis.postmortem.exceptions import crashed_where, exception_text, log_evidence
+from livedbg.analysis.postmortem.lines import shown
+from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.beside import shown
-from livedbg.analysis.rules.ends import ended_on_request, heads, how_ended, is_crash, is_interrupt
-from livedbg.analysis.rules.logged import crashed_where, exception_text, log_evidence
 from livedbg.analysis.rules.places import at, waiting
-from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.crashes import FAILED_TESTS, FAULT
 from livedbg.logs.sanitizers import ENDED, WARNED
@@ -172,9 +172,9 @@ class Crash:
         owner = snapshot.processes.get(hit.process) if hit.process else None
         about = [owner] if owner else heads(snapshot)
         alive = any(not process.exited for process in about)
-        went_well = bool(about) and all(process.exited and process.exit_status == 0 for process in about)
-        went_on = survived(hit, snapshot) if not (alive or went_well) else ""
-        fatal = kind != WARNED and not (alive or went_well or went_on or ended_on_request(snapshot))
+        well = went_well(about)
+        went_on = survived(hit, snapshot) if not (alive or well) else ""
+        fatal = kind != WARNED and not (alive or well or went_on or ended_on_request(snapshot))
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT))
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.completed import completed_behind_errors
+from livedbg.analysis.postmortem.ended import heads, went_well
+from livedbg.analysis.postmortem.lines import shown
+from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.beside import shown
-from livedbg.analysis.rules.completed import completed_behind_errors
-from livedbg.analysis.rules.ends import heads
-from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState
 from livedbg.text.quantities import byte_size
@@ -147,7 +147,7 @@ class ErrorLines:
         """One finding a log."""
         snapshot = state.snapshot
         job = heads(snapshot)
-        silent = not any(not process.exited for process in job) and not (job and all(p.exit_status == 0 for p in job))
+        silent = all(process.exited for process in job) and not went_well(job)
         for source in snapshot.log_sources.values():
             if not source.errors and not source.unread:
                 continue
@@ -193,21 +193,16 @@ def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
 def _amounts_to(error: Diagnostic, state: RuleInput) -> VerdictState | None:
     """What an error decides."""
     snapshot = state.snapshot
-    if _went_well(state):
+    if went_well(heads(snapshot)):
         return None
     named = (snapshot.processes[entity] for entity in error.entities if entity in snapshot.processes)
     if any(process.exited and process.exit_status for process in named):
         return VerdictState.CRASHED
-    if error.cause is not None and not any(not process.exited for process in heads(snapshot)):
+    if error.cause is not None and all(process.exited for process in heads(snapshot)):
         return VerdictState.CRASHED
     if error.severity is not Severity.CRITICAL and goes_on_after(error.evidence, snapshot):
         return None
     return VerdictState.UNKNOWN
-
-
-def _went_well(state: RuleInput) -> bool:
-    job = heads(state.snapshot)
-    return bool(job) and all(process.exited and process.exit_status == 0 for process in job)
 
 
 class _Completed(NamedTuple):
@@ -236,7 +231,7 @@ def _stands(task: Task, completed: Mapping[tuple[str, str], _Completed], state: 
     done = (task.since_mono_ns is not None and again.mono_ns > task.since_mono_ns) or (
         task.since_wall_ns is not None and again.wall_ns > task.since_wall_ns
     )
-    return not done and not _went_well(state)
+    return not done and not went_well(heads(state.snapshot))
 
 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -11,21 +10,16 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
+from livedbg.analysis.postmortem.ended import lives
+from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.survived import goes_on_after, unless_survived
 from livedbg.model import Diagnostic, Severity
-from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["SaidRule", "finding_of", "findings_of", "somebody_lives", "steps_of", "thrown_at"]
+__all__ = ["SaidRule", "finding_of", "findings_of", "steps_of", "thrown_at"]
 
 _SHOWN: Final = 10
 _PROOFS: Final = 6
-
-
-def somebody_lives(snapshot: Snapshot) -> bool:
-    """Whether a target is alive: then a line of a log is no end of it."""
-    return any(process.target and not process.exited for process in snapshot.processes.values())
 
 
 def steps_of(*said: Diagnostic) -> tuple[str, ...]:
@@ -54,7 +48,7 @@ def finding_of(
     said: Diagnostic,
     state: RuleInput,
     amounts_to: VerdictState | None,
-    own_lines: re.Pattern[str] | None = None,
+    own_lines: OwnLines | None = None,
     *,
     more: str = "",
 ) -> Finding:
@@ -70,7 +64,7 @@ def finding_of(
         own_lines: see `goes_on_after`.
         more: what is said behind it in the same sentence.
     """
-    alive = somebody_lives(state.snapshot)
+    alive = lives(state.snapshot)
     if alive:
         stands = amounts_to is not None and said.severity is Severity.CRITICAL
         amounts_to = VerdictState.UNKNOWN if stands else None
@@ -96,7 +90,7 @@ def findings_of(
     told: Sequence[Diagnostic],
     state: RuleInput,
     amounts_to: Callable[[Diagnostic], VerdictState | None],
-    own_lines: re.Pattern[str] | None = None,
+    own_lines: OwnLines | None = None,
 ) -> Iterator[Finding]:
     """The findings about messages of one kind; those after the first ten are one together."""
     for said in told[:_SHOWN]:
@@ -123,7 +117,7 @@ class SaidRule(Struct, frozen=True):
     doc: str
     system: str
     codes: dict[str, VerdictState | None]
-    own_lines: re.Pattern[str] | None = None
+    own_lines: OwnLines | None = None
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a message; those after the first ten of a code are one together."""

@@ -9,10 +9,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.lines import known_lines
+from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.known_lines import KNOWN
 from livedbg.analysis.rules.said import findings_of
-from livedbg.analysis.rules.survived import ANY_LINE, goes_on_after
 from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
@@ -21,7 +21,7 @@ __all__ = ["SignatureFound", "explained", "rules", "says_an_end"]
 
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
-    "completes": None,  # livedbg.analysis.rules.completed
+    "completes": None,  # livedbg.analysis.postmortem.completed
     "perhaps": VerdictState.UNKNOWN,
     "waits": VerdictState.STALLED,
     "diverges": VerdictState.DIVERGED,
@@ -59,7 +59,7 @@ class SignatureFound:
         amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():
             final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
-            for finding in findings_of(self.name, told, state, amounts_to, ANY_LINE if final else None):
+            for finding in findings_of(self.name, told, state, amounts_to, any_line if final else None):
                 yield _unless_over(finding, state) if finding.state is VerdictState.STALLED else finding
 
 
@@ -69,7 +69,7 @@ def _unless_over(finding: Finding, state: RuleInput) -> Finding:
     if goes_on_after(finding.evidence, snapshot) or any(said.ends in _OVER for said in _later(last, snapshot)):
         return replace(finding, state=None)
     source = snapshot.log_sources.get(last.log)
-    lines = KNOWN.of(snapshot, source) if source is not None and last.line is not None else ()
+    lines = known_lines(source, snapshot) if source is not None and last.line is not None else ()
     ended = next((line for line in lines if line.number > (last.line or 0) and line.shuts_down), None)
     if ended is None:
         return finding

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.rules.ends import how_ended
+from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.model import Task, TaskState
 from livedbg.model import events as ev
 from tests.adapters.pytorch.test_rules import CALL, Job

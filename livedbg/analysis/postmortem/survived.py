@@ -10,32 +10,32 @@ Invariants:
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
-    survived.V6. An exception that a logger wrote is handled if the same code caught and logged three others in that
-        log, after each of which its program went on.
+    survived.V6. An exception that a logger wrote is handled if the same code (the outermost function of its traceback)
+        caught and logged three others in that log, after each of which its program went on.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.caught_alike import CaughtAlike
-from livedbg.analysis.rules.completed import completes_after
-from livedbg.analysis.rules.ends import heads
-from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
+from livedbg.analysis.postmortem.completed import completes_after
+from livedbg.analysis.postmortem.ended import heads, went_well
+from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
-from livedbg.logs.naming import replaced_by
+from livedbg.logs.naming import older_attempts
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
-ANY_LINE: Final = re.compile("")
-"""Of a runtime that can write nothing but its end (see `goes_on_after`)."""
-__all__ = ["ANY_LINE", "goes_on_after", "summaries", "survived", "unless_survived"]
+__all__ = ["OwnLines", "any_line", "goes_on_after", "is_replaced", "summaries", "survived", "unless_survived"]
+
+OwnLines = Callable[[str], object]
+"""Finds the lines of a runtime, which it also writes while it ends: they are no progress."""
 
 _GOES_ON_NS: Final = 30_000_000_000
 _LINES: Final = 200
@@ -49,6 +49,11 @@ _BEFORE: Final = 3
 """So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
+
+
+def any_line(_line: str) -> bool:
+    """The own lines of what can write nothing but its end."""
+    return True
 
 
 class _Spot(Struct, frozen=True):
@@ -71,16 +76,17 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
         return hit.survived
     if hit.line is None or hit.source is None:
         return ""
-    return _ENDS.after(hit, snapshot) or _ENDS.as_before(hit, snapshot)
+    _KEPT.renew(snapshot)
+    return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot)
 
 
-def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> str:
+def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: OwnLines | None = None) -> str:
     """What shows that the program went on after an error that rests on lines of a log; "" if nothing does.
 
     Args:
         evidence: what the error rests on. The log of the first line counts, and the last line there.
         snapshot: what is known.
-        own_lines: lines of a runtime, which it also writes while it ends.
+        own_lines: of the runtime that reported it.
     """
     spots = list(_spots(evidence))
     last = max((spot for spot in spots if spot.source == spots[0].source), key=lambda spot: spot.line, default=None)
@@ -94,7 +100,7 @@ def summaries(log: str, snapshot: Snapshot) -> set[int]:
     return {proof.line for proof in bad if proof.log == log and proof.line is not None}
 
 
-def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> Finding:
+def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: OwnLines | None = None) -> Finding:
     """A finding of a system's own rule; no crash where the program went on, or ended with status 0 (V3).
 
     Args:
@@ -106,8 +112,7 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
         return finding
     went_on = goes_on_after(finding.evidence, snapshot, own_lines)
     named = [snapshot.processes[entity] for entity in finding.entities if entity in snapshot.processes]
-    about = named or heads(snapshot)
-    if not went_on and about and all(process.exited and process.exit_status == 0 for process in about):
+    if not went_on and went_well(named or heads(snapshot)):
         went_on = "its process ended with status 0"
     if not went_on:
         return finding
@@ -115,17 +120,22 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[
     return with_more(finding, more, state=None, severity=Severity.WARNING, roots=())
 
 
-class _Ends:
+class _Kept:
     """What shows that programs went on after exceptions, kept as long as all that it rests on stays the same."""
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
         self._after: dict[str, str] = {}
-        self._alike: CaughtAlike | None = None
+        self._caught: Counter[tuple[object, ...]] | None = None
+
+    def renew(self, snapshot: Snapshot) -> None:
+        """Forget what is known of another state."""
+        rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
+        if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
+            self._of, self._after, self._caught = rests_on, {}, None
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
         """What the lines after it show."""
-        self._renew(snapshot)
         found = self._after.get(hit.id)
         if found is None:
             spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns)
@@ -133,23 +143,45 @@ class _Ends:
         return found
 
     def as_before(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
-        """That the place that caught it has logged other exceptions, after which its program went on (V6)."""
-        self._renew(snapshot)
-        if not hit.logged:
+        """That the place that caught it has logged other exceptions, after which its program went on (V6).
+
+        After all others of its own process it went on: they were logged one after the other.
+        """
+        place = _caught_at(hit)
+        if place is None:
             return ""
-        if self._alike is None:
-            self._alike = CaughtAlike(snapshot.exceptions.values(), lambda one: bool(self.after(one, snapshot)))
-        return "the same code caught and logged others, and went on" if self._alike.others(hit) >= _BEFORE else ""
+        if self._caught is None:
+            self._caught = self._counted(snapshot)
+        others = self._caught[place]
+        if hit.writer:
+            others += self._caught[*place, hit.writer, "logged"] - 1 - self._caught[*place, hit.writer]
+        return "the same code caught and logged others, and went on" if others >= _BEFORE else ""
 
-    def _renew(self, snapshot: Snapshot) -> None:
-        rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
-        if len(self._of) != len(rests_on) or any(
-            one is not other for one, other in zip(self._of, rests_on, strict=True)
-        ):
-            self._of, self._after, self._alike = rests_on, {}, None
+    def _counted(self, snapshot: Snapshot) -> Counter[tuple[object, ...]]:
+        """How many exceptions each place caught after which its program went on, of all and of each writer."""
+        counts: Counter[tuple[object, ...]] = Counter()
+        for hit in snapshot.exceptions.values():
+            place = _caught_at(hit)
+            if place is not None:
+                counts[*place, hit.writer, "logged"] += hit.count
+                if self.after(hit, snapshot):
+                    counts.update({place: hit.count, (*place, hit.writer): hit.count})
+        return counts
 
 
-_ENDS: Final = _Ends()
+_KEPT: Final = _Kept()
+
+
+def _caught_at(hit: ExceptionHit) -> tuple[str | None, str, str | None] | None:
+    """The log, and the function that caught it: the outermost one; None for what no logger wrote."""
+    if not hit.logged or not hit.stack or hit.line is None:
+        return None
+    return hit.source, hit.stack[-1].function, hit.stack[-1].file
+
+
+def is_replaced(source: LogSource, snapshot: Snapshot) -> bool:
+    """Whether a later attempt of the same job has written a log (V5)."""
+    return source.attempt is not None and source.id in older_attempts(snapshot.log_sources.values())
 
 
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
@@ -158,13 +190,13 @@ def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
             yield _Spot(proof.log, proof.line, proof.at_wall_ns)
 
 
-def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -> str:
+def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
     source = snapshot.log_sources.get(spot.source)
     if source is None:
         return ""
-    if replaced_by(source, snapshot.log_sources.values()) is not None:
+    if is_replaced(source, snapshot):
         return "a later attempt of the job was started after it"
-    lines = KNOWN.of(snapshot, source)
+    lines = known_lines(source, snapshot)
     errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
     first = lines[0].number if lines else source.lines
     if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):
@@ -206,7 +238,7 @@ def _seen(
     spot: _Spot,
     errors: list[int],
     lines: tuple[KnownLine, ...],
-    own_lines: re.Pattern[str] | None,
+    own_lines: OwnLines | None,
     failed: int | None,
 ) -> str:
     """Whether lines that are known show that the log goes on; what a launcher writes once it `failed` is its own."""
@@ -231,7 +263,7 @@ def _seen(
             step = line.step
             if rises >= _RISES:
                 return "the run went on with further steps"
-        if own_lines is not None and own_lines.search(line.text):
+        if own_lines is not None and own_lines(line.text):
             count = 0  # the runtime is not at its end: what others write between its lines is no progress of it
             continue
         if not line.ordinary or (failed is not None and line.number > failed):

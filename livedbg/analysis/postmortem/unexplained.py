@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.words import many
-from livedbg.analysis.runs import older_logs
 from livedbg.model import NO_LOG, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import byte_size

@@ -12,27 +12,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.known_lines import KNOWN, KnownLine
-from livedbg.analysis.rules.words import many
-from livedbg.analysis.runs import older_logs
+from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.logs.naming import stem_of
 from livedbg.logs.writers import rank_of
-from livedbg.model import CauseClass, Diagnostic, LogSource, Severity
+from livedbg.model import CauseClass, Diagnostic, LogSource
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import listing
 
-__all__ = ["RunCompleted", "completed_behind_errors", "completed_in", "completes_after", "completions", "rules"]
+__all__ = [
+    "completed_behind_errors",
+    "completed_elsewhere",
+    "completed_in",
+    "completes_after",
+    "completions",
+    "line_of",
+    "not_completed",
+]
 
 _AT_THE_END: Final = 2**62
 """The line of what was read at the end of a big log, whose lines are not counted."""
-_SHOWN: Final = 2
 
 
-def completions(snapshot: Snapshot) -> Iterator[Diagnostic]:
-    """What says that a run completed."""
-    return (said for said in snapshot.diagnostics.values() if said.ends == "completes")
+def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
+    """What says that a run completed, in all logs or in one."""
+    told = (said for said in snapshot.diagnostics.values() if said.ends == "completes")
+    return (said for said in told if log in ("", said.evidence[0].log))
+
+
+def completed_elsewhere(log: str, snapshot: Snapshot) -> bool:
+    """Whether another log says that its run completed."""
+    return any(said.evidence[0].log != log for said in completions(snapshot))
 
 
 def completes_after(log: str, line: int, snapshot: Snapshot, errors: Iterable[int] = ()) -> bool:
@@ -44,14 +52,14 @@ def completes_after(log: str, line: int, snapshot: Snapshot, errors: Iterable[in
         snapshot: what is known.
         errors: the lines of errors in it.
     """
-    ends = [_line(said) for said in completions(snapshot) if said.evidence[0].log == log]
+    ends = [line_of(said) for said in completions(snapshot, log)]
     return any(end > line and not any(error > end for error in errors) for end in ends)
 
 
 def completed_in(source: LogSource, snapshot: Snapshot, until: int = _AT_THE_END) -> list[Diagnostic]:
     """What says that a run completed, and is the last thing in a log (C2), or in it before a line."""
-    lines = [line for line in KNOWN.of(snapshot, source) if line.number < until]
-    own = ((said, _number(said, lines)) for said in completions(snapshot) if said.evidence[0].log == source.id)
+    lines = [line for line in known_lines(source, snapshot) if line.number < until]
+    own = ((said, _number(said, lines)) for said in completions(snapshot, source.id))
     return [said for said, number in own if number < until and not any(_goes_on(line, said, number) for line in lines)]
 
 
@@ -60,58 +68,13 @@ def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
     last = completed_in(source, snapshot)
     if not last or source.first_error_line is None:
         return False
-    lines = KNOWN.of(snapshot, source)
+    lines = known_lines(source, snapshot)
     number = max(_number(said, lines) for said in last)
     behind = (line for line in lines if line.number > number)
     return source.first_error_line < number and not any(source.last_error in line.text for line in behind)
 
 
-class RunCompleted:
-    """A run that says that it completed."""
-
-    name = "run-completed"
-    doc = (
-        "The logs end with a line that says that the run has reached its end (a trainer's, the summary of tests that "
-        "all passed, a launcher's or a CI's account, exit code 0), and nothing follows but what is printed at an end: "
-        "`exited`. Where only some of the logs or ranks say so, the verdict is `unknown`, with those that don't. An "
-        "error that nothing explains counts more, if it comes after that line."
-    )
-
-    def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """At most one."""
-        snapshot = state.snapshot
-        told = list(completions(snapshot))
-        if not told or snapshot.processes or snapshot.tasks:
-            return
-        older = older_logs(snapshot)
-        sources = [one for one in snapshot.log_sources.values() if one.size != 0 and one.id not in older]
-        if any(source.pending for source in sources):
-            return
-        missing = _open(sources, snapshot)
-        last = [said for source in sources for said in completed_in(source, snapshot)]
-        said = max(last or told, key=lambda one: (_line(one), one.cause is CauseClass.SUMMARY))
-        if missing is None:
-            more = f"no error is known to have ended it, in {many(len(sources), 'log')}"
-        else:
-            who = f"{listing(missing[:_SHOWN])} did" if missing else "its log goes on, or another one does"
-            more = f"{who} not say so"
-        yield Finding(
-            rule=self.name,
-            severity=Severity.INFO,
-            sentence=f"{said.sentence}, at {said.evidence[-1].place}; {more}.",
-            claim=said.sentence,
-            evidence=tuple(reversed(said.evidence)),
-            since_wall_ns=said.evidence[-1].at_wall_ns,
-            state=VerdictState.EXITED if missing is None else VerdictState.UNKNOWN,
-        )
-
-
-def _line(said: Diagnostic) -> int:
-    line = said.evidence[-1].line
-    return _AT_THE_END if line is None else line
-
-
-def _open(sources: Sequence[LogSource], snapshot: Snapshot) -> list[str] | None:
+def not_completed(sources: Sequence[LogSource], snapshot: Snapshot) -> list[str] | None:
     """The ranks that do not say that the run completed; None where all logs do, or a launcher of all of them (C1)."""
     ranks: set[str] = set()
     done: dict[str, bool] = {}
@@ -121,12 +84,18 @@ def _open(sources: Sequence[LogSource], snapshot: Snapshot) -> list[str] | None:
             said.cause is CauseClass.SUMMARY and all(_before(one, said, source) for one in sources) for said in last
         ):
             return None
-        writers = {line.writer for line in KNOWN.of(snapshot, source) if rank_of(line.writer) is not None}
+        writers = {line.writer for line in known_lines(source, snapshot) if rank_of(line.writer) is not None}
         missing = set() if any(not said.writer for said in last) else writers - {said.writer for said in last}
         ranks |= missing
         stem = stem_of(source.path or source.id)
         done[stem] = done.get(stem, False) or (bool(last) and not missing)
     return None if all(done.values()) else sorted(ranks)
+
+
+def line_of(said: Diagnostic) -> int:
+    """Number of the line that says it."""
+    line = said.evidence[-1].line
+    return _AT_THE_END if line is None else line
 
 
 def _before(other: LogSource, said: Diagnostic, source: LogSource) -> bool:
@@ -138,7 +107,7 @@ def _before(other: LogSource, said: Diagnostic, source: LogSource) -> bool:
 def _number(said: Diagnostic, lines: Sequence[KnownLine]) -> int:
     """The number of its line; counted from the end where a big log's lines have none."""
     named = (line.number for line in reversed(lines) if line.text.strip() in said.evidence[-1].text)
-    return _line(said) if said.evidence[-1].line is not None else next(named, _AT_THE_END)
+    return line_of(said) if said.evidence[-1].line is not None else next(named, _AT_THE_END)
 
 
 def _goes_on(line: KnownLine, said: Diagnostic, number: int) -> bool:
@@ -147,8 +116,3 @@ def _goes_on(line: KnownLine, said: Diagnostic, number: int) -> bool:
     if line.text.strip() in said.evidence[-1].text.split("\n"):
         return False  # a part of it
     return line.ordinary or line.restarts or line.step is not None or line.begins
-
-
-def rules() -> Sequence[Rule]:
-    """The rule of this module."""
-    return (RunCompleted(),)

@@ -9,7 +9,8 @@ Invariants:
         them and they don't look like those of other time zones. What rests on the class alone is inferred.
     causes.C2. An error is made a note only if another one decides the verdict: a job with one error stays crashed.
     causes.C3. An error that is known to be earlier is never said to follow.
-    causes.C4. An error of an older run (runs.N1) decides nothing.
+    causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
+        (naming.N2), or if another log of the same name but for its numbers begins a minute after its last line.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.runs import older_logs
 from livedbg.analysis.wording import brief, followers_said, time_said, with_more
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot

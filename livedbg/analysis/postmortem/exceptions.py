@@ -1,0 +1,103 @@
+"""The exceptions that logs show: how one is said, where in the user's own code it was, and whose error it was.
+
+The exception that a runtime's error was raised as is evidence of the finding of that error too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.user_code import UserCode
+from livedbg.logs.crashes import FAILED_TESTS
+from livedbg.logs.last_words import telling_line
+from livedbg.logs.sanitizers import place_of
+from livedbg.model import Evidence, ExceptionHit
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
+
+__all__ = ["crashed_where", "exception_of", "exception_text", "log_evidence", "with_exceptions"]
+
+_PLACED: Final = ("traceback", "terminate", "assert", "signal", "glibc-abort")
+_WHOLE: Final = 1_500  # characters of a message that are shown as evidence
+_CALLERS: Final = 12
+_MOST: Final = 200  # exceptions of logs among which is looked
+
+
+def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
+    """`KeyError: 'input_ids'`, of a message of several lines what says most.
+
+    Args:
+        hit: the exception.
+        placed: say the place that its report names.
+    """
+    place = place_of(hit.stack) if placed else ""
+    what = f"{hit.type}, in {place}" if place else hit.type
+    said = telling_line(hit.message)
+    return f"{what}: {said}" if said else what
+
+
+def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
+    """`Rank 3 crashed in collate (train.py:31)`; `Crashed` where neither is known."""
+    if kind == FAILED_TESTS:
+        return "The test run failed"
+    frame = code.frame_of(hit.stack) if kind in _PLACED else None
+    where = f" in {place_text(frame)}" if frame is not None and frame.file else ""
+    return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
+
+
+def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    """The line of the log that names the exception, the rest of its message, and who called what raised it."""
+    source = snapshot.log_sources.get(hit.source or "")
+    if source is None:
+        return (Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),)
+    name, line = source.name, hit.raised_line or hit.line
+    whole = f"{hit.type}: {hit.message.strip()}"[:_WHOLE] if "\n" in hit.message.strip() else text
+    proofs = [Evidence(kind="log", text=whole, file=name, line=line, at_wall_ns=hit.at_wall_ns, log=source.id)]
+    if any(frame.function != "?" for frame in hit.stack):
+        called = " < ".join(place_text(frame) for frame in hit.stack[:_CALLERS])
+        proofs.append(Evidence(kind="stack", text=called, file=name, line=line, at_wall_ns=hit.at_wall_ns))
+    return tuple(proofs)
+
+
+def with_exceptions(found: Iterable[Finding], snapshot: Snapshot) -> Iterator[Finding]:
+    """The findings, each crash that rests on a line of an exception's record with that exception's evidence."""
+    hits = _logged(snapshot)
+    for finding in found:
+        hit = _carrying(finding, hits) if finding.state is VerdictState.CRASHED and len(hits) <= _MOST else None
+        yield finding if hit is None else replace(finding, evidence=_joined(finding, hit, snapshot))
+
+
+def exception_of(finding: Finding, snapshot: Snapshot) -> ExceptionHit | None:
+    """The exception in whose record of a log the first evidence of a finding stands; None where it is in none."""
+    return _carrying(finding, _logged(snapshot))
+
+
+def _logged(snapshot: Snapshot) -> list[ExceptionHit]:
+    return [hit for hit in snapshot.exceptions.values() if hit.source is not None and hit.line is not None]
+
+
+def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:
+    """The exception in whose record the first line of a finding's evidence stands."""
+    first = next(iter(finding.evidence), None)
+    if first is None or first.kind != "log" or first.line is None:
+        return None
+    line, log = first.line, first.log
+    same = (hit for hit in hits if hit.source == log)
+    return next((hit for hit in same if (hit.first_line or hit.line or 0) <= line <= (hit.line or 0)), None)
+
+
+def _joined(finding: Finding, hit: ExceptionHit, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    joined = list(finding.evidence)
+    for more in log_evidence(hit, exception_text(hit), snapshot):
+        begun = (n for n, one in enumerate(joined) if one.place == more.place and more.text.startswith(one.text))
+        number = next(begun, None)
+        if number is None:
+            joined.append(more)
+        else:
+            joined[number] = more  # the same, whole
+    return tuple(joined)

@@ -1,0 +1,203 @@
+"""The lines of logs that are known: what each says for how its run ended, and which are shown as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.logs.last_words import begins, names_process, printed_at_an_end, restarts, shuts_down, step_of
+from livedbg.logs.naming import older_attempts, series_of
+from livedbg.logs.testruns import ends_tests
+from livedbg.model import Evidence, LogRecord, LogSource, Severity
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["KnownLine", "around", "known_lines", "named_elsewhere", "newest", "older_logs", "proof_of", "shown"]
+
+_BESIDE: Final = 4  # records before and after one
+_TEXT: Final = 600
+_SEEN: Final = 20_000  # records that are searched
+_APART_NS: Final = 60_000_000_000
+
+
+class KnownLine(Struct, frozen=True):
+    """What matters of one record that is known.
+
+    Attributes:
+        number: of its first line.
+        numbers: of all its lines.
+        writer: the rank or worker that wrote it, or "".
+        ordinary: no crash leaves such a line behind.
+        tests: a test run ends here.
+        text: its first line.
+        step: number of the step that it reports.
+        restarts: it says that a launcher starts the workers again.
+        begins: it says that something begins or is waited for.
+        shuts_down: it says that the program ends.
+    """
+
+    number: int
+    numbers: Sequence[int]
+    wall_ns: int | None
+    writer: str
+    ordinary: bool
+    tests: bool
+    text: str
+    step: float | None = None
+    restarts: bool = False
+    begins: bool = False
+    shuts_down: bool = False
+
+
+class _Known:
+    """The records of each log and what their lines say, kept as long as the records stay the same."""
+
+    def __init__(self) -> None:
+        self._all: Sequence[LogRecord] = ()
+        self._records: dict[str, list[LogRecord]] = {}
+        self._lines: dict[tuple[str, int | None], tuple[KnownLine, ...]] = {}
+
+    def records(self, log: str, snapshot: Snapshot) -> Sequence[LogRecord]:
+        """The records of a log, in the order in which they came."""
+        if self._all is not snapshot.recent_logs:
+            self._all, self._records, self._lines = snapshot.recent_logs, {}, {}
+            for record in self._all:
+                self._records.setdefault(record.source, []).append(record)
+        return self._records.get(log, ())
+
+    def lines(self, source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
+        """What the lines of a log say, in its order."""
+        records, key = self.records(source.id, snapshot), (source.id, source.lines)
+        if key not in self._lines:
+            self._lines[key] = _lines(records, source)
+        return self._lines[key]
+
+
+_KNOWN: Final = _Known()
+
+
+def known_lines(source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
+    """What the known lines of a log say, in its order."""
+    return _KNOWN.lines(source, snapshot)
+
+
+def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, ...]:
+    """The records of a log with their numbers.
+
+    A big log's newest records come without numbers, which are counted from its end.
+    """
+    found = sorted((_line(one, one.line) for one in records if one.line is not None), key=lambda line: line.number)
+    number = found[0].number if found else source.lines + 1 if source.lines is not None else None
+    if number is None:
+        return ()
+    before: list[KnownLine] = []
+    for record in reversed([one for one in records if one.line is None]):
+        number -= record.text.count("\n") + 1
+        before.append(_line(record, max(number, 1)))
+    return (*reversed(before), *found)
+
+
+def _line(record: LogRecord, number: int) -> KnownLine:
+    text = record.text.partition("\n")[0]
+    plain = record.severity.rank <= Severity.INFO.rank and "\n" not in record.text
+    return KnownLine(
+        number,
+        record.lines or range(number, number + record.text.count("\n") + 1),
+        record.wall_ns,
+        record.writer,
+        plain and not printed_at_an_end(text),
+        ends_tests(record.text),
+        text,
+        step_of(text) if plain else None,
+        restarts(text),
+        begins(text),
+        shuts_down(text),
+    )
+
+
+def newest(source: LogSource, snapshot: Snapshot, most: int) -> list[LogRecord]:
+    """The newest records of a log that are not empty, in its order."""
+    found: list[LogRecord] = []
+    for record in reversed(_KNOWN.records(source.id, snapshot)):
+        if len(found) == most:
+            break
+        if record.text.strip():
+            found.append(record)
+    return found[::-1]
+
+
+def around(record: LogRecord, source: LogSource, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    """A record, and those that stand right before and after it, as far as they are known: the record first."""
+    own = [one for one in _KNOWN.records(source.id, snapshot) if one.text.strip()]
+    at = next((number for number, one in enumerate(own) if one is record), None)
+    beside = () if at is None else (*own[max(0, at - _BESIDE) : at], *own[at + 1 : at + 1 + _BESIDE])
+    return (proof_of(record, source), *(proof_of(one, source) for one in beside))
+
+
+def shown(first: Iterable[Evidence], source: LogSource, line: int | None, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    """Some lines of a log, then what stands around one of them and what the log ends with, each once.
+
+    Args:
+        first: the lines.
+        source: the log.
+        line: number of the one; None where it is not known.
+        snapshot: what is known.
+    """
+    found = {proof.place: proof for proof in first}
+    for proof in _more(source, line, snapshot):
+        found.setdefault(proof.place, proof)
+    return tuple(found.values())
+
+
+def _more(source: LogSource, line: int | None, snapshot: Snapshot) -> Iterator[Evidence]:
+    records = _KNOWN.records(source.id, snapshot) if line is not None else ()
+    at = next((one for one in records if one.line == line), None)
+    if at is not None:
+        yield from around(at, source, snapshot)
+    yield from (proof_of(record, source) for record in newest(source, snapshot, _BESIDE))
+
+
+def proof_of(record: LogRecord, source: LogSource) -> Evidence:
+    """A record as evidence."""
+    return Evidence.of_record(record, source.name, record.text.strip()[:_TEXT])
+
+
+def named_elsewhere(pid: str, log: str, snapshot: Snapshot) -> bool | None:
+    """Whether another log names a process, as the kernel's does of all programs; None where there is no other log.
+
+    Args:
+        pid: of the process.
+        log: the log that names it.
+        snapshot: what is known.
+    """
+    if all(source.id == log for source in snapshot.log_sources.values()):
+        return None
+    others = (one for one in list(snapshot.recent_logs)[-_SEEN:] if one.source != log)
+    return any(str(one.pid) == pid or names_process(one.text, pid) for one in others)
+
+
+def older_logs(snapshot: Snapshot) -> dict[str, str]:
+    """By id, the logs of older runs than the newest one, and what says so (causes.C4)."""
+    sources = [source for source in snapshot.log_sources.values() if source.path]
+    return dict(_older_by_time(sources, snapshot)) | older_attempts(sources) if len(sources) > 1 else {}
+
+
+def _older_by_time(sources: Iterable[LogSource], snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    series: dict[str, list[LogSource]] = {}
+    for source in sources:
+        if name := series_of(source.path or ""):
+            series.setdefault(name, []).append(source)
+    for alike in series.values():
+        begins = {one.id: _begins_ns(one, snapshot) or 0 for one in alike} if len(alike) > 1 else {}
+        newest_id = max(begins, key=begins.__getitem__, default="")
+        for source in alike:
+            last_ns = source.last_wall_ns
+            if newest_id and last_ns is not None and last_ns + _APART_NS < begins[newest_id]:
+                yield source.id, f"{snapshot.log_sources[newest_id].name} begins after its end"
+
+
+def _begins_ns(source: LogSource, snapshot: Snapshot) -> int | None:
+    """The earliest time of a log, as far as its records are known."""
+    times = (record.wall_ns for record in _KNOWN.records(source.id, snapshot))
+    return min((time for time in times if time is not None), default=None)

@@ -1,0 +1,325 @@
+"""What one line of a log says for how its run ended: an error that ends it, what follows such an end, progress, a wait.
+
+They are words that any program writes, so most count only at the end of a log: the same words stand in the midst of
+logs of programs that go on. livedbg.analysis.postmortem puts them together.
+
+Sources of the forms: getopt's and argparse's `NAME: error: …`, GNU's `NAME: cannot …`, glibc's dynamic loader
+(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, test programs
+(`&&&& FAILED`), and the place that checking macros of C, C++ and Rust print.
+
+Invariants:
+    last_words.G1. What is tried again, ignored or only warned of is no end.
+    last_words.M1. A line that only names a step (an option, a plan, an error at a step) has no number of a step.
+    last_words.W1. A line that says that a wait is over, or that names one that is yet to come, is no wait.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from ahocorasick_rs import AhoCorasick
+
+from livedbg.logs.error_lines import EXPLICIT
+from livedbg.logs.testruns import ends_tests
+from livedbg.model import LogRecord, Severity
+
+__all__ = [
+    "begins",
+    "ends_a_program",
+    "enters",
+    "follows_an_end",
+    "is_of_a_debugger",
+    "names_process",
+    "printed_at_an_end",
+    "rank_in",
+    "restarts",
+    "shuts_down",
+    "speaks_of_failure",
+    "step_of",
+    "telling_line",
+    "waits",
+    "without_numbers",
+]
+
+_LONGEST: Final = 400
+
+# errors by which programs end, and what is printed after one
+
+_SOURCES: Final = (
+    r"(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|ipp|mm?|rs|go|py|pyx|f90|F90|f|jl|mlir|java|scala|kt|cs|js|ts|swift)"
+)
+_PLACE: Final = rf"(?<![\w.])[\w./+\\-]{{1,300}}\.{_SOURCES}[:(]\d{{1,9}}\b"
+_FAILED: Final = re.compile(
+    r"\b(?:fail(?:ed|ure)?(?!\.)|errors?(?!\.)|assert(?:ion)?|abort(?:ed|ing)?|panic(?:ked)?|fatal|check|invalid|unhandled|uncaught"
+    r"|illegal|out of memory|exception)\b|[a-z]Error\b|[a-z]Exception\b|\w_ASSERT\b|_ERROR\b",
+    re.IGNORECASE,
+)
+_PLACED: Final = re.compile(_PLACE)
+_BEGINS: Final = re.compile(
+    r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
+    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
+    r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
+    r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest|&&&& FAILED\b"
+    r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
+)
+"""What a line without a header begins with."""
+_ANYWHERE: Final = re.compile(
+    r"error while loading shared libraries: |symbol lookup error: |: version `[^'\n]{1,80}' not found"
+    r"|: line \d{1,9}: .{1,200}: "
+    r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
+    r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error|No space left on device)$"
+    r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
+    r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting\.{0,3}$|\bgiving up\b"
+)
+_LEVEL: Final = re.compile(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
+_HEADED: Final = re.compile(
+    r"\balready in use\b|\bshutdown\b"
+    r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
+    r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
+    r"|\b(?:start|load|build|execution|compilation|launch|inference|job|task|training) failed\b"
+    r"|\binitiali[sz](?:ation|ing|e) (?:error|fail)|\bunrecoverable\b|\b(?:died|dead|killed|crashed)\b|\bException\b"
+    r"|\bexception\b|\bFatal\b|\bfatal\b|\bpanic|\bout of memory\b|\bAssertion\b|\bhalted\b|\btimed? ?out\b"
+    r"|\b(?:could not|can(?:no|')t|unable to) (?:start|init|load|open|creat|alloc|connect|launch|run|find)"
+)
+"""What a logger's line at the level of errors must say."""
+_NO_END: Final = re.compile(
+    r"\bretr(?:y|ies|ying)\b|\bagain\b|\bignor(?:e|ed|ing)\b|\bskip(?:ped|ping)?\b|\bfall(?:ing)? ?back\b|\bwarning\b"
+    r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
+    r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
+    r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
+    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
+    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
+    re.IGNORECASE,
+)
+_POST_MORTEM: Final = re.compile(
+    r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
+    r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|report|see |wandb|srun"
+    r"|slurm|make|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
+    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|import |module"
+    r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
+    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
+    r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
+    r"|attempted to trace the following|compilation metrics"
+    r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
+    r"|^[^\w\[(<]|^\s*$",
+    re.IGNORECASE,
+)
+"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
+
+
+def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
+    """Whether a line, at the end of a log, is an error by which a program ends.
+
+    Args:
+        line: without its header, where it has one.
+        severity: of its record.
+        headed: a logger wrote it: then the words alone don't say that it is the end.
+        proven: a launcher says below it that something failed: then what calls itself an error is one.
+    """
+    text = line[:_LONGEST].strip()
+    if not text or (line[:1].isspace() and not headed):
+        return False  # a part of something
+    if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
+        return False
+    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None):
+        return True
+    if headed:
+        if severity is Severity.CRITICAL:
+            return True
+        return severity is Severity.ERROR and _HEADED.search(text) is not None
+    if _BEGINS.match(text) is not None or _ANYWHERE.search(text) is not None:
+        return True
+    return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
+
+
+def printed_at_an_end(line: str) -> bool:
+    """Whether a line may be printed after an end: it is no sign that a program goes on."""
+    return _POST_MORTEM.search(line) is not None
+
+
+def follows_an_end(record: LogRecord) -> bool:
+    """Whether a record is what is printed after an end, and no sign that a program goes on."""
+    if step_of(record.text) is not None or ends_tests(record.text):
+        return False
+    if record.head and record.severity.rank <= Severity.INFO.rank:
+        return _HEADED.search(record.text, record.head, record.head + _LONGEST) is not None
+    return printed_at_an_end(record.text[:_LONGEST])
+
+
+# how far a run is: steps and progress bars, workers that are started again
+
+_BAR: Final = re.compile(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
+_STEP: Final = re.compile(
+    r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}"
+    r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
+    re.IGNORECASE,
+)
+_NO_STEP: Final = re.compile(
+    r"error|exception|fail|abort|resum|restor|load|every|max|total|checkpoint|kill", re.IGNORECASE
+)
+_STARTS: Final = re.compile(
+    r"\b(?:start(?:ed|ing)|beginning|launching|loading(?! best)|initiali[sz]ing|building|resuming|running"
+    r"|entering|processing|(?<!done )waiting for)\b",
+    re.IGNORECASE,
+)
+_SHUTS_DOWN: Final = re.compile(
+    r"\b(?:shutting down|shut down|exiting|exited|terminated|terminating|killed|giving up|gave up|cancell?ed|aborted"
+    r"|stopped|received signal|received SIG[A-Z]+)\b",
+    re.IGNORECASE,
+)
+_RESTARTED: Final = re.compile(
+    r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
+)
+
+
+def step_of(line: str) -> float | None:
+    """The number of the step, the epoch or the progress bar that a line reports."""
+    line = line[:_LONGEST]
+    bar = _BAR.search(line) if "%|" in line else None
+    if bar is not None:
+        return float(bar[1])
+    if _NO_STEP.search(line) is not None:
+        return None
+    found = list(_STEP.finditer(line))
+    return float(found[-1][1]) if found else None
+
+
+def begins(line: str) -> bool:
+    """Whether a line says that something begins or is waited for."""
+    return _STARTS.search(line[:_LONGEST]) is not None
+
+
+def shuts_down(line: str) -> bool:
+    """Whether a line says that the program ends, or has ended."""
+    return _SHUTS_DOWN.search(line[:_LONGEST]) is not None
+
+
+def restarts(line: str) -> bool:
+    """Whether a line says that a launcher starts the workers again."""
+    return _RESTARTED.search(line[:_LONGEST]) is not None
+
+
+# who waits
+
+_WAITS: Final = re.compile(
+    r"\b(?:still )?(?:waiting|awaiting|waits|blocked|pending|queued|polling)\b"
+    r"|\bnot (?:yet )?(?:ready|available|reachable|joined|up|connected)\b"
+    r"|\b(?:retrying|trying again|reconnecting|connecting to|no response|unreachable)\b"
+    r"|\byet to (?:join|arrive|respond)\b",
+    re.IGNORECASE,
+)
+_OVER: Final = re.compile(
+    r"\b(?:done|finished|stopped|no longer|without|after|stop) (?:waiting|being blocked|polling)|\bif\b|\bwhen\b",
+    re.IGNORECASE,
+)
+_BARRIER: Final = (
+    r"(?: at| in| into| for| on| the| a| all| ranks| of){0,4}[ :'\"]{1,3}"
+    r"(?P<name>(?:[\w./:-]{1,40} ){0,3}?barrier\b[^\n]{0,40})"
+)
+_ENTERS: Final = re.compile(
+    rf"\b(?:enter(?:s|ed|ing)?|reach(?:es|ed|ing)?|arriv(?:es|ed|ing)|wait(?:s|ing)?|before){_BARRIER}", re.IGNORECASE
+)
+_RANK: Final = re.compile(r"[^A-Za-z]{0,40}\[?[Rr]ank[ =:_-]?(?P<rank>\d{1,6})\b")
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def waits(line: str) -> bool:
+    """Whether a line says that somebody waits, or tries again what did not work."""
+    text = line[:_LONGEST]
+    return _WAITS.search(text) is not None and _OVER.search(text) is None
+
+
+def enters(line: str) -> str:
+    """The barrier that a line says to be entered or waited in; "" for none."""
+    match = _ENTERS.search(line[:_LONGEST])
+    return match["name"].strip(" .") if match is not None else ""
+
+
+def rank_in(line: str) -> int | None:
+    """The rank that a line begins with, behind a time; None for none."""
+    match = _RANK.match(line[:_LONGEST])
+    return int(match["rank"]) if match is not None else None
+
+
+def without_numbers(line: str) -> str:
+    """What is equal of lines that differ by times and counts."""
+    return _NUMBER.sub("0", line[:_LONGEST].strip())
+
+
+# failures that don't call themselves errors
+
+_SPEAKS: Final = re.compile(
+    r"(?<![\w-])(?:fail(?:ed|ure|s)?|severe|fatal|abort(?:ed|ing)|unable to|could not|can(?:no|')t|refused|timed out"
+    r"|killed|lost|crash(?:ed)?|panic(?:ked)?|terminated|unreachable|corrupted|evicted)(?![\w=-])(?! ?[:=] ?0\b)"
+    r"|\bexit(?:ed)?(?: with)? (?:code|status) [1-9-]|\b(?:result|rc|ret|retcode|errno|status)[ =:]{1,3}-\d"
+    r"|\b(?:[Ee]xit [Cc]ode|Reason): +(?!0\b|Completed)\w|\b(?:CrashLoopBackOff|NodeLost)\b"
+    r"|\b(?:no|lack of|missed|lost) (?:\w+ )?heart-?beats?\b",
+    re.IGNORECASE,
+)
+_NO_FAILURE: Final = re.compile(
+    r"\b0 (?:fail|crash|abort|lost)"
+    r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
+    r"|\bcaught\b(?! signal)|\bhandled\b",
+    re.IGNORECASE,
+)
+_CODES: Final = tuple(f"{name}{sign}" for name in ("result", "rc", "ret", "code", "errno", "status") for sign in " =:")
+_WORDS: Final = AhoCorasick(
+    (
+        *("fail", "severe", "fatal", "abort", "unable to", "could not", "cannot", "can't", "refused", "timed out"),
+        *("killed", "lost", "crash", "panic", "terminated", "unreachable", "corrupted", "evicted", "exit", "reason:"),
+        *("heartbeat", "heart-beat", *_CODES),
+    )
+)
+"""One of these, in small letters, is in whatever `_SPEAKS` finds; most lines have none."""
+_OF_A_DEBUGGER: Final = re.compile(r'\d*(?:\^(?:done|error|running|connected|exit)\b|[*=+][a-z-]{1,40},|[~@&]")')
+"""Records of gdb/MI: what a debugger read in a program that may go on."""
+
+
+def speaks_of_failure(text: str) -> int | None:
+    """Number of the first line that speaks of a failure; None for a text without one."""
+    if not _WORDS.find_matches_as_indexes(text.lower()):
+        return None
+    for number, line in enumerate(text.split("\n")):
+        said = line[:_LONGEST]
+        if not is_of_a_debugger(said) and _SPEAKS.search(said) is not None and _NO_FAILURE.search(said) is None:
+            return number
+    return None
+
+
+def is_of_a_debugger(line: str) -> bool:
+    """Whether a line is a record of gdb/MI."""
+    return _OF_A_DEBUGGER.match(line) is not None
+
+
+# messages of several lines, and processes that lines name
+
+_SAYS_WHAT: Final = re.compile(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
+_SHOWN: Final = 300
+
+
+def telling_line(message: str) -> str:
+    """What says most of a message of several lines."""
+    lines = [line.strip() for line in message.split("\n") if line.strip()]
+    if len(lines) < 2:
+        return "".join(lines)
+    first, rest = lines[0], lines[1:]
+    quoted = next((line for line in rest if _QUOTED.search(line)), "")
+    more = next((line for line in rest if _SAYS_WHAT.search(line)), rest[0] if first.endswith(":") else "")
+    if not quoted and (not more or (_SAYS_WHAT.search(first) and not first.endswith(":"))):
+        return first
+    more = quoted or more
+    return f"{first.rstrip('.')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
+
+
+@lru_cache(maxsize=64)
+def _naming(pid: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:pid|process|worker)\W{{0,3}}{pid}\b|[\[(]{pid}[\])]", re.IGNORECASE)
+
+
+def names_process(text: str, pid: str) -> bool:
+    """Whether a text names a process by its pid."""
+    return _naming(pid).search(text) is not None
