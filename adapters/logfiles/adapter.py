@@ -27,7 +27,6 @@ from livedbg.adapters.logfiles.statuses import (
     not_read,
     status_event,
 )
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.formats import LogFormats
 from livedbg.logs.tail import PackedFile
@@ -37,6 +36,7 @@ from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSe
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.pacing import Backoff, Cost, Limit, timed
+from livedbg.signatures.crashes import CrashDecoder
 
 __all__ = ["LogAdapter"]
 

@@ -2,9 +2,6 @@
 
 Sources: _pytest/terminal.py; CPython Lib/unittest/runner.py; GoogleTest googletest/src/gtest.cc
 (PrettyUnitTestResultPrinter); CMake Source/CTest/cmCTestTestHandler.cxx.
-
-Invariants:
-    testruns.T3. An exception before a summary was one of a test: the run went on after it.
 """
 
 from __future__ import annotations

@@ -22,16 +22,16 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from livedbg.logs.native_frames import native_frames
+from livedbg.logs.stack_listings import native_frames
 from livedbg.logs.traceback_forms import plain_form
 from livedbg.model import Frame
 
-__all__ = ["CUT_OFF", "FILE", "Raised", "escaped_raised", "innermost_raised", "python_frame"]
+__all__ = ["CUT_OFF", "Raised", "escaped_raised", "faulthandler_frames", "innermost_raised"]
 
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
 
-FILE: Final = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
+_FILE: Final = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
 _RAISED: Final = re.compile(
     r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL
 )
@@ -107,7 +107,7 @@ class Raised(Struct, frozen=True):
     related: str = ""
 
 
-def python_frame(file: str, line: str, function: str) -> Frame:
+def _python_frame(file: str, line: str, function: str) -> Frame:
     """A frame of a traceback; a path of Windows with slashes, as others have them."""
     path = file.replace("\\", "/") if file[1:3] == ":\\" else file
     return Frame(function=function or "<module>", file=path, line=int(line), language="python")
@@ -125,6 +125,19 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
     return Raised(block.type, block.message, stack, index, _related(blocks, chosen))
+
+
+def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
+    """The frames (innermost first already) of the current thread of a faulthandler dump; without one, of the first."""
+    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), None)
+    frames: list[Frame] = []
+    for line in lines if current is None else lines[current + 1 :]:
+        match = _FILE.match(line)
+        if match is not None:
+            frames.append(_python_frame(match[1], match[2], match[3]))
+        elif frames or current is not None:
+            break
+    return tuple(frames[:_FRAME_LIMIT])
 
 
 def escaped_raised(text: str) -> Raised | None:
@@ -177,8 +190,8 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             link = _Link.CAUSED
         elif not inside:
             blocks[-1].body.append(line)
-        elif (match := FILE.match(line)) is not None:
-            blocks[-1].frames.append(python_frame(match[1], match[2], match[3]))
+        elif (match := _FILE.match(line)) is not None:
+            blocks[-1].frames.append(_python_frame(match[1], match[2], match[3]))
         elif line[:1] in " \t|+":
             _add_source(blocks[-1].frames, line)
         elif line:

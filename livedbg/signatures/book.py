@@ -17,8 +17,9 @@ import msgspec
 from ahocorasick_rs import AhoCorasick
 from msgspec import Struct
 
-from livedbg.model import Severity
+from livedbg.model import Frame, Severity
 from livedbg.model.errors import UsageError
+from livedbg.signatures.blocks import BLOCKS, HERE, Block
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import derived
 from livedbg.signatures.model import Case, Ends, Let, Signature, SignatureFile
@@ -174,6 +175,10 @@ class Entry:
             if more is None:
                 return None
             values.update(more)
+        block = self._block(match)
+        if block is None:
+            return None
+        values.update(block.values)
         self._let(self.signature.let, values)
         case = next(merged for case, merged in self._merged if _fits(case, values))
         if case.none:
@@ -192,6 +197,9 @@ class Entry:
             sentence=render(case.sentence or "", values),
             who=render(case.who or "", values),
             exception=render(case.exception or "", values),
+            stack=_frame_here(values) if self.signature.block == HERE else block.stack,
+            related=values.get("related", ""),
+            raised=block.raised,
             severity=case.severity or Severity.ERROR,
             writer=f"rank {int(values['rank'])}" if values.get("rank", "").isdigit() else "",
             cause=case.cause,
@@ -204,6 +212,11 @@ class Entry:
                 **attributes,
             },
         )
+
+    def _block(self, match: re.Match[str]) -> Block | None:
+        """The block that the signature says to read."""
+        read = BLOCKS.get(self.signature.block)
+        return Block() if read is None else read(match.string, match.start())
 
     def _let(self, given: Mapping[str, str | Let], values: dict[str, str], *, missing: bool = False) -> None:
         for name, let in given.items():
@@ -224,6 +237,16 @@ class Entry:
         if not (table or let.otherwise):
             return text
         return render(table.get(text, let.otherwise), values)
+
+
+def _frame_here(values: Mapping[str, str]) -> tuple[Frame, ...]:
+    """The one frame that the values name; none without a function."""
+    function, line = values.get("function"), values.get("line", "")
+    if not function:
+        return ()
+    file = values.get("file", "").replace("\\", "/") or None
+    number = int(line) if line.isdigit() else None
+    return (Frame(function=function, file=file, line=number, language=values.get("language", "native")),)
 
 
 def _line(text: str, position: int) -> str:

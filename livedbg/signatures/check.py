@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 from livedbg.model.errors import UsageError
+from livedbg.signatures.blocks import BLOCKS, GIVES, HERE
 from livedbg.signatures.book import GIVEN, Book, Entry, Room
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import SHORTEST
@@ -72,6 +73,8 @@ def _of(entry: Entry) -> Iterator[str]:
         return
     if signature.function and signature.function not in FUNCTIONS:
         yield f"there is no function {signature.function!r}; there are {', '.join(FUNCTIONS)}."
+    if signature.block and signature.block not in (HERE, *BLOCKS):
+        yield f"there is no block {signature.block!r}; there are {', '.join((HERE, *BLOCKS))}."
     if isinstance(signature.cases, str) and signature.cases not in entry.room.file.cases:
         yield f"there are no [[cases.{signature.cases}]] in the file."
     yield from _of_words(entry)
@@ -115,6 +118,7 @@ def _of_templates(entry: Entry, groups: set[str]) -> Iterator[str]:
     known = groups.union(GIVEN, *lets)
     if signature.function:
         known |= FUNCTIONS[signature.function].gives
+    known |= GIVES.get(signature.block, frozenset())
     shared = entry.cases if isinstance(signature.cases, str) else ()  # they may ask for what others have
     own: list[Case] = [entry.usual, *(entry.cases if not shared else ())]
     strict = [

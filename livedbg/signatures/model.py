@@ -127,6 +127,8 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
         over: a pattern: after a line that it matches, what was said is over, and a note. Such a line comes soon, or has
             one of `parts`.
         function: makes further values, where no pattern can (livedbg.signatures.functions).
+        block: reads a block of many lines, whose stack is that of the exception (livedbg.signatures.blocks); or `here`:
+            the values `function`, `file`, `line` and `language` are its one frame.
         cases: the first that fits counts; or the name of cases of the file (`[[cases.NAME]]`).
         examples: the tests.
     """
@@ -142,6 +144,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
     unless: str = ""
     over: str = ""
     function: str = ""
+    block: str = ""
     cases: str | tuple[Case, ...] = ()
     examples: tuple[Example, ...] = ()
 

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
 __all__ = ["LogTold", "Said", "Told", "close", "events", "lines_of", "part_of"]
@@ -44,6 +44,9 @@ class Said(Struct, frozen=True, kw_only=True):
         system: as in `Diagnostic.system`.
         late: as in `Diagnostic.late`.
         exception: its type in the list of exceptions; "" for none.
+        stack: of the exception, innermost first.
+        related: as in `ExceptionHit.related`.
+        raised: index of the line of the text that names it; None: of the line where the text begins.
     """
 
     system: str
@@ -58,6 +61,9 @@ class Said(Struct, frozen=True, kw_only=True):
     attributes: Mapping[str, str] = field(default_factory=dict)
     late: bool = False
     exception: str = ""
+    stack: tuple[Frame, ...] = ()
+    related: str = ""
+    raised: int | None = None
 
     @property
     def whole(self) -> str:
@@ -195,6 +201,7 @@ def events(entry: Told, stamp: Stamp) -> Iterator[Event]:
             id=said.id.replace("diagnostic:", "exception:", 1),
             type=entry.said.exception,
             message=said.sentence,
+            stack=entry.said.stack,
             process=said.entities[0] if said.entities else None,
             at_wall_ns=said.evidence[-1].at_wall_ns,
             first_wall_ns=said.at_wall_ns,

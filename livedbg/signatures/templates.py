@@ -114,6 +114,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "short-60": _cut(60),
     "short-12": lambda text: text[:12],
     "signal": _signal,
+    "signal-says": lambda text: signal.strsignal(getattr(signal, text, 0)) or text if hasattr(signal, text) else "",
     "symbol": lambda text: demangled_symbol(text).partition("(")[0],
     "signal-number": lambda text: text if text.isdigit() else str(int(getattr(signal, text, signal.SIGABRT))),
     "signal-words": _signal_words,

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import ExceptionHit, LogSource
 from livedbg.model.events import ExceptionSeen, Stamper
 from livedbg.session.log_formats import known_log_formats
+from livedbg.signatures.crashes import CrashDecoder
 
 
 def hits(data: bytes) -> list[ExceptionHit]:

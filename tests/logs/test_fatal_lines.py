@@ -51,11 +51,11 @@ SAID = [
     ),
     (
         DUMP.format(""),
-        "Crashed in mlir::Value::getType (Value.cpp:31): a signal, after which LLVM wrote its stack.",
+        "Crashed in mlir::Value::getType (Value.cpp:31): a signal: LLVM wrote its stack.",
     ),
     (
         DUMP.format(" #4 0x00007f00deadbe00 raise (/lib/libc.so.6+0x36207)\n #5 0x7f abort (/lib/libc.so.6+0x378f8)\n"),
-        "Crashed in mlir::Value::getType (Value.cpp:31): SIGABRT, after which LLVM wrote its stack.",
+        "Crashed in mlir::Value::getType (Value.cpp:31): SIGABRT: LLVM wrote its stack.",
     ),
 ]
 
@@ -76,7 +76,7 @@ def test_each_form(text: str, said: str) -> None:
     assert (judged.state, judged.sentence) == (CRASHED, said)
 
 
-@pytest.mark.invariant("fatal_lines.D1")
+@pytest.mark.invariant("crashes.D1")
 @pytest.mark.parametrize("text", NONE)
 def test_D1_what_is_no_end(text: str) -> None:
     assert verdict(text).state is UNKNOWN

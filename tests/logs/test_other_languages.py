@@ -120,7 +120,7 @@ def test_each_form(text: str, said: str) -> None:
     assert (judged.state, judged.sentence) == (VerdictState.CRASHED, said)
 
 
-@pytest.mark.invariant("other_languages.L1")
+@pytest.mark.invariant("crashes.D1")
 @pytest.mark.parametrize("text", NONE)
 def test_L1_what_is_no_end(text: str) -> None:
     assert verdict(text).state is VerdictState.UNKNOWN

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.dated import DATED, DatedHeads, read_dated
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp, StatusSeen
+from livedbg.signatures.crashes import CrashDecoder
 
 STAMP = Stamp(host="box", mono_ns=1, wall_ns=2)
 
@@ -84,7 +84,7 @@ _FRAGMENTS = (
     *("Fatal Python error", "Traceback (most recent call first):", "KeyError: 1", "x", "ERROR: AddressSanitizer: x"),
     *("==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x1", "thread 'main' panicked at a.rs:1:2:"),
 )
-_TRIGGERS = [word.decode() for word in CrashDecoder.triggers]
+_TRIGGERS = [word.decode() for word in CrashDecoder().triggers]
 
 
 @given(st.lists(st.sampled_from(_FRAGMENTS), min_size=1, max_size=3), st.sampled_from(["\n", " ", ": "]))

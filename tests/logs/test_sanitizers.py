@@ -8,7 +8,6 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.sanitizers import ENDED, WARNED, SanitizerReport, own_frames, sanitizer_report
@@ -16,6 +15,7 @@ from livedbg.model import Frame, LogRecord
 from livedbg.model.events import Stamper
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnostician
+from livedbg.signatures.crashes import CrashDecoder
 from livedbg.state.store import Store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "sanitizers"
@@ -32,7 +32,7 @@ def reports(data: bytes) -> list[SanitizerReport]:
     for record in records(data):
         report = sanitizer_report(record.text.split("\n"))
         if report is not None:
-            assert any(word in record.text.encode() for word in CrashDecoder.triggers)
+            assert any(word in record.text.encode() for word in CrashDecoder().triggers)
             found.append(report)
     return found
 

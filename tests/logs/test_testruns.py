@@ -50,7 +50,7 @@ def test_a_run_in_which_tests_failed(text: str, said: str) -> None:
     assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
 
 
-@pytest.mark.invariant("testruns.T3")
+@pytest.mark.invariant("crashes.D2")
 @pytest.mark.parametrize(
     "end",
     [

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.logs.crashes import FAILED_TESTS
 from livedbg.logs.traceback_forms import plain_form
 from livedbg.logs.tracebacks import innermost_raised
 from livedbg.model import ExceptionHit
+from livedbg.signatures.crashes import FAILED_TESTS
 from tests.logs.test_crashes import hits, stderr_of
 
 RAISES = "def g():\n  {}\ndef f():\n  try: {}\n  except {}: {}\nf()"

@@ -14,10 +14,10 @@ from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, waiting
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.logs.crashes import FAILED_TESTS, FAULT
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
+from livedbg.signatures.crashes import FAILED_TESTS, FAULT
 from livedbg.text.wording import sentence_case, sentences
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]

@@ -19,7 +19,6 @@ from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogSource, Severity
@@ -27,6 +26,7 @@ from livedbg.model.events import DiagnosticSeen, LogSourceSeen, LogsSeen
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnose
 from livedbg.session.signatures import book
+from livedbg.signatures.crashes import CrashDecoder
 from livedbg.signatures.decoder import SignatureDecoder
 from tests.analysis.world import World
 

@@ -10,7 +10,6 @@ from livedbg.adapters.cuda.decoder import CudaDecoder
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord, LogSource, Process, ids
@@ -19,6 +18,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnose
 from livedbg.session.signatures import book
+from livedbg.signatures.crashes import CrashDecoder
 from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.state.store import Store
 

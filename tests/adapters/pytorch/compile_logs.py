@@ -8,11 +8,11 @@ from pathlib import Path
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.pytorch.traces.decoder import CompileDecoder
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogSource
 from livedbg.model import events as ev
+from livedbg.signatures.crashes import CrashDecoder
 from tests.analysis.world import SECOND, World
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pytorch" / "traces"

@@ -1,0 +1,145 @@
+"""The forms in which programs list a stack in their logs, innermost frame first, and the frames of such a listing.
+
+Sources: gdb's `#0  0x… in f () at a.cpp:3`, PyTorch's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
+(` 8 0x… f()  /src/a.c:3`, ` 2 /l.so(f+0xf09) [0x…]`); google/glog and abseil symbolize (`    @     0x… f`); LLVM
+lib/Support/Signals.cpp (` #1 0x… f() /a.cpp:3:5`); Go src/runtime/traceback.go; .NET; java.lang.Throwable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from livedbg.model import Frame
+
+__all__ = ["LISTINGS", "listed", "native_frames"]
+
+_LIMIT: Final = 200
+_NOTHING: Final = re.compile(r"(?!)")
+
+
+class Listing(NamedTuple):
+    """How a stack is listed.
+
+    Attributes:
+        pattern: finds its frames; its groups are fields of them, and one that ends with `_2` is another place of one.
+        language: as in `Frame.language`.
+        report: functions of the report itself, and of what ends a process: no frames.
+    """
+
+    pattern: re.Pattern[str]
+    language: str = "native"
+    report: re.Pattern[str] = _NOTHING
+
+
+LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
+    {
+        "native": Listing(
+            re.compile(
+                r"^[^\S\n]*(?:frame )?#\d{1,18}:? +(?:0x(?P<address>[0-9a-f]{1,16}) in )?(?P<function>.{1,4000}?)"
+                r"(?: \+ 0x[0-9a-f]{1,16})?(?: \(0x(?P<address_2>[0-9a-f]{1,16}) in (?P<module>[^)]{1,1000})\)"
+                r"| (?:at|from) (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,18}))?(?::\d{1,18})?)?$",
+                re.MULTILINE,
+            )
+        ),
+        "ucx": Listing(
+            re.compile(
+                r"^ {0,2}\d{1,3} +(?:0x(?P<address>[0-9a-f]{4,16}) (?P<function>\S.{0,400}?)\(\)  "
+                r"(?:\?\?\?:\d{1,9}|[^\s:]{0,400}:0|(?P<file>[^\s:]{0,400}):(?P<line>\d{1,9}))"
+                r"|(?P<module>/\S{1,300}?)\((?P<function_2>[^()\s]{0,300}?)\+0x[0-9a-f]{1,16}\)"
+                r" \[0x(?P<address_2>[0-9a-f]{4,16})\])[ \t]*$",
+                re.MULTILINE,
+            ),
+            report=re.compile(
+                r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w*|__sigaction|__restore_rt|gsignal|raise|abort)$"
+            ),
+        ),
+        "report": Listing(  # of glog, abseil and LLVM
+            re.compile(
+                r"^(?: {2,8}@ +0x(?P<address>[0-9a-f]{1,16}) +(?:\d{1,9} +)?(?P<function>\S.{0,2000})"
+                r"| *#\d{1,4} 0x(?P<address_2>[0-9a-f]{1,16}) (?P<function_2>\S.{0,2000}?) "
+                r"(?:(?P<file>[^\s:()]{1,300}):(?P<line>\d{1,9}):\d{1,9}|\((?P<module>[^\s()]{1,300})\+0x[0-9a-f]{1,16}\)))$",
+                re.MULTILINE,
+            ),
+            report=re.compile(
+                r"(?:google::|absl::|llvm::sys::|\(unknown\)|SignalHandler|CrashHandler|__restore_rt|_*raise$|gsignal$"
+                r"|_*abort$|__GI_|__assert|__pthread_kill|pthread_kill|__cxa_|std::terminate|ray::TerminateHandler)"
+            ),
+        ),
+        "go": Listing(
+            re.compile(
+                r"^(?P<function>[\w./*()-]{1,300}?)\((?:[^()\n]{0,300}|\{[^\n]{0,300})\)\n"
+                r"\t(?P<file>/[^\s:]{1,300}):(?P<line>\d{1,9})",
+                re.MULTILINE,
+            ),
+            "go",
+            re.compile(r"panic$|runtime\.|testing\."),
+        ),
+        "dotnet": Listing(
+            re.compile(
+                r"^ {2,4}at (?P<function>[\w.<>`\[\],]{1,300})\([^\n]{0,300}?\)"
+                r"(?: in (?P<file>[^\n]{1,300}?):line (?P<line>\d{1,9}))?",
+                re.MULTILINE,
+            ),
+            "csharp",
+        ),
+        "java": Listing(
+            re.compile(
+                r"^[^\S\n]+at (?:[\w.@-]{1,80}/{1,2})?(?P<function>[\w.$<>]{1,300})"
+                r"\((?:(?P<file>\w{1,100}\.(?:java|scala|kt)):(?P<line>\d{1,9})|Native Method|Unknown Source"
+                r"|[\w.]{1,100})\)",
+                re.MULTILINE,
+            ),
+            "java",
+        ),
+        "gdb": Listing(  # where it says that a program stopped
+            re.compile(
+                r"^(?:#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) "
+                r"\((?:[^\n]|\n {4}){0,500}?\)(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})"
+                r"| from (?P<module>/\S{1,300}))",
+                re.MULTILINE,
+            ),
+            "c++",
+        ),
+    }
+)
+"""By name."""
+
+
+def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tuple[Frame, ...]:
+    """The frames of a listing; no more than 200.
+
+    Args:
+        name: of its form.
+        text: lines.
+        begin: where the listing begins.
+        end: where it ends.
+    """
+    form, frames = LISTINGS[name], list[Frame]()
+    for match in form.pattern.finditer(text, begin, len(text) if end is None else end):
+        parts: dict[str, str] = {key.removesuffix("_2"): value for key, value in match.groupdict().items() if value}
+        function = parts.get("function", "?").strip()
+        if form.report.match(function) is None:
+            line, address = parts.get("line"), parts.get("address")
+            frames.append(
+                Frame(
+                    function=function,
+                    file=parts.get("file"),
+                    line=int(line) if line and "file" in parts else None,
+                    module=parts.get("module", "").rpartition("/")[2] or None,
+                    language=form.language,
+                    address=int(address, 16) if address else None,
+                )
+            )
+        if len(frames) == _LIMIT:
+            break
+    return tuple(frames)
+
+
+def native_frames(text: str, begin: int = 0) -> tuple[Frame, ...]:
+    """The frames of native code that a text lists in a debugger's form, PyTorch's or UCX's."""
+    if "==== backtrace (tid" in text:
+        return listed("ucx", text, begin)
+    return listed("native", text, begin) if "#" in text else ()

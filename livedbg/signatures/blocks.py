@@ -1,0 +1,101 @@
+"""Readers of blocks of many lines, which signatures name by `block`: stacks, tracebacks, reports of sanitizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from livedbg.logs.java_exceptions import java_exception
+from livedbg.logs.sanitizers import sanitizer_report
+from livedbg.logs.stack_listings import listed, native_frames
+from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
+from livedbg.model import Frame
+
+__all__ = ["BLOCKS", "GIVES", "HERE", "Block"]
+
+HERE: Final = "here"
+"""Of a signature whose values are the one frame."""
+
+
+class Block(NamedTuple):
+    """What a block says.
+
+    Attributes:
+        values: further values for the templates.
+        stack: innermost first.
+        raised: index of the line that names the exception; None: of the line that the signature found.
+    """
+
+    values: Mapping[str, str] = MappingProxyType({})
+    stack: tuple[Frame, ...] = ()
+    raised: int | None = None
+
+
+def _stack(frames: tuple[Frame, ...]) -> Block:
+    """`frame`: the innermost function; `bare`: the same, where its place is not known; `module`: its library."""
+    first = frames[0] if frames else Frame(function="")
+    bare = "" if first.file else first.function
+    return Block({"frame": first.function, "bare": bare, "module": first.module or ""}, frames)
+
+
+def _listing(name: str, text: str, begin: int) -> Block:
+    return _stack(listed(name, text, begin))
+
+
+def _native(text: str, begin: int) -> Block:
+    return _stack(native_frames(text, begin))
+
+
+def _gdb(text: str, begin: int) -> Block:
+    begin = text.find("\n", begin) if "\n" in text[begin:] else len(text)
+    return _stack(native_frames(text, begin) or listed("gdb", text, begin)[:1])
+
+
+def _faulthandler(text: str, _begin: int) -> Block:
+    return _stack(faulthandler_frames(text.split("\n")))
+
+
+def _traceback(text: str, _begin: int) -> Block | None:
+    raised = innermost_raised(text.split("\n")) or escaped_raised(text)
+    if raised is None:
+        return None
+    values = {"type": raised.type, "message": raised.message, "related": raised.related}
+    return Block(values, raised.stack, raised.index)
+
+
+def _java(text: str, _begin: int) -> Block | None:
+    raised = java_exception(text)
+    if raised is None:
+        return None
+    kind = "terminate" if raised.thrown else "traceback"
+    values = {"kind": kind, "type": raised.type, "message": raised.message, "related": raised.related}
+    return Block(values, raised.stack, raised.raised)
+
+
+def _sanitizer(text: str, _begin: int) -> Block | None:
+    report = sanitizer_report(text.split("\n"))
+    if report is None:
+        return None
+    return Block({"kind": report.kind, "type": report.type, "message": report.message}, report.stack)
+
+
+BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyType(
+    {
+        "native": _native,
+        "gdb": _gdb,
+        "faulthandler": _faulthandler,
+        "traceback": _traceback,
+        "java": _java,
+        "sanitizer": _sanitizer,
+        **{name: partial(_listing, name) for name in ("report", "go", "dotnet")},
+    }
+)
+"""By name: takes the text of a record, and where the pattern matched; None where there is no such block."""
+
+GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
+    | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
+)
+"""The names of the values that each makes."""

@@ -1,0 +1,146 @@
+"""What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed.
+
+Invariants:
+    crashes.D1. One record reports one crash: the first signature of the file that finds something.
+    crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.logs.decoder import Feed, LogDecoder
+from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failures
+from livedbg.model import ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model.events import Event, ExceptionSeen, Stamp
+from livedbg.signatures.book import Book, parse
+from livedbg.signatures.said import Said
+
+__all__ = ["FAILED_TESTS", "FAULT", "CrashDecoder", "crash_book", "crash_in"]
+
+FAULT: Final = "fatal-python-error"
+"""What ended a process as Python's faulthandler tells it."""
+FAILED_TESTS: Final = "failed-tests"
+"""A test run in which tests failed."""
+
+_NAME: Final = "crashes.toml"
+_NEWLINE: Final = "\n"
+_MESSAGE_LIMIT: Final = 4096
+_REMEMBERED: Final = 10_000  # different crashes whose counts are kept
+_TEST_WORDS: Final = tuple(word.encode() for word in TEST_WORDS)
+
+
+@cache
+def crash_book() -> Book:
+    """The signatures of crashes, in the order in which they count."""
+    return Book([parse("crashes", _NAME, files("livedbg.signatures").joinpath(_NAME).read_bytes())])
+
+
+def crash_in(text: str) -> tuple[Said, int] | None:
+    """The crash that a record reports, and the index of the line that names it (D1)."""
+    book = crash_book()
+    for number in book.of_words(text):
+        for found in book.entries[number].found(text):
+            raised = found.said.raised
+            return found.said, text.count("\n", 0, found.begin) if raised is None else raised
+    return None
+
+
+class CrashDecoder(LogDecoder):
+    """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
+
+    name = "crashes"
+
+    def __init__(self) -> None:
+        self._process: dict[str, str | None] = {}
+        self._seen: dict[str, int] = {}
+        self._hits: dict[str, dict[str, ExceptionHit]] = {}
+        self._failed: dict[str, FailedTest] = {}  # by log, the first test that failed
+
+    @property
+    def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return (*crash_book().triggers, *_TEST_WORDS)
+
+    def opened(self, source: LogSource) -> None:
+        """Remember which process writes it."""
+        self._process[source.id] = source.process
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """See LogDecoder."""
+        events: list[Event] = []
+        raised = ""
+        if (crash := crash_in(record.text)) is not None:
+            said, index = crash
+            message = said.sentence
+            raised = f"{said.exception}: {message.partition(_NEWLINE)[0]}"
+            if said.code != "traceback" or record.severity.rank >= Severity.ERROR.rank:  # else logged as harmless
+                hit = self._hit(record, said, index)
+                events.append(ExceptionSeen(hit=hit, **stamp))
+                self._remember(hit)
+        events += self._tests(record, stamp, raised)
+        return events, ()
+
+    def alone(self, trigger: bytes) -> Feed:
+        """See LogDecoder: a word that also stands in ordinary lines counts only where a pattern matches."""
+        word = trigger.decode()
+        patterns = [pattern for entry in crash_book().entries if word in entry.words for pattern in entry.patterns]
+        if not patterns or word in TEST_WORDS:
+            return self.feed
+
+        def feed(record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+            found = any(pattern.search(record.text) is not None for pattern in patterns)
+            return self.feed(record, stamp) if found else ((), ())
+
+        return feed
+
+    def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
+        """What a run of tests says at its end; the exceptions before it were those of tests (D2)."""
+        self._failed[record.source] = self._failed.get(record.source, FailedTest()).with_more(record.text, raised)
+        if raised:
+            return
+        if ends_tests(record.text):
+            for hit in self._hits.pop(record.source, {}).values():
+                yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
+        summary = failures(record.text)
+        if summary:
+            first = self._failed.pop(record.source, FailedTest())
+            head, more, related = (first.head, first.said, summary) if first.head else (summary, "", "")
+            said = Said(system=self.name, code=FAILED_TESTS, exception=head, sentence=more, related=related)
+            yield ExceptionSeen(hit=self._hit(record, said, None), **stamp)
+
+    def _remember(self, hit: ExceptionHit) -> None:
+        known = self._hits.setdefault(hit.source or "", {})
+        if len(known) < _REMEMBERED:
+            known[hit.id] = hit
+
+    def _hit(self, record: LogRecord, said: Said, index: int | None) -> ExceptionHit:
+        places = (f"{frame.function} {frame.file} {frame.line}" for frame in said.stack)
+        parts = [record.source, record.writer, said.exception, said.sentence, *places]
+        digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
+        if len(self._seen) > _REMEMBERED:
+            self._seen.clear()
+        count = self._seen[digest] = self._seen.get(digest, 0) + 1
+        return ExceptionHit(
+            id=f"exception:log/{digest}",
+            type=said.exception,
+            message=said.sentence[:_MESSAGE_LIMIT],
+            process=self._process.get(record.source),
+            stack=said.stack,
+            at_wall_ns=record.wall_ns,
+            catchpoint=f"log: {said.code}",
+            count=count,
+            source=record.source,
+            line=record.last_line,
+            first_line=record.line,
+            raised_line=record.line_at(index) if index is not None else None,
+            related=said.related,
+            writer=record.writer,
+            logged=said.code == "traceback" and record.head > 0,
+        )
