@@ -8,8 +8,7 @@ from typing import Final
 from rich.style import Style
 
 from livedbg.logs.naming import tag_of
-from livedbg.logs.wrapping.tags import NO_TAG
-from livedbg.logs.writers import written_by
+from livedbg.logs.writers import NO_TAG, written_by
 from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.draw_context import DrawContext

@@ -20,7 +20,7 @@ from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.adapters.ascend.names import by_func_id
 from livedbg.linux import target_files
-from livedbg.logs.seen_paths import is_folder, is_shared
+from livedbg.linux.target_files import is_folder, is_shared
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word

@@ -6,8 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.severity_words import severity_of_word
-from livedbg.logs.shapes import Header, Shape
+from livedbg.logs.shapes import Header, Shape, severity_of_word
 from livedbg.model import Severity
 
 __all__ = ["SHAPES"]

@@ -14,7 +14,7 @@ from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
 from livedbg.adapters.cuda.errors import RULE
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
-from livedbg.logs.traceback_forms import plain_form
+from livedbg.logs.tracebacks import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 

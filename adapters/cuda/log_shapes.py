@@ -6,8 +6,7 @@ import re
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.severity_words import SEVERITY_OF_LETTER, severity_of_word
-from livedbg.logs.shapes import Header, Shape
+from livedbg.logs.shapes import SEVERITY_OF_LETTER, Header, Shape, severity_of_word
 
 __all__ = ["SHAPES"]
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from livedbg.adapters.iree.graph_files import READERS
 from livedbg.graphs.readers import graph_files
-from livedbg.logs.seen_paths import is_file, is_folder
+from livedbg.linux.target_files import is_folder, is_regular
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.errors import SourceError
 
@@ -74,7 +74,7 @@ def graph_beside(logs: Iterable[Path]) -> DispatchGraph | None:
             files.update(path.absolute() for path, _ in graph_files(log, READERS))
         else:
             near = (log.with_name(name) for reader in READERS for name in reader.names)
-            files.update(path.absolute() for path in near if is_file(path))
+            files.update(path.absolute() for path in near if is_regular(path))
     if len(files) != 1:
         return None
     reader, path = READERS[0], files.pop()

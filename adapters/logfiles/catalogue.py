@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from livedbg.adapters.logfiles.discovery import ProcessLogs
 from livedbg.linux import target_files
+from livedbg.logs.bytesource import PACKED_SUFFIXES
 from livedbg.logs.naming import beside, told_by_name
-from livedbg.logs.packed import PACKED_SUFFIXES
 from livedbg.logs.paths import Scan, scan
 from livedbg.logs.tail import Identity, read_head
 from livedbg.model import LogSource, SourceHealth, SourceStatus, ids

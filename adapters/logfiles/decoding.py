@@ -15,7 +15,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 
 from livedbg.logs.decoder import FOLLOWED, Feed, LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, UnreadErrors
-from livedbg.logs.quoted import may_store_others, stores_others
+from livedbg.logs.last_words import may_store_others, stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
 from livedbg.model.foreign_code import in_words, plain

@@ -21,17 +21,16 @@ from typing import Final
 import msgspec
 
 from livedbg.adapters.logfiles.decoding import Decoding
-from livedbg.logs.bytesource import FileBytes
+from livedbg.logs.bytesource import FileBytes, is_packed
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import ALARMS, EXACT
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.naming import tag_of
-from livedbg.logs.packed import is_packed
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.search import with_escaped
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
-from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Stamp
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader, read_statements
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.linux import target_files
-from livedbg.logs.packed import is_packed
+from livedbg.logs.bytesource import is_packed
 from livedbg.model import LogSource
 from livedbg.model.errors import SourceError
 

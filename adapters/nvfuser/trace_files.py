@@ -14,7 +14,7 @@ from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_tr
 from livedbg.adapters.nvfuser.facts import PassFacts
 from livedbg.linux import target_files
 from livedbg.linux.procfs import process_exists
-from livedbg.logs.seen_paths import is_file
+from livedbg.linux.target_files import is_regular
 from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState, ids
 from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
 from livedbg.session.pacing import Limit, Stopwatch
@@ -194,7 +194,7 @@ def _candidates(paths: Iterable[str]) -> Iterator[Path]:
         path = Path(text).expanduser().absolute()
         while any(mark in str(path) for mark in "*?[") and path != path.parent:
             path = path.parent
-        if is_file(path):
+        if is_regular(path):
             if path.suffix == ".json" or "trace" in path.name:
                 yield path
             continue

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux import target_files
-from livedbg.logs.seen_paths import is_folder, is_shared
+from livedbg.linux.target_files import is_folder, is_shared
 from livedbg.model.intents import VALUES_DUMP
 from livedbg.session.adapter import Context
 from livedbg.values.readers import DumpFiles

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct, field
 
-from livedbg.logs.seen_paths import is_closed
+from livedbg.linux.target_files import is_closed
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.intents import SAMPLES
 from livedbg.session.adapter import Request

@@ -40,8 +40,10 @@ __all__ = [
     "entries",
     "forget",
     "glob",
+    "is_closed",
     "is_folder",
     "is_regular",
+    "is_shared",
     "matching",
     "open_binary",
     "open_fd",
@@ -208,6 +210,26 @@ def is_folder(path: Path | str) -> bool:
     """Whether a path is seen to name a folder."""
     with suppress(OSError, ValueError):
         return stat.S_ISDIR(status(path).st_mode)
+    return False
+
+
+def is_shared(path: Path | str) -> bool:
+    """Whether everybody writes into this folder, as into /tmp (sticky, chmod(1)): its files are of many."""
+    try:
+        mode = status(path).st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
+
+
+def is_closed(path: Path | str) -> bool:
+    """Whether we have no permission to see what it is."""
+    try:
+        status(path)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
     return False
 
 

@@ -12,15 +12,22 @@ import calendar
 import time
 from typing import Final
 
-__all__ = ["NS", "SourceClock"]
+__all__ = ["NS", "SourceClock", "month_of"]
 
 NS: Final = 1_000_000_000
 """Nanoseconds of a second."""
 
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _CACHE_SIZE = 4096
 _SLACK_NS = 5 * NS  # how far a record may be ahead of its file's modification time
 _DAY_S = 86_400
 _POWERS = tuple(10**power for power in range(10))
+
+
+def month_of(name: str) -> int | None:
+    """The number of a month from 1, by the three letters of its name."""
+    place = _MONTHS.find(name)
+    return None if place < 0 or place % 3 else place // 3 + 1
 
 
 class SourceClock:

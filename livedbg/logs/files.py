@@ -8,6 +8,7 @@ Invariants:
         number of logs: the least recently used are closed.
     files.B2. A file that was replaced or cut short is opened and indexed anew.
     files.B3. A method never raises for what a file holds or for a file that can't be read: it has no lines.
+    files.W1. A line is one of a severe record if the record that it is part of has at least the severity asked for.
 """
 
 from __future__ import annotations
@@ -15,19 +16,32 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
+from livedbg.linux import target_files
+from livedbg.logs.bytesource import ByteSource, open_bytes
+from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
-from livedbg.logs.grouping import SevereLines
+from livedbg.logs.index import LineIndex
 from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
-from livedbg.logs.open_log import BLOCK, OpenLog
-from livedbg.logs.search import Progress, compile_pattern, search_all, search_backward, search_forward
+from livedbg.logs.records import RecordAssembler
+from livedbg.logs.search import (
+    Matcher,
+    Progress,
+    ShownMatcher,
+    compile_pattern,
+    search_all,
+    search_backward,
+    search_forward,
+)
+from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model import LogRecord, LogSource, Severity
 
-__all__ = ["FileLogReader"]
+__all__ = ["BLOCK", "FileLogReader", "OpenLog", "SevereLines"]
 
 _OPEN_AT_ONCE = 32  # files kept open
 _CHECK_S = 0.25  # how often growth and replacement are checked
@@ -277,3 +291,88 @@ class FileLogReader:
         if len(lines) < count and position >= size:
             lines.extend(cutter.flush())
         return lines
+
+
+BLOCK: Final = 64 * 1024
+"""Bytes at the beginning that show how the lines are wrapped; so many are read at once."""
+
+
+class OpenLog:
+    """One log that is open. Its lock guards the index and the position of the reader."""
+
+    def __init__(self, source: LogSource, path: Path, formats: LogFormats) -> None:
+        self.path = path
+        self.data: ByteSource = open_bytes(path)
+        self.index = LineIndex(self.data.read)
+        self.lock = threading.Lock()
+        self.checked = time.monotonic()
+        self.complete = False
+        self.closed = False
+        mtime_ns = target_files.status(path).st_mtime_ns
+        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
+        self.assembler.learn(LineCutter().feed(self.data.read(0, BLOCK)))  # also finds the clock anchor
+
+    def matcher(self, pattern: str, shown: Callable[[str], str]) -> Matcher:
+        """What finds a pattern in the lines as they are shown.
+
+        Raises:
+            ValueError: it is no regular expression.
+        """
+        matcher = compile_pattern(pattern)
+        door = FrontDoor(SourceClock(0, 0))  # the reader's own is used by another thread
+        door.learn(LineCutter().feed(self.data.read(0, BLOCK)))
+        return ShownMatcher(pattern, matcher, door, shown) if door.wraps else matcher
+
+    def work(self) -> bool:
+        """Index a bounded piece; False when all that is there is indexed."""
+        with self.lock:
+            if self.closed:
+                return False
+            filled = self.data.fill()
+            more = self.index.extend(self.data.size)
+            self.complete = not (filled or more)
+            return not self.complete
+
+    def close(self) -> None:
+        """Close the file."""
+        with self.lock:
+            self.closed = True
+            self.data.close()
+
+
+class SevereLines:
+    """Puts lines together to records, and gives the numbers of the lines of severe ones.
+
+    Args:
+        source: id of the log.
+        clock: of the log.
+        formats: the shapes to recognise, and more.
+        least: the least severity.
+    """
+
+    def __init__(self, source: str, clock: SourceClock, formats: LogFormats, least: Severity) -> None:
+        self._assembler = RecordAssembler(source, clock, formats, self._end)
+        self._least = least
+        self._found: list[int] = []
+
+    def feed(self, lines: Iterable[Line]) -> list[int]:
+        """Take more lines.
+
+        Returns:
+            Numbers (from 0) of lines of severe records that ended.
+        """
+        self._assembler.feed(lines)
+        return self._taken()
+
+    def flush(self) -> list[int]:
+        """End all records."""
+        self._assembler.flush()
+        return self._taken()
+
+    def _end(self, record: LogRecord, numbers: list[int | None]) -> None:
+        if record.severity.rank >= self._least.rank:
+            self._found += (number - 1 for number in dict.fromkeys(numbers) if number is not None)
+
+    def _taken(self) -> list[int]:
+        found, self._found = self._found, []
+        return found

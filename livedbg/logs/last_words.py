@@ -5,7 +5,8 @@ logs of programs that go on. livedbg.analysis.postmortem puts them together.
 
 Sources of the forms: getopt's and argparse's `NAME: error: …`, GNU's `NAME: cannot …`, glibc's dynamic loader
 (elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, test programs
-(`&&&& FAILED`), and the place that checking macros of C, C++ and Rust print.
+(`&&&& FAILED`), and the place that checking macros of C, C++ and Rust print. Of collectors: logfmt (`ts=… level=info
+msg="stored" line="…"`: Loki, Prometheus exporters), a JSON object with a level, Fluentd's stdout (`TIME TAG: {"…`).
 
 Invariants:
     last_words.G1. What is tried again, ignored or only warned of is no end.
@@ -31,6 +32,7 @@ __all__ = [
     "enters",
     "follows_an_end",
     "is_of_a_debugger",
+    "may_store_others",
     "names_process",
     "printed_at_an_end",
     "rank_in",
@@ -38,6 +40,7 @@ __all__ = [
     "shuts_down",
     "speaks_of_failure",
     "step_of",
+    "stores_others",
     "telling_line",
     "waits",
     "without_numbers",
@@ -323,3 +326,28 @@ def _naming(pid: str) -> re.Pattern[str]:
 def names_process(text: str, pid: str) -> bool:
     """Whether a text names a process by its pid."""
     return _naming(pid).search(text) is not None
+
+
+_LOGFMT: Final = re.compile(
+    r"(?:[\w.]{1,30}=(?:\"(?:[^\"\\]|\\.){0,500}\"|[^\s\"]{0,200}) ){0,12}?"
+    r"level=\"?(?:trace|debug|info|notice)\b",
+    re.IGNORECASE,
+)
+_KEY: Final = 30
+_PAIR: Final = re.compile(rf"[\w.]{{1,{_KEY}}}=\S")
+_JSON: Final = re.compile(r"\{.{0,2000}?\"(?:level|lvl|severity)\" ?: ?\"(?:trace|debug|info|notice)\"", re.IGNORECASE)
+_FLUENTD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [\w.*-]{1,200}: \{\"")
+
+
+def may_store_others(text: str) -> bool:
+    """Whether one of many lines can be a collector's: a quick look at all of them."""
+    return "=" in text or "{" in text
+
+
+def stores_others(line: str) -> bool:
+    """Whether a line is a collector's, which says that nothing is wrong with it."""
+    if line.startswith("{"):
+        return _JSON.match(line) is not None
+    if line.find("=", 1, _KEY + 1) > 0 and _PAIR.match(line) is not None:
+        return _LOGFMT.match(line) is not None
+    return line[:2] == "20" and ': {"' in line and _FLUENTD.match(line) is not None

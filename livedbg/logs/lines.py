@@ -1,4 +1,4 @@
-"""Cutting blocks of bytes into lines, with bounded memory whatever comes.
+"""Cutting blocks of bytes into lines, with bounded memory whatever comes; of what is drawn again, what it last showed.
 
 Invariants:
     logs_lines.L1. The lines of a stream are the same however it is cut into blocks.
@@ -7,12 +7,55 @@ Invariants:
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from msgspec import Struct
 
-from livedbg.logs.wrapping.redraw import redrawn
 from livedbg.text.sanitize import clean
 
-__all__ = ["LINE_LIMIT", "Line", "LineCutter", "line_text", "lines_back"]
+__all__ = ["LINE_LIMIT", "Line", "LineCutter", "after_bar", "line_text", "lines_back", "redrawn"]
+
+_BAR: Final = re.compile(  # tqdm (std.py: format_meter)
+    r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *[\d.]{1,20}[kKMGT]?/[\d.?]{1,20}[kKMGT]? \[[^\]\n]{0,200}\] ?"
+)
+
+
+def redrawn(text: str) -> str:
+    """A line with carriage returns: what it last showed, and whatever was no progress bar."""
+    parts = [part for part in text.split("\r") if part and not part.isspace()]
+    if len(parts) < 2:
+        return parts[0] if parts else ""
+    last = len(parts) - 1
+    kept = [part for number, part in enumerate(parts) if number == last or _stays(part)]
+    while len(kept) > 1 and _only_bar(kept[-1]):
+        kept.pop()
+    return "\n".join(kept)
+
+
+def after_bar(text: str) -> str:
+    """What was written right behind a progress bar; the line itself where there is nothing."""
+    match = _BAR.match(text)
+    if match is None:
+        return text
+    rest = text[match.end() :]
+    return after_bar(rest) if rest and not rest.isspace() else text
+
+
+def _only_bar(text: str) -> bool:
+    match = _BAR.match(clean(text))
+    return match is not None and not clean(text)[match.end() :].strip()
+
+
+_SAID: Final = re.compile(
+    r"rror|xception|raceback|  File \"|[Ff]ault|FATAL|fatal|abort|Abort|assert|WARN|warn|fail|Fail|Kill|terminate"
+)
+
+
+def _stays(part: str) -> bool:
+    """Whether a part that was drawn over was a message."""
+    return not _only_bar(part) and _SAID.search(part) is not None
+
 
 LINE_LIMIT = 64 * 1024
 """How many bytes of a line are decoded and shown."""

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from livedbg.logs.java_exceptions import JAVA_LINE
 from livedbg.logs.shapes import IGNORED
-from livedbg.logs.traceback_forms import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
+from livedbg.logs.tracebacks import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
 
 __all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
 
@@ -53,6 +52,7 @@ _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cp
 )
 
 
+_JAVA_LINE = re.compile(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
 _GO_LINE = re.compile(r"\[signal |goroutine \d|\t|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _RULE = "========="  # what some tools begin each line of a report with
@@ -267,7 +267,7 @@ class Continuation:
         if self._announced:
             self._announced = line.startswith("[Switching to ")  # gdb, before it says where
             return True
-        if line[0] in "CD" and JAVA_LINE.match(line) is not None:
+        if line[0] in "CD" and _JAVA_LINE.match(line) is not None:
             return self.lines > 1
         continues = line[0] in self._details.firsts and self._details.pattern.match(line) is not None
         self._announced = continues and line.rstrip().endswith(":")

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.logs.wrapping.tags import NO_TAG, Tag
+from livedbg.logs.writers import NO_TAG, Tag
 from livedbg.model import LogSource
 
 __all__ = ["attempt_of", "beside", "older_attempts", "series_of", "stem_of", "tag_of", "tag_of_names", "told_by_name"]

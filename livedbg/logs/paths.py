@@ -19,11 +19,11 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.linux import target_files
+from livedbg.linux.target_files import is_closed, is_folder, is_regular
+from livedbg.logs.bytesource import packing_of
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.packed import packing_of
-from livedbg.logs.seen_paths import is_closed, is_file, is_folder
-from livedbg.logs.transcripts.kinds import transcript_of
-from livedbg.logs.wrapping.certain import entry_json
+from livedbg.logs.transcripts import transcript_of
+from livedbg.logs.wrapping.entries import entry_json
 
 __all__ = ["Found", "Scan", "looks_binary", "scan"]
 
@@ -138,7 +138,7 @@ def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[st
 
 
 def _add_named(result: Scan, path: Path) -> None:
-    if is_file(path):
+    if is_regular(path):
         result.files.append(Found(path, path.name, True))
     elif is_closed(path):
         result.denied.append(path)

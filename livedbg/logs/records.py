@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
-from livedbg.logs.pending import Pending, belongs
-from livedbg.logs.record_making import made, with_lines
-from livedbg.logs.shapes import Header, Recogniser
+from livedbg.logs.multiline import Continuation, ErrorDetails
+from livedbg.logs.shapes import IGNORED, PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
 from livedbg.logs.wrapping.door import FrontDoor, Plain
-from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
-from livedbg.model import LogRecord
+from livedbg.logs.writers import NO_TAG, Tag, merged
+from livedbg.model import LogRecord, Severity
 
-__all__ = ["RECORD_LIMIT", "RecordAssembler"]
+__all__ = ["RECORD_LIMIT", "Pending", "RecordAssembler", "belongs", "made", "with_lines"]
 
 RECORD_LIMIT = 512 * 1024
 """Characters of one record; what goes on longer is cut into several."""
@@ -296,3 +297,125 @@ class RecordAssembler:
 
 def _offset(record: LogRecord) -> int:
     return record.offset or 0
+
+
+class Pending:
+    """A record whose end has not been seen."""
+
+    __slots__ = ("_continuation", "_details", "head", "header", "numbers", "offset", "size", "tag", "texts", "wall_ns")
+
+    def __init__(
+        self,
+        text: str,
+        offset: int,
+        number: int | None,
+        header: Header | None,
+        *,
+        tag: Tag = NO_TAG,
+        wall_ns: int | None = None,
+        details: ErrorDetails,
+    ) -> None:
+        self.offset = offset
+        self.tag = tag
+        self.wall_ns = wall_ns
+        self.header = header
+        self.head = text[: header.end] if header is not None and header.held else ""
+        self.texts = [text]
+        self.numbers = [number]
+        self.size = len(text)
+        self._details = details
+        self._continuation: Continuation | None = None
+
+    @property
+    def continuation(self) -> Continuation:
+        """Which lines go on with it. Most records have one line, and need none."""
+        if self._continuation is None:
+            header, text = self.header, self.texts[0]
+            if header is None:
+                self._continuation = Continuation(text, PLAIN, False, self._details)
+            else:
+                message = text[header.end :]
+                severe = header.severity.rank >= Severity.WARNING.rank and may_hold_traceback(header, text)
+                self._continuation = Continuation(message, header.shape, severe, self._details, header.quoted)
+        return self._continuation
+
+    @property
+    def held_traceback(self) -> bool:
+        """Whether there is a traceback in it."""
+        if self._continuation is None and "(most recent call" not in self.texts[0]:
+            return False
+        return self.continuation.held_traceback
+
+
+def belongs(pending: Pending, header: Header | None, body: str) -> bool:
+    """Whether a line goes on with a record that is held back."""
+    if header is None:
+        return pending.continuation.takes(body)
+    return bool(pending.head) and body.startswith(pending.head) and pending.continuation.follows(body[header.end :])
+
+
+def made(
+    source: str,
+    text: str,
+    offset: int,
+    number: int | None,
+    header: Header | None,
+    *,
+    whose: Tag,
+    wall_ns: int | None = None,
+    held_traceback: bool = False,
+) -> LogRecord:
+    """A record.
+
+    Args:
+        source: id of the log.
+        text: its lines.
+        offset: where the first one begins.
+        number: of the first one.
+        wall_ns: when it was written, as a wrapping says: one clock for all lines of a log.
+        header: of the first one, if it has one.
+        whose: who wrote it.
+        held_traceback: there is a traceback in it.
+    """
+    if header is None:
+        severity = guess_severity(text)
+        record = LogRecord(source=source, text=text, severity=severity, wall_ns=wall_ns, line=number, offset=offset)
+        return record if whose is NO_TAG else _with_tag(record, whose)
+    severity = header.severity
+    if held_traceback and severity is Severity.INFO:
+        severity = Severity.WARNING if text.startswith(IGNORED, header.end) else Severity.ERROR
+    record = LogRecord(
+        source=source,
+        text=text,
+        severity=severity,
+        wall_ns=header.wall_ns if wall_ns is None else wall_ns,
+        mono_ns=header.mono_ns,
+        line=number,
+        offset=offset,
+        pid=header.pid,
+        tid=header.tid,
+        head=header.end,
+    )
+    return record if whose is NO_TAG else _with_tag(record, whose)
+
+
+def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
+    """A record with what its wrappings say."""
+    return replace(
+        record,
+        pid=tag.pid if record.pid is None else record.pid,
+        writer=tag.writer,
+        rank=tag.rank,
+        host=tag.host,
+        stream=tag.stream,
+        container=tag.container,
+    )
+
+
+def with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
+    """A record of several lines with their numbers, where these are not in a row."""
+    first = record.line
+    if first is None or all(number == first + below for below, number in enumerate(numbers)):
+        return record
+    known = [first if number is None else number for number in numbers]
+    return replace(record, lines=tuple(known[: record.text.count("\n") + 1]))

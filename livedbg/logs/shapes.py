@@ -1,4 +1,4 @@
-"""What a log shape is, and which one a source has.
+"""What a log shape is, which one a source has, and the words by which headers name a severity.
 
 A shape recognises the header of a record: severity, time, process. `Recogniser` tries the shapes
 that a source has shown most often first, so that each record costs about one match; every record
@@ -18,7 +18,40 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
 
-__all__ = ["IGNORED", "PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "may_hold_traceback"]
+__all__ = [
+    "IGNORED",
+    "PLAIN",
+    "SEVERITY_OF_LETTER",
+    "SEVERITY_OF_WORD",
+    "Header",
+    "Recogniser",
+    "Shape",
+    "guess_severity",
+    "may_hold_traceback",
+    "severity_of_word",
+]
+
+_D, _I, _W, _E, _C = Severity.DEBUG, Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.CRITICAL
+
+_UPPER: Final = {
+    **dict.fromkeys(("DEBUG", "TRACE", "VERBOSE", "DBG", "NOTSET"), _D),
+    **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "VERSION"), _I),
+    **dict.fromkeys(("WARN", "WARNING"), _W),
+    **dict.fromkeys(("ERROR", "ERR", "EXCEPTION", "ABORT"), _E),
+    **dict.fromkeys(("CRITICAL", "FATAL", "PANIC"), _C),
+}
+SEVERITY_OF_WORD: Final = _UPPER | {word.lower(): severity for word, severity in _UPPER.items()}
+"""What a word of a header means."""
+
+SEVERITY_OF_LETTER: Final = {"V": _D, "D": _D, "T": _D, "I": _I, "W": _W, "E": _E, "F": _C, "C": _C}
+"""What one letter of a header means."""
+
+
+def severity_of_word(word: str) -> Severity:
+    """The severity that a word of a header names; INFO for one that is not known."""
+    known = SEVERITY_OF_WORD.get(word)
+    return SEVERITY_OF_WORD.get(word.upper(), _I) if known is None else known
+
 
 _FIRSTS = 256  # first characters that are remembered
 

@@ -1,8 +1,8 @@
 """Reading a big log for its decoders only: records without a trigger are passed over unread.
 
-The blocks are searched for all triggers at once (Aho-Corasick; a `bytes.find` for each takes ten
-times as long with 60 of them); only around a hit are lines cut, decoded and put together. Line
-numbers stay right, because line ends are counted on the way.
+The blocks are searched for all triggers at once (Hyperscan, which takes a third of the time of Aho-Corasick; where it
+has no wheel for this Python, the latter; a `bytes.find` for each takes ten times as long with 60 of them). Only around
+a hit are lines cut, decoded and put together. Line numbers stay right, because line ends are counted on the way.
 
 Invariant:
     skim.K1. Every record of one line, and every record whose trigger is in one of its first
@@ -18,16 +18,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import Protocol
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from livedbg.logs.decoder import FOLLOWED
 from livedbg.logs.error_lines import ALARMS_READ
-from livedbg.logs.finder import finder
 from livedbg.logs.lines import LINE_LIMIT, line_text, lines_back
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.wrapping.door import UNCALM
 from livedbg.model import LogRecord
 
-__all__ = ["LINES_BEFORE", "Skimmer"]
+__all__ = ["LINES_BEFORE", "Finder", "Skimmer", "finder"]
 
 LINES_BEFORE = 3
 """Lines before a hit that can be the beginning of its record."""
@@ -281,3 +285,63 @@ class Skimmer:
                 self._hit += body.startswith(b"\n", begin)
                 self._alarms_left -= self._hit >= position  # one a line
         return self._hit
+
+
+class Finder(Protocol):
+    """Finds words."""
+
+    def find(self, data: bytes) -> list[tuple[int, int, int]]:
+        """Which word, where it begins and where it ends, of all that there are; by where they end."""
+        ...
+
+
+class _AhoCorasick:
+    """Takes 5 MB and 7 ms to be made. A smaller automaton takes twice the time to search."""
+
+    def __init__(self, words: Sequence[bytes]) -> None:
+        self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
+
+    def find(self, data: bytes) -> list[tuple[int, int, int]]:
+        """See Finder."""
+        return self._automaton.find_matches_as_indexes(data, overlapping=True)
+
+
+class _Hyperscan:
+    """Takes 0.3 MB and 14 ms to be made.
+
+    Raises:
+        ImportError: there is none.
+    """
+
+    def __init__(self, words: Sequence[bytes]) -> None:
+        import hyperscan  # 3 ms
+
+        self._lock = Lock()  # two searches can't share what Hyperscan works in
+        self._sizes = [len(word) for word in words]
+        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        self._database.compile(
+            expressions=list(words), ids=list(range(len(words))), elements=len(words), flags=0, literal=True
+        )
+
+    def find(self, data: bytes) -> list[tuple[int, int, int]]:
+        """See Finder."""
+        found: list[tuple[int, int, int]] = []
+        sizes = self._sizes
+
+        def hit(word: int, _begin: int, end: int, _flags: int, _context: object) -> None:
+            found.append((word, end - sizes[word], end))
+
+        with self._lock:
+            self._database.scan(data, match_event_handler=hit)
+        return found
+
+
+@lru_cache(maxsize=4)
+def finder(words: tuple[bytes, ...]) -> Finder:
+    """What finds some words: one for all logs."""
+    if words:
+        try:
+            return _Hyperscan(words)
+        except ImportError:
+            pass
+    return _AhoCorasick(words)

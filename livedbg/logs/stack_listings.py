@@ -1,6 +1,6 @@
 """The forms in which programs list a stack in their logs, innermost frame first, and the frames of such a listing.
 
-Sources: gdb's `#0  0x… in f () at a.cpp:3`, PyTorch's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
+Sources: gdb's `#0  0x… in f () at a.cpp:3`, a library's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
 (` 8 0x… f()  /src/a.c:3`, ` 2 /l.so(f+0xf09) [0x…]`); google/glog and abseil symbolize (`    @     0x… f`); LLVM
 lib/Support/Signals.cpp (` #1 0x… f() /a.cpp:3:5`); Go src/runtime/traceback.go; .NET; java.lang.Throwable.
 """
@@ -139,7 +139,7 @@ def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tupl
 
 
 def native_frames(text: str, begin: int = 0) -> tuple[Frame, ...]:
-    """The frames of native code that a text lists in a debugger's form, PyTorch's or UCX's."""
+    """The frames of native code that a text lists in a debugger's form, with `frame #1: `, or as UCX does."""
     if "==== backtrace (tid" in text:
         return listed("ucx", text, begin)
     return listed("native", text, begin) if "#" in text else ()

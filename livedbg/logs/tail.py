@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from livedbg.linux import target_files
 from livedbg.linux.fs_identity import is_privileged
-from livedbg.logs.packed import Unpacked, packing_of
+from livedbg.logs.bytesource import Unpacked, packing_of
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
 

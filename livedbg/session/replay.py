@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from livedbg.logs.reader import LogReader
-from livedbg.logs.recorded import RecordedLogReader
+from livedbg.logs.reader import LogReader, RecordedLogReader
 from livedbg.model.events import Event
 from livedbg.model.intents import Intent
 from livedbg.recording.file import RecordingReader

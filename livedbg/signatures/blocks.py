@@ -1,13 +1,18 @@
-"""Readers of blocks of many lines, which signatures name by `block`: stacks, tracebacks, reports of sanitizers."""
+"""Readers of blocks of many lines, which signatures name by `block`: stacks, tracebacks, reports of sanitizers.
+
+Invariants:
+    blocks.J1. Of a chain of Java's causes the last `Caused by` is the root; what it led to is said beside it. What a
+        thread that is not the main one throws ends no program: it is none.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from livedbg.logs.java_exceptions import java_exception
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
@@ -17,6 +22,17 @@ __all__ = ["BLOCKS", "GIVES", "HERE", "Block"]
 
 HERE: Final = "here"
 """Of a signature whose values are the one frame."""
+
+
+_JAVA_READ: Final = 60_000
+_JAVA: Final = re.compile(
+    r"^(?:Exception in thread \"(?P<thread>[^\"\n]{1,100})\" |(?P<cause>Caused by: ))?"
+    r"(?:[^\n]{0,300}?(?<![\w.$]))??(?P<type>(?:[a-z_]\w{0,60}\.){1,12}[A-Z][\w$]{0,100})"
+    r"(?:: (?P<said>[^\n]{0,1000}))?$"
+    r"(?=(?:\n(?!\s+at |Caused by: )[^\n]{0,500}){0,4}\n\s+at [\w.$<>/]+\()",
+    re.MULTILINE,
+)
+"""An exception of Java, Scala or Kotlin with its frames below."""
 
 
 class Block(NamedTuple):
@@ -66,12 +82,17 @@ def _traceback(text: str, _begin: int) -> Block | None:
 
 
 def _java(text: str, _begin: int) -> Block | None:
-    raised = java_exception(text)
-    if raised is None:
+    text = text[:_JAVA_READ]
+    heads = list(_JAVA.finditer(text))
+    if not heads or heads[0]["thread"] not in (None, "main"):
         return None
-    kind = "terminate" if raised.thrown else "traceback"
-    values = {"kind": kind, "type": raised.type, "message": raised.message, "related": raised.related}
-    return Block(values, raised.stack, raised.raised)
+    first, root = heads[0], next((head for head in reversed(heads) if head["cause"]), heads[0])
+    stop = text.find("\nCaused by: ", root.end())
+    stack = listed("java", text, root.end(), stop if stop >= 0 else None)
+    led = f"it led to {first['type']}: {(first['said'] or '').strip()}"[:300].rstrip(": .") if root is not first else ""
+    kind = "traceback" if first["thread"] is None else "terminate"
+    values = {"kind": kind, "type": root["type"], "message": (root["said"] or "").strip(), "related": led}
+    return Block(values, stack, text.count("\n", 0, root.start("type")))
 
 
 def _sanitizer(text: str, _begin: int) -> Block | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from livedbg.logs.traceback_forms import plain_form
+from livedbg.logs.tracebacks import plain_form
 from livedbg.text.demangling import demangled_symbol
 
 __all__ = ["FILTERS", "frame_of", "names_in", "render"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.logs.error_lines import ALARMS
-from livedbg.logs.finder import _AhoCorasick, _Hyperscan, finder
+from livedbg.logs.skim import _AhoCorasick, _Hyperscan, finder
 from tests.logs.ordinary import SHAPES, block
 
 WORDS = (*ALARMS, b"loss", b"oss: ", b"a", b"\nE0")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from livedbg.logs import index, search
 from livedbg.logs.files import FileLogReader
 from livedbg.logs.index import BLOCK, LineIndex
-from livedbg.logs.recorded import RecordedLogReader
+from livedbg.logs.reader import RecordedLogReader
 from livedbg.logs.search import compile_pattern, search_all, search_backward, search_forward
 from livedbg.logs.writers import written_by
 from livedbg.model import LogRecord, LogSource, Severity
@@ -209,7 +209,7 @@ def test_a_line_far_behind_a_giant_line(logs: _Files) -> None:
     assert logs.texts(source, -2, 2) == ["b", "c"]
 
 
-@pytest.mark.invariant("search_shown.Q1")
+@pytest.mark.invariant("search.Q1")
 @pytest.mark.parametrize(
     "pattern",
     ['said "no', "<b> &", "stream", "stderr", "^step 1", r"r\w+ing \d$", "ärger", "Red", "loud words", "\\\\n"],
@@ -236,7 +236,7 @@ def test_Q1_in_wrapped_logs_that_is_found_which_is_shown(logs: _Files, pattern: 
     assert logs.reader.search(source, pattern, -1, backwards=True) == (found[-1] if found else None)
 
 
-@pytest.mark.invariant("search_shown.Q1")
+@pytest.mark.invariant("search.Q1")
 @pytest.mark.parametrize(
     "pattern", ["rank 3", "rank", "pid 302", "10.0.0.7", "3, 10", "Rank 3", "^rank 1", "step 2", "worker", "=>"]
 )
@@ -372,7 +372,7 @@ _TWO_RANKS = b"""[rank0]: 2026-01-02 03:04:05,100 INFO step 1
 """
 
 
-@pytest.mark.invariant("grouping.W1")
+@pytest.mark.invariant("files.W1")
 def test_W1_severe_lines_are_those_of_whole_tracebacks_rank_by_rank(logs: _Files) -> None:
     source = logs.write("a.log", _TWO_RANKS)
     lines = _collect(lambda found: logs.reader.severe(source, Severity.ERROR, found))

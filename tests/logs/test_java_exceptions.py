@@ -22,7 +22,7 @@ SPARK = (
 )
 
 
-@pytest.mark.invariant("java_exceptions.J1")
+@pytest.mark.invariant("blocks.J1")
 def test_J1_the_root_of_a_chain_counts() -> None:
     said = verdict(f"2026-01-02 03:04:05,123 ERROR [main] app.Main - run failed\n{CHAIN}")
     assert said.state is VerdictState.CRASHED
@@ -39,7 +39,7 @@ def test_one_that_ended_the_program() -> None:
     assert "(Table.java:2171): org.apache.spark.SparkException: Job aborted due to stage failure" in said.sentence
 
 
-@pytest.mark.invariant("java_exceptions.J2")
+@pytest.mark.invariant("blocks.J1")
 def test_J2_that_of_a_pool_s_thread_and_a_warning_end_nothing() -> None:
     pool = 'Exception in thread "pool-1-thread-2" java.io.IOException: reset\n\tat org.x.Pool.run(Pool.java:3)\n'
     warned = "26/04/12 08:02:11 WARN TaskSetManager: Lost task 33.0: com.x.GpuOOM: no\n\tat ai.x.T.split(T.java:21)\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.logs.last_words import restarts, step_of
-from livedbg.logs.quoted import stores_others
+from livedbg.logs.last_words import restarts, step_of, stores_others
 
 
 @pytest.mark.parametrize(

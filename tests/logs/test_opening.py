@@ -8,8 +8,7 @@ import textwrap
 
 import pytest
 
-from livedbg.logs.wrapping.broken import broken_at
-from livedbg.logs.wrapping.opening import shown_by
+from livedbg.logs.wrapping.opening import broken_at, shown_by
 from tests.logs.test_wrapping import TRACEBACK, read
 
 FRAMES = "".join(
@@ -72,7 +71,7 @@ LOOK_ALIKES = {
 }  # fmt: skip
 
 
-@pytest.mark.invariant("broken.K1", "opening.O1")
+@pytest.mark.invariant("opening.K1", "opening.O1")
 @pytest.mark.parametrize("kind", LOOK_ALIKES)
 def test_K1_O1_lines_of_one_width_are_left_alone(kind: str) -> None:
     text = LOOK_ALIKES[kind]
@@ -167,7 +166,7 @@ OWN = {
 }
 
 
-@pytest.mark.invariant("common.C1")
+@pytest.mark.invariant("opening.C1")
 @pytest.mark.parametrize("kind", OWN)
 def test_C1_what_a_program_writes_before_its_lines_stays(kind: str) -> None:
     assert shown_by(OWN[kind].split("\n")) == []

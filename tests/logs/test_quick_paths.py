@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.dated import DATED, DatedHeads, read_dated
 from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.formats import DATED, DatedHeads, read_dated
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp, StatusSeen
 from livedbg.signatures.crashes import CrashDecoder
@@ -51,7 +51,7 @@ _RESTS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(_DATES, _FRACTIONS, _RESTS), max_size=25))
-@pytest.mark.invariant("dated.H1")
+@pytest.mark.invariant("formats.H1")
 def test_H1_a_head_that_comes_again_says_what_it_says_when_it_is_read(lines: list[tuple[str, str, str]]) -> None:
     clock = SourceClock(10**18, 0)
     heads = DatedHeads(clock)

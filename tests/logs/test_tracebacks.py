@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.logs.traceback_forms import plain_form
-from livedbg.logs.tracebacks import innermost_raised
+from livedbg.logs.tracebacks import innermost_raised, plain_form
 from livedbg.model import ExceptionHit
 from livedbg.signatures.crashes import FAILED_TESTS
 from tests.logs.test_crashes import hits, stderr_of
@@ -180,7 +179,7 @@ def test_other_forms(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [NOTEBOOK, OLD_NOTEBOOK, RAY, LOADER])
-@pytest.mark.invariant("traceback_forms.F1")
+@pytest.mark.invariant("tracebacks.F1")
 def test_F1_each_line_stays_one(text: str) -> None:
     lines = text.splitlines()
     assert len(plain_form(lines)) == len(lines)

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.logs.bytesource import PackedBytes, open_bytes
-from livedbg.logs.packed import Unpacked, is_packed
+from livedbg.logs.bytesource import PackedBytes, Unpacked, is_packed, open_bytes
 from livedbg.logs.paths import scan
-from livedbg.logs.transcripts.documents import document_depth, document_lines
-from livedbg.logs.transcripts.kinds import HEAD, transcript_of
+from livedbg.logs.transcripts import HEAD, document_depth, document_lines, transcript_of
 from livedbg.model import LogRecord
 from tests.logs.test_wrapping import TEXT, TRACEBACK, read
 from tests.wild.wrappings import wrapped
@@ -28,7 +26,7 @@ def _read(data: bytes) -> list[LogRecord]:
     return read(b"".join(Unpacked(io.BytesIO(data))))
 
 
-@pytest.mark.invariant("documents.J1")
+@pytest.mark.invariant("transcripts.J1")
 @pytest.mark.parametrize("form", WHOLE)
 def test_J1_a_text_is_read_alike_in_every_form(form: str) -> None:
     records = _read(wrapped(form, TEXT).encode())
@@ -75,7 +73,7 @@ def test_the_newest_entry_may_come_first() -> None:
         assert [one.text for one in _read(json.dumps(order, indent=1).encode())] == [f"line {n}" for n in range(60)]
 
 
-@pytest.mark.invariant("documents.J1")
+@pytest.mark.invariant("transcripts.J1")
 def test_J1_entries_come_out_whole_wherever_a_piece_ends() -> None:
     chosen = random.Random(5)
     texts = ["".join(chosen.choices('ab"\\{}[]\n,:é', k=chosen.randrange(40))) for _ in range(3000)]
@@ -96,7 +94,7 @@ def test_an_entry_that_has_no_text_is_shown_as_it_is_in_one_line() -> None:
     ]
 
 
-@pytest.mark.invariant("documents.J1")
+@pytest.mark.invariant("transcripts.J1")
 def test_J1_what_is_cut_off_or_stands_between_entries_is_not_lost() -> None:
     list_ = wrapped("events", TEXT)
     whole = wrapped("gcloud", "one\ntwo")

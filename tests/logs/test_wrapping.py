@@ -17,8 +17,8 @@ import pytest
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.search import with_escaped
 from livedbg.logs.wrapping.certain import CERTAIN
-from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.model import LogRecord, Severity
 from livedbg.session.log_formats import known_log_formats

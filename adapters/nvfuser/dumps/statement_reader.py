@@ -19,9 +19,9 @@ from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, Scanner
 from livedbg.adapters.nvfuser.dumps.statements import Statement
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.linux import target_files
+from livedbg.logs.bytesource import Unpacked, is_packed
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line, line_text
-from livedbg.logs.packed import Unpacked, is_packed
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_bytes

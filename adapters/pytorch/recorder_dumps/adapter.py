@@ -11,7 +11,7 @@ from livedbg.adapters.pytorch.facts import DumpFacts
 from livedbg.adapters.pytorch.recorder_dumps.compared import Said, compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, Dump, looks_like_dump, rank_in_name, read_dump
 from livedbg.linux import target_files
-from livedbg.logs.seen_paths import is_file
+from livedbg.linux.target_files import is_regular
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
@@ -90,7 +90,7 @@ def _candidates(names: Iterable[str]) -> Iterator[Path]:
     visited = 0
     for name in names:
         path = Path(name).expanduser().absolute()
-        if is_file(path) and rank_in_name(path.name) is not None:
+        if is_regular(path) and rank_in_name(path.name) is not None:
             yield path
             continue
         for root, directories, files in target_files.walk(path):

@@ -33,10 +33,10 @@ from livedbg.logs.last_words import (
     is_of_a_debugger,
     rank_in,
     speaks_of_failure,
+    stores_others,
     waits,
     without_numbers,
 )
-from livedbg.logs.quoted import stores_others
 from livedbg.logs.writers import rank_of
 from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot

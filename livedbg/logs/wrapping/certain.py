@@ -1,9 +1,10 @@
-"""Wrappings that one line proves: what else begins like that is not known.
+"""Wrappings that one line proves: what else begins like that is not known. One table of them all.
 
-Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelog), Kubernetes' CRI log format, `kubectl
-logs --prefix`, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before
-it; SageMaker's has rank and host), Ray's log deduplicator (and SkyPilot's logs), vLLM's decorate_logs, systemd's
-Journal Export in JSON, syslog (RFC 3164 and 5424 with `<PRI>`).
+Sources of the formats: Kubernetes' CRI log format, `kubectl logs --prefix`, GitLab's runner with time stamps, GitHub's
+Actions, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before it;
+SageMaker's has rank and host), Ray's log deduplicator (and SkyPilot's logs), vLLM's decorate_logs, syslog (RFC 3164 and
+5424 with `<PRI>`), Determined (`det trial logs`), Vertex AI (`gcloud ai custom-jobs stream-logs`), TeamCity's build
+log, Buildkite's agent (an APC sequence with the time in ms), `dmesg -T` (ctime in brackets).
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
-from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.collected import LIKELY, collected_json
-from livedbg.logs.wrapping.platforms import PLATFORMS, month_of
-from livedbg.logs.wrapping.tags import Opened, Tag
+from livedbg.logs.clock import SourceClock, month_of
+from livedbg.logs.wrapping.entries import (
+    LIKELY_ENTRY,
+    collected_json,
+    docker_json,
+    journal_json,
+    program_tag,
+    stamp_ns,
+)
+from livedbg.logs.wrapping.rows import Layer
+from livedbg.logs.writers import NO_TAG, Opened, Tag
 
-__all__ = ["CERTAIN", "Certain", "entry_json"]
+__all__ = ["CERTAIN", "Certain"]
 
-_Open = Callable[[str, SourceClock], Opened | None]
+_MS: Final = 1_000_000
+_TAB: Final = 8  # columns
+_STREAMS: Final = {"O": "stdout", "E": "stderr"}
+_FIELDS: Final = ("rank", "rank_2", "rank_3", "rank_4", "host", "pod", "container", "stream", "stream_2")
 
 
 class Certain(Struct, frozen=True):
@@ -39,143 +49,59 @@ class Certain(Struct, frozen=True):
     name: str
     first: str
     likely: str
-    open: _Open
+    open: Layer
     escaped: bool = False
 
 
-class _Docker(Struct):
-    log: str
-    stream: str = ""
-    time: str = ""
-
-
-class _Journal(Struct):
-    message: str | list[int] | None = msgspec.field(name="MESSAGE", default=None)
-    time: str = msgspec.field(name="__REALTIME_TIMESTAMP", default="")
-    pid: str = msgspec.field(name="_PID", default="")
-    host: str = msgspec.field(name="_HOSTNAME", default="")
-    program: str = msgspec.field(name="SYSLOG_IDENTIFIER", default="")
-    transport: str = msgspec.field(name="_TRANSPORT", default="")
-    container: str = msgspec.field(name="CONTAINER_NAME", default="")
-
-
-_docker = msgspec.json.Decoder(_Docker)
-_journal = msgspec.json.Decoder(_Journal)
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)$")
-
-
-def _time(text: str, clock: SourceClock) -> int | None:
-    match = _STAMP.match(text)
-    return None if match is None else clock.date_time(match[1], match[2], match[3])
-
-
-@lru_cache(maxsize=64)
-def _of_stream(stream: str) -> Tag:
-    return Tag(stream=stream)
-
-
-def _docker_json(line: str, clock: SourceClock) -> Opened | None:
-    if '"log":' not in line or ('"stream":' not in line and '"time":' not in line):
-        return None
-    try:
-        entry = _docker.decode(line)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    ended = entry.log.endswith("\n")
-    return Opened(
-        entry.log[:-1] if ended else entry.log, _of_stream(entry.stream), _time(entry.time, clock), part=not ended
-    )
-
-
-def _journal_json(line: str, clock: SourceClock) -> Opened | None:
-    if '"MESSAGE":' not in line or '"__REALTIME_TIMESTAMP":' not in line:
-        return None
-    try:
-        entry = _journal.decode(line)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    if isinstance(entry.message, list):
-        text = bytes(byte & 255 for byte in entry.message).decode("utf-8", "replace")
-    else:
-        text = entry.message or ""
-    if entry.transport == "kernel" or entry.program == "kernel":
-        text = f"kernel: {text}"
-    pid = int(entry.pid) if entry.pid.isdecimal() else None
-    tag = _of_program(entry.program, pid, entry.host, entry.container)
-    return Opened(text, tag, int(entry.time) * 1000 if entry.time.isdecimal() else None)
-
-
 @lru_cache(maxsize=4096)
-def _of_program(program: str, pid: int | None, host: str, container: str) -> Tag:
-    writer = f"{program}[{pid}]" if pid is not None else program or host
-    return Tag(writer, pid=pid, host=host, container=container)
+def _tag(fields: tuple[str, ...], values: tuple[str | None, ...]) -> Tag:
+    """What the groups of a pattern say of the writer."""
+    said = {name.partition("_")[0]: value for name, value in zip(fields, values, strict=True) if value}
+    rank = int(said["rank"]) if "rank" in said else None
+    pod, host, container = (said.get(name, "") for name in ("pod", "host", "container"))
+    writer = f"pod {pod}/{container}" if pod else f"rank {rank}" if rank is not None else host or container
+    stream = said.get("stream", "")
+    tag = Tag(writer, rank=rank, host=host or pod, stream=_STREAMS.get(stream, stream), container=container)
+    return NO_TAG if tag == NO_TAG else tag
 
 
-def entry_json(line: str, clock: SourceClock) -> Opened | None:
-    """The text in any entry of JSON that is known."""
-    return _docker_json(line, clock) or _journal_json(line, clock) or collected_json(line, clock)
+def _by(pattern: str, behind: Callable[[str, int], int] = lambda text, end: end) -> Layer:
+    """What takes off a prefix by the groups of a pattern.
+
+    Args:
+        pattern: its groups `time`, `part` and `zone` (of a date and time), `ms` (since 1970), `month`, `day`, `ctime`
+            and `year`, and _FIELDS become fields, where it has them; `cut`: the next line goes on with this one.
+        behind: where the text begins, of the line and the end of the match.
+    """
+    compiled = re.compile(pattern)
+    groups = compiled.groupindex
+    fields = tuple(name for name in _FIELDS if name in groups)
+
+    def wall_ns(match: re.Match[str], clock: SourceClock) -> int | None:
+        if "time" in groups:
+            part, zone = (match[name] if name in groups else None for name in ("part", "zone"))
+            return clock.date_time(match["time"], part, zone) if match["time"] else None
+        if "ctime" in groups:
+            month = month_of(match["month"])
+            second = f"{match['year']}-{month or 0:02}-{int(match['day']):02} {match['ctime']}"
+            return None if month is None else clock.date_time(second, None)
+        return int(match["ms"]) * _MS if "ms" in groups else None
+
+    def opened(text: str, clock: SourceClock) -> Opened | None:
+        match = compiled.match(text)
+        if match is None:
+            return None
+        tag = _tag(fields, tuple(map(match.__getitem__, fields))) if fields else NO_TAG
+        part = "cut" in groups and match["cut"] is not None
+        return Opened(text[behind(text, match.end()) :], tag, wall_ns(match, clock), part)
+
+    return opened
 
 
-_GITLAB: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{6})(Z) [0-9a-f]{2}([OE])(?:[ +]|$)")
-
-
-def _gitlab(line: str, clock: SourceClock) -> Opened | None:
-    """GitLab's runner with time stamps: stream number, stream, `+` for a line that was cut."""
-    match = _GITLAB.match(line) if line[26:28] == "Z " else None
-    if match is None:
-        return None
-    stream = "stderr" if match[4] == "E" else "stdout"
-    return Opened(line[match.end() :], _of_stream(stream), clock.date_time(match[1], match[2], match[3]))
-
-
-_MARK: Final = re.compile(r"##\[(?:error|warning|notice|debug|group|endgroup|command|section)\]")
-
-
-def _github_mark(line: str, clock: SourceClock) -> Opened | None:
-    """What the runner of GitHub's Actions puts before lines that it prints in colour, or folds."""
-    match = _MARK.match(line)
-    return None if match is None else Opened(line[match.end() :])
-
-
-_CRI: Final = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) (stdout|stderr) ([FP])(?:| (.*))$", re.DOTALL
-)
-
-
-def _cri(line: str, clock: SourceClock) -> Opened | None:
-    if line[10:11] != "T":
-        return None
-    match = _CRI.match(line)
-    if match is None:
-        return None
-    wall_ns = clock.date_time(match[1], match[2], match[3])
-    return Opened(match[6] or "", _of_stream(match[4]), wall_ns, part=match[5] == "P")
-
-
-_LAUNCHER: Final = re.compile(
-    r"\[(?:(?P<word>rank(?:: )?|default|trainer|worker)(?P<rank>\d{1,6})\]:?"
-    r"|(?P<role>\w{1,30})/(?P<replica>\d{1,6})\]:?"
-    r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
-    r"|(?:[\w.-]{1,100}@)?\d{1,9},(?P<mpi>\d{1,6})\](?:\[[\w.,:-]{1,100}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
-    r"|\d{1,9},mpirank:(?P<mpirank>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<out>stdout|stderr)>)?:)"
-    r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
-)
-
-
-def _launcher(line: str, clock: SourceClock) -> Opened | None:
-    match = _LAUNCHER.match(line)
-    return None if match is None else Opened(line[match.end() :], _of_launcher(match[0]))
-
-
-@lru_cache(maxsize=4096)
-def _of_launcher(prefix: str) -> Tag:
-    match = _LAUNCHER.match(prefix)
-    assert match is not None, "it matched before"
-    if match["pod"] is not None:
-        return Tag(f"pod {match['pod']}/{match['container']}", host=match["pod"], container=match["container"])
-    number = match["rank"] or match["replica"] or match["mpi"] or match["mpirank"]
-    stream = match["stream"] or match["out"] or ""
-    return Tag(f"rank {int(number)}", rank=int(number), host=match["host"] or "", stream=stream)
+def _to_tab(text: str, end: int) -> int:
+    """Where a column ends that was filled up with blanks to the next tab stop."""
+    stop = (end // _TAB + 1) * _TAB
+    return end + 1 if text[end : end + 1] == "\t" else stop if text[end:stop].isspace() else end + 1
 
 
 _WORKER: Final = re.compile(
@@ -238,41 +164,97 @@ def _syslog(line: str, clock: SourceClock) -> Opened | None:
     if match["app"] == "kernel":
         text = f"kernel: {text}"
     host = "" if match["host"] == "-" else match["host"]
-    tag = _of_program("" if match["app"] == "-" else match["app"], pid, host, "")
-    return Opened(text, tag, _time(match["time"], clock))
+    tag = program_tag("" if match["app"] == "-" else match["app"], pid, host, "")
+    return Opened(text, tag, stamp_ns(match["time"], clock))
 
 
-_CTIME: Final = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d:\d\d:\d\d) (\d{4}):? ?"
-    r"(?=(?:\[(?:[\w.-]{1,100}@)?\d{1,9},\d{1,6}\](?:\[[\w.,:-]{1,100}\])?)?<std(?:out|err|diag)>:)"
-    r"(?:<(stdout|stderr)>:)?"
-)
+_BUILDKITE: Final = re.compile(r"\u241b_bk;t=\d{1,16}\u2407")
+_buildkite = _by("\u241b_bk;t=(?P<ms>\\d{1,16})\u2407")
 
 
-def _mpi_time(line: str, clock: SourceClock) -> Opened | None:
-    match = _CTIME.match(line)
-    if match is None:
-        return None
-    stamp = f"{match[4]}-{month_of(match[1]) or 0:02}-{int(match[2]):02} {match[3]}"
-    return Opened(line[match.end() :], _of_stream(match[5] or ""), clock.date_time(stamp, None))
+def _buildkite_time(text: str, clock: SourceClock) -> Opened | None:
+    """The time may also stand in the line, where more was written to it later."""
+    opened = _buildkite(text, clock)
+    return None if opened is None else opened._replace(text=_BUILDKITE.sub("", opened.text))
 
+
+_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_DATED: Final = r"\d{4}-\d\d-\d\dT"
+_TIME: Final = r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?"
+_MPI: Final = r"(?:[\w.-]{1,100}@)?\d{1,9}"
 
 CERTAIN: Final = (
-    Certain("docker-json", "{", r'.*?"log":', _docker_json, escaped=True),
-    Certain("journal-json", "{", r'.*?"MESSAGE":', _journal_json, escaped=True),
-    Certain("collected-json", "{", LIKELY, collected_json, escaped=True),
-    Certain("gitlab", "0123456789", r"\d{4}-\d\d-\d\dT", _gitlab),
-    Certain("github-mark", "#", r"##\[", _github_mark),
-    Certain("cri", "0123456789", r"\d{4}-\d\d-\d\dT", _cri),
+    Certain("docker-json", "{", r'.*?"log":', docker_json, escaped=True),
+    Certain("journal-json", "{", r'.*?"MESSAGE":', journal_json, escaped=True),
+    Certain("collected-json", "{", LIKELY_ENTRY, collected_json, escaped=True),
+    Certain(  # stream number, stream, `+` for a line that was cut
+        "gitlab", "0123456789", _DATED, _by(_TIME + r"(?P<zone>Z) [0-9a-f]{2}(?P<stream>[OE])(?:[ +]|$)")
+    ),
+    Certain(  # before lines that are printed in colour, or folded
+        "github-mark", "#", r"##\[", _by(r"##\[(?:error|warning|notice|debug|group|endgroup|command|section)\]")
+    ),
+    Certain(
+        "cri",
+        "0123456789",
+        _DATED,
+        _by(_TIME + r"(?P<zone>Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr) (?:F|(?P<cut>P))(?: |$)"),
+    ),
     Certain(
         "launcher",
         "[",
         r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
-        _launcher,
+        _by(
+            r"\[(?:(?:rank(?:: )?|default|trainer|worker)(?P<rank>\d{1,6})\]:?"
+            r"|\w{1,30}/(?P<rank_2>\d{1,6})\]:?"
+            r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
+            rf"|{_MPI},(?P<rank_3>\d{{1,6}})\](?:\[[\w.,:-]{{1,100}}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
+            r"|\d{1,9},mpirank:(?P<rank_4>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<stream_2>stdout|stderr)>)?:)"
+            r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
+        ),
     ),
     Certain("worker", "(", r".{0,200}?pid=", _worker),
     Certain("syslog", "<", r"<\d", _syslog),
-    *(Certain(one.name, one.first, one.likely, one.open) for one in PLATFORMS),
-    Certain("mpi-time", "MTWFS", r"[A-Z][a-z]{2} [A-Z][a-z]{2} ", _mpi_time),
+    Certain(
+        "determined",
+        "[",
+        r"\[(?:\d{4}-\d\d-\d\dT[\d:.]{8,18}Z\] [^|]{0,40}|rank=\d{1,6}\] )\|\|",
+        _by(rf"(?:\[{_TIME}(?P<zone>Z)\] (?:[0-9a-f]{{8}} )?)?(?:\[rank=(?P<rank>\d{{1,6}})\] )?\|\|(?: |$)"),
+    ),
+    Certain(
+        "vertex",
+        "DINWCEA",
+        r"[A-Z]{4,9}(?:\t| +)\d{4}-\d\d-\d\d ",
+        _by(
+            r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY)(?:\t| {1,8})"
+            r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<zone>[+-]\d{4})(?:\t| {1,8})"
+            r"(?P<host>workerpool\d{1,2}-\d{1,6}|service)(?=\t| |$)",
+            _to_tab,
+        ),
+    ),
+    Certain(
+        "teamcity",
+        "[",
+        r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t",
+        _by(r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t ?(?:\[[^\]]{1,200}\](?: |$))?"),
+    ),
+    Certain("buildkite", "\u241b", "\u241b_bk;t=", _buildkite_time),
+    Certain(
+        "ctime",
+        "[",
+        rf"\[{_DAY} ",
+        _by(
+            rf"\[{_DAY} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) (?P<ctime>\d\d:\d\d:\d\d)"
+            r" (?P<year>\d{4})\](?: |$)"
+        ),
+    ),
+    Certain(
+        "mpi-time",
+        "MTWFS",
+        r"[A-Z][a-z]{2} [A-Z][a-z]{2} ",
+        _by(
+            rf"{_DAY} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) (?P<ctime>\d\d:\d\d:\d\d) (?P<year>\d{{4}}):? ?"
+            rf"(?=(?:\[{_MPI},\d{{1,6}}\](?:\[[\w.,:-]{{1,100}}\])?)?<std(?:out|err|diag)>:)(?:<(?P<stream>stdout|stderr)>:)?"
+        ),
+    ),
 )
 """All of them."""

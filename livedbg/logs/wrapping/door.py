@@ -15,16 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import Line
+from livedbg.logs.lines import Line, after_bar
 from livedbg.logs.wrapping.certain import CERTAIN, Certain
 from livedbg.logs.wrapping.guesses import GUESSES
-from livedbg.logs.wrapping.heads import Head, Watch, watching
-from livedbg.logs.wrapping.learned import learned
+from livedbg.logs.wrapping.heads import Head, Watch, learned, watching
 from livedbg.logs.wrapping.opening import FIRST_LINES, shown_by
 from livedbg.logs.wrapping.peeling import Known, Peeler, Plain
-from livedbg.logs.wrapping.redraw import after_bar
 from livedbg.logs.wrapping.rows import LONGEST, Guess, Row
-from livedbg.logs.wrapping.tags import NO_TAG, Tag
+from livedbg.logs.writers import NO_TAG, Tag
 
 __all__ = ["UNCALM", "FrontDoor", "Plain"]
 

@@ -1,29 +1,41 @@
-"""Wrappings that the first lines of a log show together, and no line by itself.
+"""Wrappings that the first lines of a log show together, and no line by itself. They are taken off before all others:
 
-HTML entities of a page that was copied, lines that a terminal broke at its width, the columns of `gh run view --log`
-and the one of `parallel --tag`, and prefixes that nobody knows (livedbg.logs.wrapping.common). They are taken off in
-this order, before all others.
+1. HTML entities of a page that was copied.
+2. Lines that a terminal broke at its width, as they stand in what was copied from it or captured (tmux, screen). One
+   that is longer than the terminal is wide goes on in the next one, in the middle of a word. Text that was filled to a
+   width, tables, rules and lines that a program cut off have one length, too. So either several lines must show that
+   they go on (an open quotation mark or bracket that the next line closes, a path in two, a frame of a traceback whose
+   line number stands in the next line), or there are many, and what follows them begins as no other line does.
+3. The columns of `gh run view --log`, or the one of `parallel --tag`.
+4. A prefix that nobody knows and that all of the first lines have: `Step #4: `, `0|train  | `, `train.1.x7@node07  | `.
+   Numbers in it may differ. What stands behind it must show that it is a prefix: the beginning of a traceback, a log
+   header, another wrapping. A logger's head is none (livedbg.logs.wrapping.heads).
 
-Invariant:
+Invariants:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
+    opening.K1. Lines are joined only where none is longer, hardly one ends just before the width, and no two in a row
+        are alike.
+    opening.C1. A prefix is taken off only where no known wrapping explains the lines, all lines have it, and a line
+        behind it surely is a line of its own. What it says, but for a time, is kept as the writer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise, takewhile
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.broken import broken_at
-from livedbg.logs.wrapping.common import common_prefix
-from livedbg.logs.wrapping.hosts import may_be_host
+from livedbg.logs.wrapping.certain import CERTAIN
+from livedbg.logs.wrapping.guesses import GUESSES
+from livedbg.logs.wrapping.heads import time_of
 from livedbg.logs.wrapping.peeling import Known
-from livedbg.logs.wrapping.platforms import PLATFORMS
-from livedbg.logs.wrapping.rows import Layer, begins_line
-from livedbg.logs.wrapping.tags import Opened, Tag
+from livedbg.logs.wrapping.rows import BEGINS, Layer, begins_line, may_be_host
+from livedbg.logs.writers import NO_TAG, Opened, Tag
 
-__all__ = ["FIRST_LINES", "shown_by"]
+__all__ = ["FIRST_LINES", "broken_at", "common_prefix", "shown_by"]
 
 FIRST_LINES: Final = 1_000
 """Lines that are looked at."""
@@ -118,8 +130,7 @@ def _has_labels(texts: Sequence[str]) -> bool:
     said = [match for text in texts if text and not text.isspace() and (match := _LABEL.match(text))]
     lines = sum(bool(text) and not text.isspace() for text in texts)
     labels = {match["label"] for match in said}
-    clock = SourceClock(0, 0)
-    if any(one.open(match.string, clock) is not None for match in said[:1] for one in PLATFORMS):
+    if any(_known(match.string) for match in said[:1]):
         return False
     if len(said) < max(_FEWEST, lines - 1) or len(labels) * 2 > len(said):  # the last line may be a piece
         return False
@@ -134,3 +145,242 @@ def _label(text: str, clock: SourceClock) -> Opened | None:
         return None
     host = match["label"] if may_be_host(match["label"]) else ""
     return Opened(text[match.end() :], Tag(match["label"], host=host))
+
+
+_PAIR: Final = 2
+_LOOKED_AT: Final = 200
+_FEW_WRITERS: Final = 3
+_SHORTEST: Final = 3
+_LONGEST: Final = 200
+_NUMBER: Final = re.compile(r"\d+")
+_TIME: Final = re.compile(r"\d{1,4}[-/]\d\d(?:[-/]\d\d)?[T ]|\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_LEVEL_COMMON: Final = re.compile(r"\b(?:DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b", re.IGNORECASE)
+_SURE: Final = re.compile(
+    rf"(?:{BEGINS.pattern})|\S{{1,200}}:\d{{1,9}}:(?:\d{{1,9}}:)? (?:fatal )?(?:error|warning|note): "
+)
+_DATED: Final = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d(?!.{0,40} kernel: )")
+_CLOCK: Final = SourceClock(0, 0)
+_EDGES: Final = " \t|:[](){}<>-\u2502#"
+
+
+def common_prefix(texts: Sequence[str]) -> Layer | None:
+    """What takes off a prefix that all lines have; None where they have none.
+
+    Args:
+        texts: the first lines; the last one may be a piece of one.
+    """
+    said = [text for text in texts[:_LOOKED_AT] if text and not text.isspace()]
+    if len(said) < _PAIR or not any(_ends(_common(said[:_PAIR]))) or _known(said[0]):
+        return None
+    shape = _common(said[: len(said) - (len(said) > _SHORTEST)])
+    ends = list(_ends(shape))
+    if not ends or any(begins_line(text) and _DATED.match(text) is None for text in said) or _explained(said):
+        return None
+    for end in ends:
+        own = _pattern(shape[:end])
+        matches = [match for match in map(own.match, said) if match is not None]
+        sure = sum(_SURE.match(match.string[match.end() :]) is not None for match in matches)
+        if sure and (sure == len(said) or len(said) > _PAIR):
+            return _layer(own) if _name_writers([match[0] for match in matches]) else None
+    return None
+
+
+def _name_writers(prefixes: Sequence[str]) -> bool:
+    """Whether the prefixes, but for times in them, are those of few writers: nothing that counts is taken off."""
+    writers = [_writer(prefix) for prefix in prefixes]
+    different = len(set(writers))
+    runs = sum(before != after for before, after in pairwise(writers)) + 1
+    return different * 2 <= len(writers) and (runs > different or different <= _FEW_WRITERS)
+
+
+def _common(texts: Sequence[str]) -> str:
+    """What all texts begin with, any number being 0."""
+    shapes = [_NUMBER.sub("0", f"{text[:_LONGEST]} ") for text in texts]  # behind a prefix alone, blanks may be gone
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(shapes), max(shapes), strict=False))
+    return "".join(one for one, _ in pairs)
+
+
+def _ends(shape: str) -> Iterator[int]:
+    """Where a prefix may end: behind a blank, and before a word; the shortest first."""
+    for blank in re.finditer(r"[ \t](?![ \t|+\u2502])", shape):
+        prefix = shape[: blank.end()]
+        if blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) and _LEVEL_COMMON.search(prefix) is None:
+            yield blank.end()
+
+
+def _layer(own: re.Pattern[str]) -> Layer:
+
+    def opened(text: str, clock: SourceClock) -> Opened | None:
+        match = own.match(text)
+        if match is None:
+            return None
+        return Opened(text[match.end() :], _tag(match[0]), time_of(match[0], clock))
+
+    return opened
+
+
+def _known(text: str) -> bool:
+    """Whether one of the wrappings is there that a line proves."""
+    return any(text[0] in one.first and one.open(text, _CLOCK) is not None for one in CERTAIN)
+
+
+def _pattern(shape: str) -> re.Pattern[str]:
+    return re.compile(
+        r"\d+".join(map(re.escape, shape.rstrip().split("0")))
+        + r"(?:\s{0,8}$|"
+        + re.escape(shape[len(shape.rstrip()) :])
+        + ")"
+    )
+
+
+def _explained(texts: Sequence[str]) -> bool:
+    """Whether a guess that fits the lines finds lines behind what it takes off."""
+    for guess in GUESSES:
+        if texts[0][0] in guess.first:
+            inner = [guess.open(text, _CLOCK) for text in texts]
+            fitting = [one for one in inner if one is not None]
+            if len(fitting) * 10 >= len(texts) * 9 and any(begins_line(one.text) for one in fitting):
+                return True
+    return False
+
+
+def _writer(prefix: str) -> str:
+    """Whose prefix it is, as far as it says so: nothing of a time."""
+    return _TIME.sub("", prefix).strip(_EDGES)
+
+
+@lru_cache(maxsize=4096)
+def _tag(prefix: str) -> Tag:
+    writer = _writer(prefix)
+    return Tag(writer) if writer else NO_TAG
+
+
+_NARROWEST: Final = 60
+_WIDEST: Final = 400
+_NEAR: Final = 6  # so many characters before the width a filled line may end, and a broken one seldom does
+_FEWEST_BROKEN: Final = 2
+_USUAL: Final = frozenset((80, 100, 120, 132, 160))
+_FRAME: Final = re.compile(r'[ |+]*File "[^"]+", line \d+(?:, in |$)')
+_FRAME_NAME: Final = re.compile(r", in [\w<.]*$")
+_NAME: Final = re.compile(r"[\w<>.]+")
+_FRAME_BEGUN: Final = re.compile(r'[ |+]*File "')
+_MANY_BROKEN: Final = 4
+_SOME_BLANK: Final = 16
+"""Of so many lines that were broken anywhere, one at least was broken at a blank; text that was filled never is."""
+_STRETCHED: Final = re.compile(r"\w[,.;]? {2,3}\w+ ")
+_ALIKE: Final = 24
+_HEAD: Final = 12
+_QUOTE_OPEN: Final = re.compile(r".*(?:^|[\s(\[{=:,])'[^']*$", re.DOTALL)
+_QUOTE_CLOSED: Final = re.compile(r"[^']*'(?:$|[\s)\]},.:;])")
+_KIND: Final = re.compile(r"[A-Za-z_.]{0,200}?[A-Z]\w{0,100}(?:Error|Exception)$")
+_LAST: Final = re.compile(r"(?<!\S)\S+$")
+_FIRST: Final = re.compile(r"[\w./-]+")
+
+
+def broken_at(texts: Sequence[str]) -> int:
+    """The width at which lines were broken; 0 if they were not.
+
+    Args:
+        texts: lines; the last one may be a piece of one.
+    """
+    texts = texts[:-1] if len(texts) > 1 else texts
+    width = max(map(len, texts), default=0)
+    if not _NARROWEST <= width <= _WIDEST:
+        return 0
+    full = [number for number, text in enumerate(texts) if len(text) == width and not _is_rule(text)]
+    near = sum(width - _NEAR <= len(text) < width for text in texts)
+    pairs = _different((texts[number], texts[number + 1]) for number in full if number + 1 < len(texts))
+    if not pairs or near > len(full) or sum(" " in first for first, _ in pairs) * 2 < len(pairs):
+        return 0
+    alike = sum(_shape(first, _ALIKE) == _shape(rest, _ALIKE) for first, rest in pairs)
+    indented = sum(rest.startswith("  ") for _, rest in pairs)
+    if alike * 3 > len(pairs) or indented * 3 > len(pairs):
+        return 0
+    if any(_cut_frame(first, rest) for first, rest in pairs):
+        return width
+    sure = sum(_goes_on(first, rest) for first, rest in pairs)
+    usual = width in _USUAL
+    if len(full) >= _FEWEST_BROKEN and sure >= (1 if usual else _FEWEST_BROKEN) and sure * 4 >= len(pairs):
+        return width
+    after = {number + 1 for number in full}
+    heads = {_shape(text, _HEAD) for number, text in enumerate(texts) if number not in after}
+    familiar = sum(_shape(rest, _HEAD) in heads or begins_line(rest) for _, rest in pairs)
+    inside = sum(first[-1] != " " and rest[:1] not in ("", " ") for first, rest in pairs)
+    justified = sum(_STRETCHED.search(first) is not None for first, _ in pairs) * 2 > len(pairs)
+    if justified or (inside == len(pairs) >= _SOME_BLANK):
+        return 0
+    many = _MANY_BROKEN - 1 if usual and not near and not familiar else _MANY_BROKEN
+    different = len({_shape(rest, _HEAD) for _, rest in pairs})
+    rare = near * 4 <= len(pairs) and familiar * 3 <= len(pairs) and inside * 2 >= len(pairs)
+    return width if rare and different >= many else 0
+
+
+def _different(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """One of all pairs that begin alike: a message that comes again and again says no more than once."""
+    return list({(_shape(first, _ALIKE), _shape(rest, _HEAD)): (first, rest) for first, rest in pairs}.values())
+
+
+def _is_rule(text: str) -> bool:
+    return len(set(text)) <= 3 or text.startswith(("+--", "|", "╭", "│", "╰", "┌", "└"))
+
+
+def _shape(text: str, size: int) -> str:
+    """How a line begins: which of its characters are digits, small and capital letters, in runs."""
+    return re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", re.sub(r"\d+", "0", text[:size])))
+
+
+def _cut_frame(first: str, rest: str) -> bool:
+    """Whether two lines are a frame of a traceback."""
+    if _FRAME_BEGUN.match(first) is None or _FRAME.match(first + rest) is None:
+        return False
+    return _FRAME.match(first) is None or (_FRAME_NAME.search(first) is not None and _NAME.fullmatch(rest) is not None)
+
+
+def _goes_on(first: str, rest: str) -> bool:
+    """Whether the second line most likely goes on with the first."""
+    if not rest or begins_line(rest):
+        return False
+    if first[-1] in " ,([{;" or rest[0] in " \t)]}":
+        return False
+    if any(first.count(quote) % 2 and rest.count(quote) % 2 for quote in '"`'):
+        return True
+    if _QUOTE_OPEN.match(first) and _QUOTE_CLOSED.match(rest):
+        return True
+    return _left_open(first) == _left_closed(rest) != "" or _one_word(first, rest)
+
+
+def _one_word(first: str, rest: str) -> bool:
+    """Whether a path or the name of an exception is cut in two."""
+    end, begin = _LAST.search(first), _FIRST.match(rest)
+    if end is None or begin is None:
+        return False
+    if "/" in begin[0][1:] and "/" in end[0] and end[0][0] in "/.\"'(":
+        return True
+    name = re.match(r"\w*", begin[0])
+    whole = (re.search(r"(?<![\w.])[\w.]*$", end[0]) or end)[0] + (name[0] if name is not None else "")
+    cut = name is not None and _KIND.match(name[0]) is None and name[0] not in ("Error", "Exception")
+    return cut and _KIND.match(whole) is not None
+
+
+def _left_open(text: str) -> str:
+    """What would close the innermost bracket that a text leaves open."""
+    stack: list[str] = []
+    for one in text:
+        if one in "([{":
+            stack.append(")]}"["([{".index(one)])
+        elif stack and one == stack[-1]:
+            stack.pop()
+    return stack[-1] if stack else ""
+
+
+def _left_closed(text: str) -> str:
+    """The first closing bracket of a text that it does not open."""
+    depth = 0
+    for one in text:
+        if one in "([{":
+            depth += 1
+        elif one in ")]}":
+            if not depth:
+                return one
+            depth -= 1
+    return ""

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import LINE_LIMIT, Line
+from livedbg.logs.lines import LINE_LIMIT, Line, after_bar, redrawn
 from livedbg.logs.wrapping.certain import CERTAIN
-from livedbg.logs.wrapping.redraw import after_bar, redrawn
 from livedbg.logs.wrapping.rows import Layer, begins_line
-from livedbg.logs.wrapping.tags import NO_TAG, Tag, merged
+from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.text.sanitize import clean
 
 __all__ = ["Known", "Peeler", "Plain"]

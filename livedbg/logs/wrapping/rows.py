@@ -1,4 +1,4 @@
-"""Lines in a row that a guess about their wrapping fits, and what such a guess is."""
+"""Lines in a row that a guess about their wrapping fits, what such a guess is, and which words may name hosts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.tags import Opened
+from livedbg.logs.writers import Opened
 
-__all__ = ["BEGINS", "LONGEST", "SURE", "Guess", "Layer", "Row", "longer"]
+__all__ = ["BEGINS", "LONGEST", "SURE", "Guess", "Layer", "Row", "longer", "may_be_host"]
+
+_NO_HOST: Final = re.compile(
+    r"(?i:[gnx]pu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter|phase|part"
+    r"|section|case|run|trial|model|task|round|fold|test|line|block|group|node_?|hip|mlx5_|eth|ib|loss|top)[-_.]?[\d.]*$"
+    r"|.*(?:[Ee]rror|[Ee]xception|[Ww]arning|\.py|\.c|\.cc|\.cpp|\.cu|\.h|\.so[.\d]*)$"
+)
+_NODE: Final = re.compile(r"node_?-?\d+")
+
+
+def may_be_host(name: str) -> bool:
+    """Whether a word with a number may name a host, and is no device, place in a program, file or kind of error."""
+    if not any(map(str.isdecimal, name)):
+        return False
+    return _NO_HOST.match(name) is None or _NODE.fullmatch(name) is not None
+
 
 LONGEST: Final = 12
 """Lines of a row after which a guess is proved or is none."""

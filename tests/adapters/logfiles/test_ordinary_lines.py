@@ -9,8 +9,8 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import ALARMS, EXACT
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.search import with_escaped
 from livedbg.logs.skim import Skimmer
-from livedbg.logs.wrapping.escapes import with_escaped
 from livedbg.model import LogRecord
 from livedbg.session.log_formats import known_log_formats
 from tests.logs.ordinary import SHAPES, block

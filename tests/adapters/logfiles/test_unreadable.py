@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from livedbg.commands.sessions import running
-from livedbg.logs.packed import Unpacked
+from livedbg.logs.bytesource import Unpacked
 from livedbg.model import SourceHealth
 from livedbg.model.request import Request
 from livedbg.model.snapshot import Snapshot
@@ -106,7 +106,7 @@ def test_other_ways_to_write_a_log(name: str, data: bytes, tmp_path: Path) -> No
     assert not _said(snapshot)
 
 
-@pytest.mark.invariant("logs_packed.Z1", "logs_packed.Z2")
+@pytest.mark.invariant("bytesource.Z1", "bytesource.Z2")
 @pytest.mark.parametrize(
     "packed", [gzip.compress(STEPS.encode()), zstandard.compress(STEPS.encode())], ids=["gzip", "zstd"]
 )

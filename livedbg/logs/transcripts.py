@@ -1,0 +1,364 @@
+"""Files that hold a log as the entries of some format, written out as one line an entry before they are read.
+
+How a file begins says which form it has. Lines come out that the front door (livedbg.logs.wrapping) unwraps: the
+entries themselves in one line of JSON each, or those of the journal. The forms are:
+
+- systemd's Journal Export Format (`journalctl -o export`): a field of an entry in each line, a blank line after it.
+- Output of many hosts, gathered by host: `dshbak` of pdsh, and `clush -b`. A block begins with a rule, the hosts, and a
+  rule; lines of it are given with their host, so that each says whose it is.
+- JSON over many lines, a list of entries or one after the other: `gcloud logging read --format json` (the newest entry
+  first), `aws logs get-log-events`, Grafana's download, Kaggle's log of a kernel, `journalctl -o json-pretty`. The
+  oldest entry comes out first.
+- Recordings of terminals by asciinema (asciicast 2 and 3): what the terminal was sent, without the times.
+
+Invariant:
+    transcripts.J1. Every entry of JSON comes out once, whole, in one line, whether it is known or not; so does one that
+        is cut off, and text that stands between entries.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.entries import entry_json
+from livedbg.logs.wrapping.rows import may_be_host
+
+__all__ = [
+    "HEAD",
+    "LIKELY_FIRST",
+    "block_lines",
+    "document_depth",
+    "document_lines",
+    "is_blocks",
+    "is_cast",
+    "is_export",
+    "journal_entry",
+    "journal_lines",
+    "shown_bytes",
+    "transcript_of",
+]
+
+HEAD: Final = 64 * 1024
+"""Bytes at the beginning by which a form is known."""
+
+LIKELY_FIRST: Final = frozenset(b"[{_-\xef \t\r\n")
+"""The bytes that such a file can begin with; most logs begin with others."""
+
+Transcript = Callable[[BinaryIO], Iterator[bytes]]
+"""Pieces of the lines of a file that is at its beginning."""
+
+
+def transcript_of(head: bytes) -> Transcript | None:
+    """What writes out a file that begins like this; None for one that is read as it is.
+
+    Args:
+        head: the first `HEAD` bytes, or all.
+    """
+    if not head or head[0] not in LIKELY_FIRST:
+        return None
+    if is_cast(head):
+        return shown_bytes
+    if is_export(head):
+        return journal_lines
+    if is_blocks(head):
+        return block_lines
+    depth = document_depth(head)
+    return None if depth is None else lambda file: document_lines(file, depth)
+
+
+_FIELDS: Final = frozenset(
+    ("MESSAGE", "__REALTIME_TIMESTAMP", "_PID", "_HOSTNAME", "SYSLOG_IDENTIFIER", "_TRANSPORT", "CONTAINER_NAME")
+)
+_NAME: Final = re.compile(rb"[A-Z\d_]{1,64}")
+_LONGEST: Final = 1 << 20  # bytes of a field that are kept
+_PIECE: Final = 64 * 1024
+
+
+def is_export(head: bytes) -> bool:
+    """Whether a file begins with an entry."""
+    return head.startswith(b"__CURSOR=") and b"\n__REALTIME_TIMESTAMP=" in head[:4096]
+
+
+def journal_entry(**fields: str) -> bytes:
+    """A line of JSON as the journal writes it, which the front door unwraps."""
+    return json.dumps({"MESSAGE": "", "__REALTIME_TIMESTAMP": "", **fields}, ensure_ascii=False).encode() + b"\n"
+
+
+def journal_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The entries, one a line.
+
+    Args:
+        file: at its beginning.
+    """
+    fields: dict[str, str] = {}
+    lines: list[bytes] = []
+    size = 0
+    while line := file.readline(_LONGEST):
+        if line == b"\n":
+            if fields:
+                lines.append(journal_entry(**fields))
+                size += len(lines[-1])
+            fields = {}
+            if size > _PIECE:
+                yield b"".join(lines)
+                lines, size = [], 0
+            continue
+        name, equals, value = line.rstrip(b"\n").partition(b"=")
+        if _NAME.fullmatch(name) is None:
+            continue  # the rest of what is too long
+        if not equals:  # its length, 8 bytes, and what may hold newlines
+            length = int.from_bytes(file.read(8), "little")
+            value = file.read(min(length, _LONGEST))
+            file.seek(max(0, length - len(value)) if len(value) == _LONGEST else 0, 1)
+            file.readline()
+        key = name.decode("ascii", "replace")
+        if key in _FIELDS:
+            fields[key] = value.decode("utf-8", "replace")
+    if fields:
+        lines.append(journal_entry(**fields))
+    if lines:
+        yield b"".join(lines)
+
+
+_RULE: Final = re.compile(rb"-{15,16}\r?\n")
+_HOSTS: Final = re.compile(
+    rb"([A-Za-z][\w.-]{0,62}(?:\[[\d,-]{1,200}\][\w.-]{0,62})?(?:,[A-Za-z][\w.,\[\]-]{1,400})?)(?: \(\d{1,6}\))?\r?\n"
+)
+_PIECE_BLOCKS: Final = 64 * 1024
+
+
+def is_blocks(head: bytes) -> bool:
+    """Whether a file begins with a block, and another one follows right behind it."""
+    lines = [line + b"\n" for line in head.split(b"\n")]
+    first = _hosts_of(lines[:3])
+    if first is None:
+        return False
+    for number in range(4, len(lines) - 2):
+        if lines[number] == lines[0]:
+            second = _hosts_of(lines[number : number + 3])
+            return second is not None and _stem(second) == _stem(first) and bool(lines[number - 1].strip())
+    return False
+
+
+def _hosts_of(lines: list[bytes]) -> str | None:
+    """The hosts of three lines that begin a block."""
+    if len(lines) < 3 or _RULE.fullmatch(lines[0]) is None or lines[2] != lines[0]:
+        return None
+    match = _HOSTS.fullmatch(lines[1])
+    return None if match is None or not may_be_host(match[1].decode()) else match[1].decode()
+
+
+def _stem(hosts: str) -> str:
+    return re.sub(r"[\d\[\],-]+", "", hosts.partition(".")[0])
+
+
+def block_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of all blocks, as many as there are in the file; the heads of blocks stay as they are.
+
+    Args:
+        file: at its beginning.
+    """
+    host, out, size = "", list[bytes](), 0
+    waiting: list[bytes] = []
+    for line in file:
+        waiting.append(line)
+        if _RULE.fullmatch(waiting[0]) is not None and len(waiting) < 3:
+            continue
+        hosts = _hosts_of(waiting)
+        if hosts is not None:
+            host = hosts
+            out += waiting
+            waiting = []
+        while waiting and (_RULE.fullmatch(waiting[0]) is None or len(waiting) == 3):
+            out.append(_said(waiting.pop(0), host))
+            size += len(out[-1])
+        if size > _PIECE_BLOCKS:
+            yield b"".join(out)
+            out, size = [], 0
+    out += [_said(line, host) for line in waiting]
+    if out:
+        yield b"".join(out)
+
+
+def _said(line: bytes, host: str) -> bytes:
+    text = line.rstrip(b"\r\n").decode("utf-8", "replace")
+    return journal_entry(MESSAGE=text, _HOSTNAME=host) if text else b"\n"
+
+
+_BEGIN: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:(?P<list>\[)\s*\{|(?P<of>\{\s*\"(?:events|entries|logs)\"\s*:\s*\[)"
+    rb"|(?P<one>\{[ \t]*\r?\n))"
+)
+_TOKEN: Final = re.compile(rb"[^\"{}\[\]]*+(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"[^\"{}\[\]]*+)*+", re.DOTALL)
+_TRIED: Final = 20  # entries at the beginning of which one must hold a text
+_PIECE_DOCUMENTS: Final = 1 << 18
+_BETWEEN: Final = b" \t\r\n,\xef\xbb\xbf"
+_LONGEST_DOCUMENTS: Final = 8 << 20  # bytes of an entry; what is longer is none
+
+
+def document_depth(head: bytes) -> int | None:
+    """In how many brackets the entries stand; None where a file holds none that a collector of logs writes."""
+    match = _BEGIN.match(head)
+    if match is None:
+        return None
+    depth = 1 if match["list"] else 2 if match["of"] else 0
+    if depth == 0 and _over_one_line(head):
+        return None
+    clock = SourceClock(0, 0)
+    entries = (_line(head[begin:end]) for begin, end in islice(_Scan(depth).feed(head), _TRIED))
+    known = any(entry_json(line.decode("utf-8", "replace"), clock) is not None for line in entries)
+    return depth if known else None
+
+
+def _over_one_line(head: bytes) -> bool:
+    """Whether an entry is one line: such lines are read as they are."""
+    first = next(_Scan(0).feed(head), None)
+    return first is None or b"\n" not in head[first[0] : first[1]].strip()
+
+
+def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
+    """The entries, one a line, the oldest first.
+
+    Args:
+        file: at its beginning.
+        depth: in how many brackets the entries stand.
+    """
+    begin = file.tell()
+    scan = _Scan(depth)
+    places = array("Q")
+    while piece := file.read(_PIECE_DOCUMENTS):
+        for place in scan.feed(piece):
+            places.extend(place)
+    for place in scan.rest():
+        places.extend(place)
+    count = len(places) // 2
+
+    def entry(number: int) -> bytes:
+        file.seek(begin + places[2 * number])
+        return file.read(min(places[2 * number + 1] - places[2 * number], _LONGEST_DOCUMENTS))
+
+    numbers: Iterable[int] = range(count)
+    first = next((number for number in range(min(count, _TRIED)) if _time(entry(number))), count)
+    last = next((number for number in range(count - 1, max(count - _TRIED, 0) - 1, -1) if _time(entry(number))), 0)
+    if first < last and _time(entry(first)) > _time(entry(last)):
+        while last + 1 < count and entry(last + 1).startswith(b"{"):
+            last += 1
+        while first and entry(first - 1).startswith(b"{"):
+            first -= 1
+        numbers = chain(range(first), range(last, first - 1, -1), range(last + 1, count))
+    lines: list[bytes] = []
+    for number in numbers:
+        lines.append(_line(entry(number)))
+        if len(lines) >= 256:
+            yield b"".join(lines)
+            lines.clear()
+    if lines:
+        yield b"".join(lines)
+
+
+class _Scan:
+    """Finds the objects at a depth of brackets, piece by piece.
+
+    Args:
+        depth: of brackets around an object.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self._wanted = depth
+        self._depth = 0
+        self._rest = b""
+        self._offset = 0  # of `_rest` in the file
+        self._begin = -1  # of the object that has not ended, in the file
+
+    def feed(self, piece: bytes) -> Iterator[tuple[int, int]]:
+        """Begin and end of the objects that end in the piece, and of text outside of all, as offsets in the file."""
+        data, position = self._rest + piece, 0
+        while True:
+            match = _TOKEN.match(data, position)
+            end = match.end() if match is not None else position
+            if end >= len(data) or data[end : end + 1] == b'"':  # a string that has not ended
+                break
+            if not self._depth and data[position:end].strip(_BETWEEN):
+                yield self._offset + position, self._offset + end
+            if data[end] in b"{[":
+                if self._depth == self._wanted and data[end] == ord("{"):
+                    self._begin = self._offset + end
+                self._depth += 1
+            else:
+                self._depth = max(self._depth - 1, 0)
+                if self._depth == self._wanted and self._begin >= 0:
+                    yield self._begin, self._offset + end + 1
+                    self._begin = -1
+            position = end + 1
+        if len(data) - position > _LONGEST_DOCUMENTS:
+            position = len(data)
+        self._rest = data[position:]
+        self._offset += position
+
+    def rest(self) -> Iterator[tuple[int, int]]:
+        """An object that has not ended, or text behind the last one."""
+        end = self._offset + len(self._rest)
+        if self._begin >= 0:
+            yield self._begin, end
+        elif not self._depth and self._rest.strip(_BETWEEN):
+            yield self._offset, end
+
+
+def _line(entry: bytes) -> bytes:
+    """An entry in one line; other text as it is."""
+    if not entry.startswith(b"{"):
+        return entry.strip(_BETWEEN) + b"\n"
+    try:
+        return msgspec.json.format(entry, indent=-1) + b"\n"
+    except (msgspec.DecodeError, UnicodeError):
+        return entry.replace(b"\r", b"").replace(b"\n", b" ") + b"\n"
+
+
+def _time(entry: bytes) -> int:
+    """When an entry was written, ns; 0 where it doesn't say."""
+    opened = entry_json(_line(entry).decode("utf-8", "replace"), SourceClock(0, 0))
+    return 0 if opened is None or opened.wall_ns is None else opened.wall_ns
+
+
+_BEGIN_TERMINAL: Final = re.compile(
+    rb'\{[^\n]{0,4000}"version": ?[23][,}][^\n]*\n(?:#[^\n]*\n)*(?:\[ ?\d+(?:\.\d+)?, ?"[a-z]", ?"|$)'
+)
+_PIECE_TERMINAL: Final = 64 * 1024
+_event = msgspec.json.Decoder(list[Any])
+
+
+def is_cast(head: bytes) -> bool:
+    """Whether a file begins with the header of a recording, and an event."""
+    return head.startswith(b"{") and _BEGIN_TERMINAL.match(head) is not None
+
+
+def shown_bytes(file: BinaryIO) -> Iterator[bytes]:
+    """What was shown.
+
+    Args:
+        file: at its beginning.
+    """
+    file.readline()
+    shown: list[bytes] = []
+    size = 0
+    for line in file:
+        try:
+            event = _event.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            continue  # a comment, or the end of a recording that was cut off
+        if len(event) > 2 and event[1] == "o" and isinstance(event[2], str):
+            shown.append(event[2].encode("utf-8", "replace"))
+            size += len(shown[-1])
+        if size > _PIECE_TERMINAL:
+            yield b"".join(shown)
+            shown, size = [], 0
+    if shown:
+        yield b"".join(shown)
