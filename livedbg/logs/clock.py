@@ -59,9 +59,9 @@ class SourceClock:
         """`YYYY?MM?DD?HH:MM:SS`, any one separator between the fields.
 
         Args:
-            second: the 19 characters.
+            second: the 19 characters; 17 of `YY/MM/DD HH:MM:SS`.
             fraction: digits of the fraction, any number of them.
-            zone: `Z`, `+HH:MM` or `+HHMM`.
+            zone: `Z`, `UTC`, `+HH:MM` or `+HHMM`.
         """
         key = second if zone is None else second + zone
         try:
@@ -114,6 +114,8 @@ def _with_fraction(seconds: int | None, fraction: str | None) -> int | None:
 
 def _epoch(second: str, zone: str | None) -> int | None:
     """Seconds since the epoch, or None where the fields are no date."""
+    if second[2:3] == "/":  # Spark writes years without the century
+        second = f"20{second}"
     try:
         year, month, day = int(second[:4]), int(second[5:7]), int(second[8:10])
         hours, minutes, seconds = int(second[11:13]), int(second[14:16]), int(second[17:19])
@@ -130,7 +132,7 @@ def _epoch(second: str, zone: str | None) -> int | None:
 
 
 def _zone_offset_s(zone: str) -> int:
-    if zone in ("Z", "z"):
+    if zone in ("Z", "z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")
     offset = int(digits[:2]) * 3600 + int(digits[2:4] or 0) * 60

@@ -10,30 +10,25 @@ log, Buildkite's agent (an APC sequence with the time in ms), `dmesg -T` (ctime 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
-from livedbg.logs.clock import SourceClock, month_of
+from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import (
     LIKELY_ENTRY,
     collected_json,
     docker_json,
     journal_json,
-    program_tag,
     stamp_ns,
 )
-from livedbg.logs.wrapping.rows import Layer
-from livedbg.logs.writers import NO_TAG, Opened, Tag
+from livedbg.logs.wrapping.prefixes import MONTH, Layer, by, program_tag
+from livedbg.logs.writers import Opened, Tag
 
 __all__ = ["CERTAIN", "Certain"]
 
-_MS: Final = 1_000_000
 _TAB: Final = 8  # columns
-_STREAMS: Final = {"O": "stdout", "E": "stderr"}
-_FIELDS: Final = ("rank", "rank_2", "rank_3", "rank_4", "host", "pod", "container", "stream", "stream_2")
 
 
 class Certain(Struct, frozen=True):
@@ -51,51 +46,6 @@ class Certain(Struct, frozen=True):
     likely: str
     open: Layer
     escaped: bool = False
-
-
-@lru_cache(maxsize=4096)
-def _tag(fields: tuple[str, ...], values: tuple[str | None, ...]) -> Tag:
-    """What the groups of a pattern say of the writer."""
-    said = {name.partition("_")[0]: value for name, value in zip(fields, values, strict=True) if value}
-    rank = int(said["rank"]) if "rank" in said else None
-    pod, host, container = (said.get(name, "") for name in ("pod", "host", "container"))
-    writer = f"pod {pod}/{container}" if pod else f"rank {rank}" if rank is not None else host or container
-    stream = said.get("stream", "")
-    tag = Tag(writer, rank=rank, host=host or pod, stream=_STREAMS.get(stream, stream), container=container)
-    return NO_TAG if tag == NO_TAG else tag
-
-
-def _by(pattern: str, behind: Callable[[str, int], int] = lambda text, end: end) -> Layer:
-    """What takes off a prefix by the groups of a pattern.
-
-    Args:
-        pattern: its groups `time`, `part` and `zone` (of a date and time), `ms` (since 1970), `month`, `day`, `ctime`
-            and `year`, and _FIELDS become fields, where it has them; `cut`: the next line goes on with this one.
-        behind: where the text begins, of the line and the end of the match.
-    """
-    compiled = re.compile(pattern)
-    groups = compiled.groupindex
-    fields = tuple(name for name in _FIELDS if name in groups)
-
-    def wall_ns(match: re.Match[str], clock: SourceClock) -> int | None:
-        if "time" in groups:
-            part, zone = (match[name] if name in groups else None for name in ("part", "zone"))
-            return clock.date_time(match["time"], part, zone) if match["time"] else None
-        if "ctime" in groups:
-            month = month_of(match["month"])
-            second = f"{match['year']}-{month or 0:02}-{int(match['day']):02} {match['ctime']}"
-            return None if month is None else clock.date_time(second, None)
-        return int(match["ms"]) * _MS if "ms" in groups else None
-
-    def opened(text: str, clock: SourceClock) -> Opened | None:
-        match = compiled.match(text)
-        if match is None:
-            return None
-        tag = _tag(fields, tuple(map(match.__getitem__, fields))) if fields else NO_TAG
-        part = "cut" in groups and match["cut"] is not None
-        return Opened(text[behind(text, match.end()) :], tag, wall_ns(match, clock), part)
-
-    return opened
 
 
 def _to_tab(text: str, end: int) -> int:
@@ -169,7 +119,7 @@ def _syslog(line: str, clock: SourceClock) -> Opened | None:
 
 
 _BUILDKITE: Final = re.compile(r"\u241b_bk;t=\d{1,16}\u2407")
-_buildkite = _by("\u241b_bk;t=(?P<ms>\\d{1,16})\u2407")
+_buildkite = by("\u241b_bk;t=(?P<ms>\\d{1,16})\u2407")
 
 
 def _buildkite_time(text: str, clock: SourceClock) -> Opened | None:
@@ -187,28 +137,27 @@ CERTAIN: Final = (
     Certain("docker-json", "{", r'.*?"log":', docker_json, escaped=True),
     Certain("journal-json", "{", r'.*?"MESSAGE":', journal_json, escaped=True),
     Certain("collected-json", "{", LIKELY_ENTRY, collected_json, escaped=True),
-    Certain(  # stream number, stream, `+` for a line that was cut
-        "gitlab", "0123456789", _DATED, _by(_TIME + r"(?P<zone>Z) [0-9a-f]{2}(?P<stream>[OE])(?:[ +]|$)")
-    ),
     Certain(  # before lines that are printed in colour, or folded
-        "github-mark", "#", r"##\[", _by(r"##\[(?:error|warning|notice|debug|group|endgroup|command|section)\]")
+        "github-mark", "#", r"##\[", by(r"##\[(?:error|warning|notice|debug|group|endgroup|command|section)\]")
     ),
-    Certain(
+    Certain(  # Kubernetes, and GitLab's runner: stream number, stream, `+` for a line that was cut
         "cri",
         "0123456789",
         _DATED,
-        _by(_TIME + r"(?P<zone>Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr) (?:F|(?P<cut>P))(?: |$)"),
+        by(
+            _TIME + r"(?P<zone>Z|[+-]\d\d:\d\d) (?:(?P<stream>stdout|stderr) (?:F|(?P<cut>P))(?: |$)"
+            r"|[0-9a-f]{2}(?P<stream_2>[OE])(?:[ +]|$))"
+        ),
     ),
     Certain(
         "launcher",
         "[",
         r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
-        _by(
-            r"\[(?:(?:rank(?:: )?|default|trainer|worker)(?P<rank>\d{1,6})\]:?"
-            r"|\w{1,30}/(?P<rank_2>\d{1,6})\]:?"
+        by(
+            r"\[(?:(?:rank(?:: )?|default|trainer|worker|\w{1,30}/)(?P<rank>\d{1,6})\]:?"
             r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
-            rf"|{_MPI},(?P<rank_3>\d{{1,6}})\](?:\[[\w.,:-]{{1,100}}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
-            r"|\d{1,9},mpirank:(?P<rank_4>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<stream_2>stdout|stderr)>)?:)"
+            rf"|{_MPI},(?P<rank_2>\d{{1,6}})\](?:\[[\w.,:-]{{1,100}}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
+            r"|\d{1,9},mpirank:(?P<rank_3>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<stream_2>stdout|stderr)>)?:)"
             r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
         ),
     ),
@@ -218,13 +167,13 @@ CERTAIN: Final = (
         "determined",
         "[",
         r"\[(?:\d{4}-\d\d-\d\dT[\d:.]{8,18}Z\] [^|]{0,40}|rank=\d{1,6}\] )\|\|",
-        _by(rf"(?:\[{_TIME}(?P<zone>Z)\] (?:[0-9a-f]{{8}} )?)?(?:\[rank=(?P<rank>\d{{1,6}})\] )?\|\|(?: |$)"),
+        by(rf"(?:\[{_TIME}(?P<zone>Z)\] (?:[0-9a-f]{{8}} )?)?(?:\[rank=(?P<rank>\d{{1,6}})\] )?\|\|(?: |$)"),
     ),
     Certain(
         "vertex",
         "DINWCEA",
         r"[A-Z]{4,9}(?:\t| +)\d{4}-\d\d-\d\d ",
-        _by(
+        by(
             r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY)(?:\t| {1,8})"
             r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<zone>[+-]\d{4})(?:\t| {1,8})"
             r"(?P<host>workerpool\d{1,2}-\d{1,6}|service)(?=\t| |$)",
@@ -235,15 +184,15 @@ CERTAIN: Final = (
         "teamcity",
         "[",
         r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t",
-        _by(r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t ?(?:\[[^\]]{1,200}\](?: |$))?"),
+        by(r"\[\d\d:\d\d:\d\d\][ A-Za-z]:\t ?(?:\[[^\]]{1,200}\](?: |$))?"),
     ),
     Certain("buildkite", "\u241b", "\u241b_bk;t=", _buildkite_time),
     Certain(
         "ctime",
         "[",
         rf"\[{_DAY} ",
-        _by(
-            rf"\[{_DAY} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) (?P<ctime>\d\d:\d\d:\d\d)"
+        by(
+            rf"\[{_DAY} {MONTH} (?P<day>[ \d]\d) (?P<clock>\d\d:\d\d:\d\d)"
             r" (?P<year>\d{4})\](?: |$)"
         ),
     ),
@@ -251,8 +200,8 @@ CERTAIN: Final = (
         "mpi-time",
         "MTWFS",
         r"[A-Z][a-z]{2} [A-Z][a-z]{2} ",
-        _by(
-            rf"{_DAY} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) (?P<ctime>\d\d:\d\d:\d\d) (?P<year>\d{{4}}):? ?"
+        by(
+            rf"{_DAY} {MONTH} (?P<day>[ \d]\d) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{{4}}):? ?"
             rf"(?=(?:\[{_MPI},\d{{1,6}}\](?:\[[\w.,:-]{{1,100}}\])?)?<std(?:out|err|diag)>:)(?:<(?P<stream>stdout|stderr)>:)?"
         ),
     ),

@@ -18,7 +18,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line, after_bar
 from livedbg.logs.wrapping.certain import CERTAIN, Certain
 from livedbg.logs.wrapping.guesses import GUESSES
-from livedbg.logs.wrapping.heads import Head, Watch, learned, watching
+from livedbg.logs.wrapping.heads import HEAD, Watch, learned, watching
 from livedbg.logs.wrapping.opening import FIRST_LINES, shown_by
 from livedbg.logs.wrapping.peeling import Known, Peeler, Plain
 from livedbg.logs.wrapping.rows import LONGEST, Guess, Row
@@ -64,7 +64,7 @@ class FrontDoor:
         self._peeler = Peeler(clock)
         self._guesses: list[Guess] = list(GUESSES)
         self._rejected: dict[Guess, int] = {}
-        self._guess_of_first: dict[str, tuple[Guess, ...]] = {}
+        self._guess_of_first: dict[str, tuple[tuple[Callable[[str], object], Guess], ...]] = {}
         self._likely: dict[str, Callable[[str], object] | None] = {}  # what to ask whether a line may be wrapped
         self._held: dict[Tag, _Held] = {}
         self._watch: Watch | None = None  # for what shows that a head stands before what another program wrote
@@ -198,12 +198,14 @@ class FrontDoor:
         self._likely[first] = found
         return found
 
-    def _guesses_of(self, first: str) -> Sequence[Guess]:
+    def _guesses_of(self, first: str) -> Sequence[tuple[Callable[[str], object], Guess]]:
+        """The guesses about lines that begin with a character, each with what to ask first whether a line may fit."""
         known = self._guess_of_first.get(first)
         if known is None:
             if len(self._guess_of_first) >= _FIRSTS:
                 self._changed()
-            known = tuple(one for one in self._guesses if first and first in one.first)
+            guesses = [one for one in self._guesses if first and first in one.first]
+            known = tuple((re.compile(one.likely, re.DOTALL).match, one) for one in guesses)
             self._guess_of_first[first] = known
         return known
 
@@ -244,7 +246,8 @@ class FrontDoor:
             out = self._dropped(tag)
             if tag in self._held:  # a line in it shows a prefix by itself
                 return [*out, *self._again([plain])]
-        guessed = [one for one in self._guesses_of(text[:1]) if one.open(text, self._clock) is not None]
+        likely = [guess for likely, guess in self._guesses_of(text[:1]) if likely(text) is not None]
+        guessed = [guess for guess in likely if guess.open(text, self._clock) is not None]
         if not guessed and "%|" in text and (rest := after_bar(text)) is not text:
             return [*out, *self._again([plain._replace(text=rest)])]
         more = None if guessed else learned(text, self._watch)
@@ -264,7 +267,7 @@ class FrontDoor:
             layer = guess.proved(Row(texts, inner, held.from_first, whole))
             if layer is None:
                 continue
-            self._peeler.add(Known(guess.first, layer, once=guess.once))
+            self._peeler.add(Known(guess.first, layer, once=True))
             if guess in self._guesses:
                 self._guesses.remove(guess)
             self._changed()
@@ -277,7 +280,7 @@ class FrontDoor:
         """The guesses are given up; a traceback among the lines may still show what stands before them."""
         held = self._held.pop(tag)
         row = held.plains
-        if self._watch is None and any(isinstance(one, Head) for one in held.guessed):
+        if self._watch is None and HEAD in held.guessed:
             self._watch = watching([plain.text for plain in row])
         for guess in held.guessed:
             if guess in self._guesses:

@@ -16,9 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.wrapping.prefixes import program_tag
 from livedbg.logs.writers import Opened, Tag
 
-__all__ = ["LIKELY_ENTRY", "collected_json", "docker_json", "entry_json", "journal_json", "program_tag", "stamp_ns"]
+__all__ = ["LIKELY_ENTRY", "collected_json", "docker_json", "entry_json", "journal_json", "stamp_ns"]
 
 LIKELY_ENTRY: Final = r'.*?"(?:textPayload|line|message|log|stream_name|jupyter)"'
 
@@ -157,12 +158,6 @@ def journal_json(line: str, clock: SourceClock) -> Opened | None:
     pid = int(entry.pid) if entry.pid.isdecimal() else None
     tag = program_tag(entry.program, pid, entry.host, entry.container)
     return Opened(text, tag, int(entry.time) * 1000 if entry.time.isdecimal() else None)
-
-
-@lru_cache(maxsize=4096)
-def program_tag(program: str, pid: int | None, host: str, container: str) -> Tag:
-    writer = f"{program}[{pid}]" if pid is not None else program or host
-    return Tag(writer, pid=pid, host=host, container=container)
 
 
 def entry_json(line: str, clock: SourceClock) -> Opened | None:

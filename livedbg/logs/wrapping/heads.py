@@ -17,16 +17,18 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.wrapping.rows import BEGINS, SURE, Layer, Row, longer
+from livedbg.logs.wrapping.prefixes import Layer, by
+from livedbg.logs.wrapping.rows import BEGINS, SURE, Guess, Row, longer
 from livedbg.logs.writers import Opened
 
-__all__ = ["Head", "Watch", "learned", "time_of", "watching"]
+__all__ = ["HEAD", "Watch", "learned", "time_of", "watching"]
 
 Watch = Callable[[str], "re.Match[str] | None"]
 """Matches a line with a head that is known, if what stands behind it is surely part of a longer text."""
 
 _STAMP: Final = (
-    r"[\[(]?((?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?[\])]?"
+    r"[\[(]?(?P<time>(?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
+    r" ?(?P<zone>Z|[+-]\d\d:?\d\d)?[\])]?"
 )
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|debug|info|notice|warning|error)"
 _GAP: Final = r"(?:(?<![|:,-])[ |:,-]{1,4}+|(?=\[))"  # a whole one: else there would be very many ways to read a line
@@ -39,33 +41,17 @@ _FIRSTS: Final = frozenset(" |+[{(0123456789TEFICWDAJMSON=*^~\u256d\u250c")  # o
 _FEWEST: Final = 3
 
 
-class Head:
-    """`2026-03-04 10:00:00,250 - train - INFO - ` before each line."""
-
-    once = True
-    first = "[(0123456789"
-    likely = r"[\[(]?(?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d"
-
-    def open(self, text: str, clock: SourceClock) -> Opened | None:
-        """See Guess."""
-        match = _HEAD.match(text)
-        if match is None:
-            return None
-        return Opened(text[match.end() :], wall_ns=_wall_ns(match, clock))
-
-    def proved(self, row: Row) -> Layer | None:
-        """See Guess."""
-        rest = _common(row.texts)
-        if not rest or len(row.texts) < _FEWEST:
-            return None
-        inner = [_behind(text, rest) for text in row.texts]
-        return _layer(rest) if longer(inner, row.long or row.whole) else None
+def _heads(row: Row, _layer: Layer) -> Layer | None:
+    rest = _common(row.texts)
+    if not rest or len(row.texts) < _FEWEST:
+        return None
+    inner = [_behind(text, rest) for text in row.texts]
+    end = "(?: |$)" if rest.endswith(" ") else ""
+    return by(_STAMP + re.escape(rest.rstrip(" ")) + end) if longer(inner, row.long or row.whole) else None
 
 
-def _wall_ns(match: re.Match[str], clock: SourceClock) -> int | None:
-    """When; Spark writes years without the century."""
-    second = match[1] if match[1][2] != "/" else f"20{match[1]}"
-    return clock.date_time(second, match[2], match[3])
+HEAD: Final = Guess("[(0123456789", r"[\[(]?(?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d", by(_HEAD.pattern), _heads)
+"""`2026-03-04 10:00:00,250 - train - INFO - ` before each line."""
 
 
 def watching(texts: Sequence[str]) -> Watch | None:
@@ -85,18 +71,6 @@ def watching(texts: Sequence[str]) -> Watch | None:
         return match(text) if text[width : width + 1] in _FIRSTS else None
 
     return watch
-
-
-def _layer(rest: str) -> Layer:
-    pattern = re.compile(_STAMP + re.escape(rest.rstrip(" ")) + ("(?: |$)" if rest.endswith(" ") else ""))
-
-    def opened(text: str, clock: SourceClock) -> Opened | None:
-        match = pattern.match(text)
-        if match is None:
-            return None
-        return Opened(text[match.end() :], wall_ns=_wall_ns(match, clock))
-
-    return opened
 
 
 def _common(texts: Sequence[str]) -> str:
@@ -125,24 +99,19 @@ _DATE: Final = re.compile(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?
 _DAY: Final = re.compile(r"\D{0,40}?\b(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
 
 
-class _Learned:
-    first = ""
-    likely = ""
-    once = True
+def _framed(row: Row, layer: Layer) -> Layer | None:
+    return layer if any(BEGINS.match(one.text) is not None for one in row.inner[1:]) else None
 
-    def __init__(self, prefix: str) -> None:
-        parts = _NUMBER.split(prefix)
-        self._pattern = re.compile(r"\d+".join(map(re.escape, parts)))
 
-    def open(self, text: str, clock: SourceClock) -> Opened | None:
-        match = self._pattern.match(text)
-        if match is None:
-            return None
-        return Opened(text[match.end() :], wall_ns=time_of(match[0], clock))
+def _after(prefix: str) -> Guess:
+    """A guess that the same prefix, but for numbers in it, stands before each line."""
+    pattern = re.compile(r"\d+".join(map(re.escape, _NUMBER.split(prefix))))
 
-    def proved(self, row: Row) -> Layer | None:
-        framed = any(BEGINS.match(one.text) is not None for one in row.inner[1:])
-        return self.open if framed else None
+    def opened(text: str, clock: SourceClock) -> Opened | None:
+        match = pattern.match(text)
+        return None if match is None else Opened(text[match.end() :], wall_ns=time_of(match[0], clock))
+
+    return Guess("", "", opened, _framed)
 
 
 def time_of(prefix: str, clock: SourceClock) -> int | None:
@@ -154,7 +123,7 @@ def time_of(prefix: str, clock: SourceClock) -> int | None:
     return None if day is None else clock.month_day(int(day[1]), int(day[2]), day[3], day[4])
 
 
-def learned(text: str, watch: Watch | None) -> _Learned | None:
+def learned(text: str, watch: Watch | None) -> Guess | None:
     """A guess from the first line of a traceback that has something before it.
 
     Args:
@@ -164,7 +133,7 @@ def learned(text: str, watch: Watch | None) -> _Learned | None:
     prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
     seen = watch(text) if watch is not None else None
     if seen is not None:
-        return _Learned(text[: seen.start("behind")])
+        return _after(text[: seen.start("behind")])
     if not prefix or len(prefix) > _LONGEST or "%|" in prefix or _OTHER.match(prefix):
         return None
-    return _Learned(prefix)
+    return _after(prefix)

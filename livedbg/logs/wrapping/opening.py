@@ -32,7 +32,8 @@ from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.logs.wrapping.heads import time_of
 from livedbg.logs.wrapping.peeling import Known
-from livedbg.logs.wrapping.rows import BEGINS, Layer, begins_line, may_be_host
+from livedbg.logs.wrapping.prefixes import Layer
+from livedbg.logs.wrapping.rows import BEGINS, begins_line, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened, Tag
 
 __all__ = ["FIRST_LINES", "broken_at", "common_prefix", "shown_by"]

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LINE_LIMIT, Line, after_bar, redrawn
 from livedbg.logs.wrapping.certain import CERTAIN
-from livedbg.logs.wrapping.rows import Layer, begins_line
+from livedbg.logs.wrapping.prefixes import Layer
+from livedbg.logs.wrapping.rows import begins_line
 from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.text.sanitize import clean
 

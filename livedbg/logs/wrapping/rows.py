@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from livedbg.logs.clock import SourceClock
+from msgspec import Struct
+
+from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.writers import Opened
 
-__all__ = ["BEGINS", "LONGEST", "SURE", "Guess", "Layer", "Row", "longer", "may_be_host"]
+__all__ = ["BEGINS", "LONGEST", "SURE", "Guess", "Row", "longer", "may_be_host"]
 
 _NO_HOST: Final = re.compile(
     r"(?i:[gnx]pu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter|phase|part"
@@ -28,9 +30,6 @@ def may_be_host(name: str) -> bool:
 
 LONGEST: Final = 12
 """Lines of a row after which a guess is proved or is none."""
-
-Layer = Callable[[str, SourceClock], Opened | None]
-"""Takes a wrapping off a line; None for a line that has it not."""
 
 BEGINS: Final = re.compile(
     r"(?:[ +|]{0,12}(?:Exception Group )?)Traceback \(most recent call |[ |]{2,100}File \"[^\"]+\", line \d"
@@ -104,22 +103,21 @@ class Row:
         return len(self.texts) >= LONGEST or (self.first and self.whole and len(self.texts) > 2)
 
 
-class Guess(Protocol):
-    """A wrapping that may be there."""
+class Guess(Struct, frozen=True, eq=False):
+    """A wrapping that may be there, around a line at most once.
+
+    Attributes:
+        first: the characters that its lines begin with; empty: any.
+        likely: an expression that all of its lines match, and few others.
+        open: takes it off a line; None for a line that it does not fit.
+        judge: what takes it off for good, if a row proves it.
+    """
 
     first: str
-    """The characters that its lines begin with; empty: any."""
-
     likely: str
-    """An expression that all of its lines match, and few others."""
-
-    once: bool
-    """It is around a line at most once."""
-
-    def open(self, text: str, clock: SourceClock) -> Opened | None:
-        """A line without it; None for a line that it does not fit."""
-        ...
+    open: Layer
+    judge: Callable[[Row, Layer], Layer | None]
 
     def proved(self, row: Row) -> Layer | None:
         """What takes it off, if the row proves it."""
-        ...
+        return self.judge(row, self.open)
