@@ -29,8 +29,9 @@ from livedbg.text.typed import ready
 
 __all__ = ["GIVEN", "Book", "Entry", "Found", "Room", "parse"]
 
-GIVEN: Final = frozenset({"record", "whole_line", "level", "owner", "writer_rank", "source", "process"})
-"""Values that no signature makes: the text of the record and the line that is matched, and what its log says of it."""
+GIVEN: Final = frozenset({"above", "record", "whole_line", "level", "owner", "writer_rank", "source", "process"})
+"""Values that no signature makes: the text of the record, the lines near it that come before the match, the line that
+is matched, and what its log says of it."""
 
 _LINE: Final = 4_000
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -167,7 +168,7 @@ class Entry:
 
     def said(self, match: re.Match[str], given: Mapping[str, str] = _NOTHING) -> Said | None:
         """What a match amounts to; None for nothing."""
-        values = {"whole_line": _line(match.string, match.start()), **given}
+        values = {"whole_line": _line(match.string, match.start()), "above": match.string[: match.start()], **given}
         values |= {name: value for name, value in match.groupdict().items() if value is not None}
         if self.signature.function:
             more = FUNCTIONS[self.signature.function].make(match)
