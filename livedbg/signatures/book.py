@@ -132,8 +132,8 @@ class Entry:
 
     @cached_property
     def lines(self) -> bool:
-        """A text of it may have several lines."""
-        return any(derived(pattern).lines for pattern in self.signature.patterns)
+        """A text of it may have several lines, or it has parts that stand above."""
+        return bool(self.signature.parts) or any(derived(pattern).lines for pattern in self.signature.patterns)
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
