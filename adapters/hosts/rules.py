@@ -75,7 +75,8 @@ class HostEnded:
     ) -> Finding:
         snapshot = state.snapshot
         first = told[0]
-        more = f" {many(len(told) - 1, 'more line')} of this kind." if len(told) > 1 else ""
+        other = f"{told[1].sentence}." if len(told) == 2 else f"{many(len(told) - 1, 'more line')} of this kind."
+        more = f" {other}" if len(told) > 1 else ""
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL if kind in (Kind.CAUSE, Kind.KILLED) else Severity.ERROR,

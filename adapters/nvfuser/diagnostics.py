@@ -65,7 +65,6 @@ def _failed(record: FusionRecord, group: GroupRecord, failure: Failure, about: F
         if word
     )
     did = {"compile": "was not compiled", "run": "failed as it ran"}.get(record.when, "failed")
-    where = f" (thrown in {failure.function} at {failure.place})" if failure.function else ""
     behind = record.segmented.behind(group.number) if record.segmented is not None else set()
     return Diagnostic(
         id=f"diagnostic:{about.scope}/{record.label}/g{group.number}",
@@ -73,7 +72,7 @@ def _failed(record: FusionRecord, group: GroupRecord, failure: Failure, about: F
         code="group-failed",
         severity=Severity.CRITICAL,
         sentence=f"Segmentation group {group.number}{f' ({what})' if what else ''} of {fusion} {did}: "
-        f"{failure.summary}{where}",
+        f"{failure.summary}{failure.thrown}",
         entities=(id_of(record, group),),
         facts=structs.replace(
             about,
@@ -97,13 +96,12 @@ def _log(job: Job, record: FusionRecord, error: Mark) -> str:
 
 
 def _nameless(record: FusionRecord, failure: Failure, mark: Mark, number: int, about: FusionFacts) -> Diagnostic:
-    where = f" (thrown in {failure.function} at {failure.place})" if failure.function else ""
     return Diagnostic(
         id=f"diagnostic:{about.scope}/{record.label}/error{number}",
         system="nvfuser",
         code="failed",
         severity=Severity.CRITICAL,
-        sentence=f"nvFuser threw: {failure.summary}{where}",
+        sentence=f"nvFuser threw: {failure.summary}{failure.thrown}",
         facts=structs.replace(about, log=mark.path),
         evidence=_evidence(failure, mark),
         at_wall_ns=mark.wall_ns,

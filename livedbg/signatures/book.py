@@ -30,8 +30,9 @@ from livedbg.text.typed import ready
 
 __all__ = ["GIVEN", "Book", "Entry", "Found", "Room", "parse"]
 
-GIVEN: Final = frozenset({"record", "whole_line", "level", "owner", "writer_rank", "source", "process"})
-"""Values that no signature makes: the text of the record and the line that is matched, and what its log says of it."""
+GIVEN: Final = frozenset({"above", "record", "whole_line", "level", "owner", "writer_rank", "source", "process"})
+"""Values that no signature makes: the text of the record, the lines near it that come before the match, the line that
+is matched, and what its log says of it."""
 
 _LINE: Final = 4_000
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -132,8 +133,8 @@ class Entry:
 
     @cached_property
     def lines(self) -> bool:
-        """A text of it may have several lines."""
-        return any(derived(pattern).lines for pattern in self.signature.patterns)
+        """A text of it may have several lines, or it has parts that stand above."""
+        return bool(self.signature.parts) or any(derived(pattern).lines for pattern in self.signature.patterns)
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -168,7 +169,7 @@ class Entry:
 
     def said(self, match: re.Match[str], given: Mapping[str, str] = _NOTHING) -> Said | None:
         """What a match amounts to; None for nothing."""
-        values = {"whole_line": _line(match.string, match.start()), **given}
+        values = {"whole_line": _line(match.string, match.start()), "above": match.string[: match.start()], **given}
         values |= {name: value for name, value in match.groupdict().items() if value is not None}
         if self.signature.function:
             more = FUNCTIONS[self.signature.function].make(match)

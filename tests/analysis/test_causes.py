@@ -190,3 +190,43 @@ def test_C4_N1_an_older_run_in_the_same_folder_decides_nothing(tmp_path: Path) -
 def test_N1_ranks_that_end_at_different_times_are_of_one_run(tmp_path: Path) -> None:
     logs = {"rank_0.log": at("10:00:00", KEY), "rank_1.log": at("10:09:00", CLOSED)}
     assert "KeyError" in look(tmp_path, logs).verdict.sentence.partition(". ")[0]
+
+
+ABORTED = (
+    'Fatal Python error: Aborted\n\nCurrent thread 0x7f (most recent call first):\n  File "/w/loop.py", line 9 in f\n'
+)
+STUCK = (
+    "[rank1]:[F702 10:11:14.9 ProcessGroupNCCL.cpp:1557] [PG ID 0 PG GUID 0(default_pg) Rank 1] ProcessGroupNCCL's "
+    "watchdog got stuck for 480 seconds without making progress.\n"
+)
+
+
+@pytest.mark.invariant("causes.C5")
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (STUCK + ABORTED, "Rank 1's NCCL watchdog thread was stuck for 480 s"),
+        (ABORTED, "Rank 1 crashed: Aborted, in f at loop.py:9"),
+        (STUCK + ABORTED.replace("Aborted", "Segmentation fault"), "Rank 1 crashed: Segmentation fault"),
+        (ABORTED + STUCK, "Rank 1 crashed: Aborted, in f at loop.py:9"),
+    ],
+)
+def test_C5_what_a_process_said_before_it_aborted_is_the_cause(tmp_path: Path, text: str, begins: str) -> None:
+    found = look(tmp_path, {"rank0.log": "[rank0]: step 1\n", "rank1.log": text})
+    assert found.verdict.sentence.startswith(begins)
+
+
+LUSTRE = (
+    "[8001.2] Lustre: scratch-OST0007-osc-f: Connection to scratch-OST0007 (at 10.0.0.7@o2ib) was lost; in progress "
+    "operations using this service will wait for recovery to complete\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "state"), [("step 3 loss 0.1\n", VerdictState.STALLED), ("training finished\n", VerdictState.UNKNOWN)]
+)
+def test_what_a_host_waits_for_is_no_stall_of_a_job_that_completed(
+    tmp_path: Path, last: str, state: VerdictState
+) -> None:
+    found = look(tmp_path, {"train.log": f"step 1 loss 0.3\nstep 2 loss 0.2\n{last}", "dmesg.txt": LUSTRE})
+    assert found.verdict.state is state

@@ -21,6 +21,10 @@ __all__ = ["Failure", "FailureReader", "begins", "groups_in", "parts_of", "short
 
 _GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
 _ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
+_WHY: Final = re.compile(
+    r"please report a bug with repro script to NVFuser at https://\S{1,200}/issues\. ?(\S.{0,2000})"
+)
+"""What a check says in the line that also names it and asks for a report (csrc/exceptions.h)."""
 _RAISED: Final = re.compile(
     r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"
 )
@@ -86,13 +90,21 @@ class Failure(Struct):
         return f"{short_path(self.file)}:{self.line}" if self.file else ""
 
     @property
+    def thrown(self) -> str:
+        """` (thrown in compile at csrc/runtime/executor.cpp:98)`, as far as it is known and the summary lacks it."""
+        if not self.file or (not self.function and str(self.line) in self.summary):
+            return ""
+        return f" (thrown in {self.function} at {self.place})" if self.function else f" (at {self.place})"
+
+    @property
     def summary(self) -> str:
         """The one line that says most."""
         if self.notes:
             return self.notes[0]
         lines = [line.strip() for line in self.lines if line.strip()]
         expected = next((line for line in lines if line.startswith("Expected ")), "")
-        said = expected or next((line for line in lines if not _ASSERT.search(line)), "")
+        why = next((match[1].rstrip(" .") for line in lines if (match := _WHY.search(line))), "")
+        said = expected or why or next((line for line in lines if not _ASSERT.search(line)), "")
         return said or (lines[0] if lines else "")
 
 

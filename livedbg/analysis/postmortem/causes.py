@@ -11,6 +11,7 @@ Invariants:
     causes.C3. An error that is known to be earlier is never said to follow.
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
         (naming.N2), or if another log of the same name but for its numbers begins a minute after its last line.
+    causes.C5. A process that aborts does so itself: what it said before, as a watchdog of it does, is the cause.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, time_said, with_more
-from livedbg.model import CauseClass, Diagnostic, Severity
+from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
@@ -54,6 +55,7 @@ class Error(Struct, frozen=True):
         line: where it begins there; 0 where that is not known.
         last: where it ends.
         late: it is reported when all is over (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
+        aborts: it is an abort of which no reason is said (C5).
         cause: None for a hang that no decoder has put into a class: no process's error, and not noticed by a peer only.
     """
 
@@ -66,6 +68,7 @@ class Error(Struct, frozen=True):
     last: int
     wall_ns: int | None
     late: bool
+    aborts: bool = False
 
     @property
     def weight(self) -> float:
@@ -133,6 +136,7 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
         for hit in snapshot.exceptions.values()
         if hit.source is not None
     }
+    aborts = {(hit.source, hit.raised_line or hit.line) for hit in snapshot.exceptions.values() if _aborts(hit)}
     found = []
     for number, finding in enumerate(findings):
         proof = finding.evidence[0] if finding.evidence else None
@@ -148,8 +152,14 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
         first, last = spans.get((proof.log, line), (line, line))
         when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
         late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
-        found.append(Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late))
+        aborted = (proof.log, line) in aborts
+        found.append(Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late, aborted))
     return found
+
+
+def _aborts(hit: ExceptionHit) -> bool:
+    """Whether it is a bare abort, as a signal handler or a shell tells it."""
+    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message == "Aborted")
 
 
 class _Times:
@@ -191,6 +201,7 @@ def _zones_apart(gap_ns: int) -> bool:
 def _first(errors: Sequence[Error], times: _Times, snapshot: Snapshot) -> tuple[Error, str]:
     """The cause, and how it is known that it came first; "" if only the class, or the order of reading, says so."""
     early = [error for error in errors if not any(times.clearly_after(other, error) for other in errors)]
+    early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
     alike = [error for error in early if error.weight == best]
     first = alike[0]
@@ -206,6 +217,12 @@ def _first(errors: Sequence[Error], times: _Times, snapshot: Snapshot) -> tuple[
     if rivals and all(times.after(first, error) for error in rivals):
         return first, "It stands first in the log."
     return first, ""
+
+
+def _is_explained(abort: Error, errors: Sequence[Error], times: _Times) -> bool:
+    """Whether the process of an abort said an error before it (C5)."""
+    said = (one for one in errors if one.stream == abort.stream and one.cause is not CauseClass.SUMMARY)
+    return abort.aborts and any(times.after(one, abort) for one in said if one is not abort)
 
 
 def _unknown(first: Error, errors: Sequence[Error], following: Sequence[tuple[Error, str]]) -> str:

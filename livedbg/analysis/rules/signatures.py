@@ -14,7 +14,7 @@ from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import findings_of
 from livedbg.analysis.wording import with_more
-from livedbg.model import Diagnostic, Evidence, ExceptionHit
+from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["SignatureFound", "explained", "rules", "says_an_end"]
@@ -60,12 +60,15 @@ class SignatureFound:
         for told in found.values():
             final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
             for finding in findings_of(self.name, told, state, amounts_to, any_line if final else None):
-                yield _unless_over(finding, state) if finding.state is VerdictState.STALLED else finding
+                yield _unless_over(finding, told[0].cause, state) if finding.state is VerdictState.STALLED else finding
 
 
-def _unless_over(finding: Finding, state: RuleInput) -> Finding:
-    """A wait: a stall only if its log does not go on, and nothing in it says that what waited has ended."""
+def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -> Finding:
+    """A wait: a stall only if its log does not go on, and nothing in it says that what waited has ended. What a host
+    waits for is none either if the job completed."""
     last, snapshot = finding.evidence[-1], state.snapshot
+    if cause is CauseClass.HOST and any(said.ends == "completes" for said in snapshot.diagnostics.values()):
+        return replace(finding, state=None)
     if goes_on_after(finding.evidence, snapshot) or any(said.ends in _OVER for said in _later(last, snapshot)):
         return replace(finding, state=None)
     source = snapshot.log_sources.get(last.log)

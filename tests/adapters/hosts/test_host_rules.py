@@ -227,3 +227,14 @@ def test_what_is_killed_after_a_fault_is_killed_for_it() -> None:
     )
     said = verdict(line.format(0, 219, "7 (Bus error)") + line.format(1, 220, "9 (Killed)"))
     assert said.sentence.startswith("Rank 0 on n1 ended by signal 7 (SIGBUS)")
+
+
+def test_two_lines_of_a_kind_are_both_said() -> None:
+    lines = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.\n"
+        "srun: error: c3-17: task 2: Out Of Memory\n"
+    )
+    (one,) = ended(read(lines))
+    assert one.sentence == (
+        "The kernel killed a process of Slurm's step 7.0 for memory. Task 2 on c3-17 was killed for memory."
+    )

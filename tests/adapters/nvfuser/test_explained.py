@@ -19,13 +19,25 @@ FAILED = TRACE + (
     "NVFuser "
     "at https://github.com/NVIDIA/Fuser/issues. Error during replay.\n"
 )
+ALONE = TRACE + (
+    'RuntimeError: same INTERNAL ASSERT FAILED at "/b/Fuser/csrc/fusion_cache.cpp":120, please report a bug with repro '
+    "script to NVFuser at https://github.com/NVIDIA/Fuser/issues. Inputs mismatch: 2 and 3\n"
+)
 OTHER = (
     TRACE + 'RuntimeError: INTERNAL ASSERT FAILED at "../aten/src/ATen/core/ivalue_inl.h":1910, please report a bug.\n'
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "begins"), [(FAILED, "Segmentation group 8 of a fusion was not compiled"), (OTHER, "Crashed")]
+    ("text", "begins"),
+    [
+        (
+            FAILED,
+            "Segmentation group 8 of a fusion was not compiled: Error during replay (at csrc/transform_iter.cpp:546)",
+        ),
+        (ALONE, "nvFuser threw: Inputs mismatch: 2 and 3 (at csrc/fusion_cache.cpp:120)"),
+        (OTHER, "Crashed"),
+    ],
 )
 def test_the_error_of_a_group_leads(tmp_path: Path, text: str, begins: str) -> None:
     (tmp_path / "run.log").write_text(text)
