@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.ascend.cann_reports.decoder import CannDecoder
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
@@ -22,6 +21,7 @@ from livedbg.adapters.ascend.golden_lines import GoldenDecoder
 from livedbg.adapters.ascend.live import sign
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
+from livedbg.adapters.ascend.report_decoder import CannDecoder
 from livedbg.linux.load import read_load
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model.events import CounterSeen

@@ -15,10 +15,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.pass_difference import PassChange
+from livedbg.adapters.ascend.passes import PassChange, Place
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["CompileError", "Place", "Stage", "op_of", "shapes_of", "split_place"]
+__all__ = ["CompileError", "Stage", "op_of", "shapes_of", "split_place"]
 
 _TEXT_LIMIT: Final = 600
 _SHAPES_SHOWN: Final = 4
@@ -45,22 +45,6 @@ class Stage(StrEnum):
     VERIFIER = "verifier"
     CODEGEN = "codegen"
     PTOAS = "ptoas"
-
-
-class Place(Struct, frozen=True):
-    """A line of a source file."""
-
-    file: str
-    line: int
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column > 0 else "")
-
-    @property
-    def generated(self) -> bool:
-        """It is a file that the compiler wrote, not one of the user's."""
-        return not self.file.endswith(".py")
 
 
 class CompileError(Struct):

@@ -10,7 +10,8 @@ import re
 from collections import deque
 from typing import Final
 
-from livedbg.adapters.ascend.compile_errors import CompileError, Place, Stage, split_place
+from livedbg.adapters.ascend.compile_errors import CompileError, Stage, split_place
+from livedbg.adapters.ascend.passes import Place
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["EXACT", "KEYWORDS", "MOST", "OPENS", "CompileReader"]

@@ -15,14 +15,14 @@ from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
-from livedbg.adapters.ascend.stalls_before_2026_05 import AnyStallReader
-from livedbg.adapters.ascend.timeouts import Timeouts
+from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
+from livedbg.adapters.ascend.watchdogs import Timeouts
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders
-from livedbg.model import Edge, EdgeKey
+from livedbg.model import Diagnostic, Edge, EdgeKey
 
 __all__ = ["QUIET_NS", "Job", "MemoryView"]
 
@@ -67,8 +67,8 @@ class MemoryView(Protocol):
     def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
         """The same of edges from tasks that wait for a core to the tasks that have it."""
 
-    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
-        """Its diagnostics: code, sentence, attributes; and the name of the task that each is about, or ""."""
+    def statements(self) -> Iterator[Diagnostic]:
+        """Its diagnostics."""
 
 
 class Job:
@@ -124,7 +124,7 @@ class Job:
 
     def _start(self) -> None:
         self.run = Run(self.names, self.kernels)
-        self.stalls = AnyStallReader(self.run)
+        self.stalls = StallReader(self.run)
         self.trouble = Trouble()
         self.suspicion = Suspicion()
         self.timeouts.begin()

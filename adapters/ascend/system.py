@@ -39,7 +39,7 @@ SYSTEM: Final = System(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
     ),
     judges_tasks=True,
-    label_code=Lazy("livedbg.adapters.ascend.kernel_files:kernel_label"),
+    label_code=Lazy("livedbg.adapters.ascend.names:kernel_label"),
     dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),
     device_variables=(DeviceVariable("ASCEND_RT_VISIBLE_DEVICES"),),  # CANN documentation, environment variables

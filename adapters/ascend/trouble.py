@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.cann import cann_code
+from livedbg.adapters.ascend.codes import cann_code
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
@@ -77,7 +77,7 @@ class Trouble(Struct):
 
     Attributes:
         status: the run's negative return code, where it failed.
-        detail, hint: the runtime's own explanation.
+        hint: the runtime's own explanation.
         unacknowledged: cores that did not answer the request to exit.
         cann: the first of CANN's own codes, which say only that something failed.
         device: number of the device.
@@ -93,7 +93,6 @@ class Trouble(Struct):
     status_mark: Mark | None = None
     orch_code: int = 0
     sched_code: int = 0
-    detail: str = ""
     hint: str = ""
     unacknowledged: int = 0
     unacknowledged_mark: Mark | None = None
@@ -118,7 +117,7 @@ class Trouble(Struct):
 
     def fatal_code(self, fields: Fields, func: str, mark: Mark, run: Run) -> None:
         """`FATAL(code=N): text`."""
-        code, text = number(fields, "code"), fields["text"] or ""
+        code, text = number(fields, "code"), fields.get("text") or ""
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
         wait = _PRODUCER.search(text) or _CONSUMERS.search(text)
@@ -160,14 +159,9 @@ class Trouble(Struct):
             self.ring.size, self.ring.free = size, free
             self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
 
-    def heap_request(self, fields: Fields) -> None:
-        """`Requested:  65536 bytes`."""
-        if self.ring is not None:
-            self.ring.wanted = number(fields, "bytes")
-
     def resource_numbers(self, fields: Fields) -> None:
-        """`Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`, `active_tasks: 15 / 16`,
-        `last_task_alive: 0 (stuck here)`."""
+        """`Requested: 65536 bytes`, `Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`,
+        `active_tasks: 15 / 16`, `last_task_alive: 0 (stuck here)`."""
         ring, fatal = self.ring, self.fatal
         if ring is None:
             if fatal is not None and "used" in fields and "size" in fields:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.codes import ErrorCode, error_code, whole_graph
-from livedbg.adapters.ascend.diagnostics.statement import statement
+from livedbg.adapters.ascend.codes import ErrorCode, error_code, named_code, whole_graph
+from livedbg.adapters.ascend.diagnostics.run import statement
+from livedbg.adapters.ascend.facts import FailureFacts, RingFacts
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.resources import RingFull
@@ -32,36 +33,30 @@ def failures(job: Job) -> Iterator[Diagnostic]:
 
 def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
     fatal = job.trouble.fatal
-    head, head_open = "", ring.head_state == 0
+    head = ""
     entities: tuple[str, ...] = (job.names.orchestrator,)
     if ring.ring is not None:
         entities += (job.names.ring(ring.ring),)
     if ring.head is not None:
         entities += (job.names.task(ring.head),)
-        head = f"; its oldest task, {task_name(ring.head)}, has not completed" if head_open else ""
+        head = f"; its oldest task, {task_name(ring.head)}, has not completed" if ring.head_state == 0 else ""
     full = ring.resource.rstrip("!")
-    attributes = {
-        "full": full,
-        "head": job.names.task(ring.head) if ring.head is not None else "",
-        "head_open": "yes" if head_open else "no",
-        "active": f"{ring.active}/{ring.window}" if ring.active is not None else "",
-        "level": ring.level,
-        "what": ring.what.value,
-        "name": ring.name,
-        "size": f"{ring.size:,}" if ring.size is not None else "",
-        "wanted": f"{ring.wanted:,}" if ring.wanted is not None else "",
-        "never_fits": "yes" if ring.never_fits else "no",
-        "scopes": _scopes(job, ring),
-        "by_scope": "yes" if ring.by_scope else "no",
-        "host_built": "yes" if ring.host_built else "no",
-        "code": _named_code(fatal.code if fatal is not None else 0),
-        "advice": error_code(fatal.code).advice if fatal is not None and fatal.code else "",
-    }
+    facts = RingFacts(
+        full=full,
+        what=ring.what.value,
+        name=ring.name,
+        level=ring.level,
+        size=f"{ring.size:,}" if ring.size is not None else "",
+        wanted=f"{ring.wanted:,}" if ring.wanted is not None else "",
+        never_fits=ring.never_fits,
+        scopes=_scopes(job, ring),
+        by_scope=ring.by_scope,
+        host_built=ring.host_built,
+        code=named_code(fatal.code if fatal is not None else 0),
+    )
     level = f" ({ring.level})" if ring.level else ""
     sentence = f"{full}: the orchestrator can't submit another task{level}{head}."
-    return statement(
-        job, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
-    )
+    return statement(job, "ring-full", Severity.ERROR, sentence, entities=entities, facts=facts, marks=(ring.mark,))
 
 
 def _scopes(job: Job, ring: RingFull) -> str:
@@ -90,7 +85,7 @@ def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:
         Severity.ERROR,
         f"The orchestrator waited for {who} {task_name(tensor.task)} until a time-out.",
         entities=(job.names.orchestrator, job.names.task(tensor.task)),
-        attributes={"consumers": "yes" if tensor.consumers else "no", "code": _named_code(8)},
+        facts=FailureFacts(code=named_code(8)),
         marks=(tensor.mark,),
     )
 
@@ -98,15 +93,10 @@ def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:
 def _fatal(job: Job, fatal: Fatal) -> Diagnostic:
     code = _error_code(job, fatal.code or _latched_code(job))
     sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
-    attributes = {
-        "error_code": str(code.number),
-        "name": code.name,
-        "message": fatal.text,
-        "hint": job.trouble.hint,
-        "advice": code.advice,
-        "blame": code.blame,
-    }
-    return statement(job, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
+    facts = FailureFacts(
+        error_code=code.number, message=fatal.text, hint=job.trouble.hint, advice=code.advice, blame=code.blame
+    )
+    return statement(job, "fatal", Severity.ERROR, sentence, facts=facts, marks=(fatal.mark,))
 
 
 def _run_failed(job: Job, status: int) -> Diagnostic:
@@ -116,18 +106,10 @@ def _run_failed(job: Job, status: int) -> Diagnostic:
     if status == -1 and not _latched_code(job) and trouble.fatal is None:
         code = error_code(0)
         sentence = _unexplained(trouble.call)
-    attributes = {
-        "error_code": str(code.number),
-        "status": str(status),
-        "call": trouble.call,
-        "detail": trouble.detail,
-        "hint": trouble.hint,
-        "advice": code.advice,
-        "blame": code.blame,
-    }
-    return statement(
-        job, "runtime-failed", Severity.ERROR, sentence, attributes=attributes, marks=(trouble.status_mark,)
+    facts = FailureFacts(
+        error_code=code.number, call=trouble.call, hint=trouble.hint, advice=code.advice, blame=code.blame
     )
+    return statement(job, "runtime-failed", Severity.ERROR, sentence, facts=facts, marks=(trouble.status_mark,))
 
 
 def _unresponsive_cores(job: Job) -> Iterator[Diagnostic]:
@@ -160,11 +142,6 @@ def _unexplained(call: str) -> str:
     )
 
 
-def _named_code(number: int) -> str:
-    """`code 3, FLOW_CONTROL_DEADLOCK`."""
-    return f"code {number}, {error_code(number).name}" if number else ""
-
-
 def _latched_code(job: Job) -> int:
     return job.trouble.orch_code or job.trouble.sched_code
 
@@ -176,5 +153,5 @@ def crash(job: Job) -> Iterator[Diagnostic]:
         return
     message = f": {ended.message}" if ended.message else ""
     sentence = f"The process ended with {ended.what}{message}."
-    attributes = {"type": ended.what, "message": ended.message, "thrown": "C++" if "::" in ended.what else ""}
-    yield statement(job, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(ended.mark,))
+    facts = FailureFacts(thrown="C++" if "::" in ended.what else "")
+    yield statement(job, "terminate", Severity.CRITICAL, sentence, facts=facts, marks=(ended.mark,))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from livedbg.adapters.ascend.live.state import LiveTask
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.waits import Suspicion
-from livedbg.model import Edge, EdgeKey
+from livedbg.model import Diagnostic, Edge, EdgeKey
 
 __all__ = ["SharedLog"]
 
@@ -38,6 +38,6 @@ class SharedLog(LiveView):
         """None of its own."""
         return (), ()
 
-    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
+    def statements(self) -> Iterator[Diagnostic]:
         """Nothing of its own."""
         return iter(())

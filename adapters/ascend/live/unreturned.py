@@ -79,7 +79,7 @@ def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRan
 
 
 def func_at(address: int, mapped: Sequence[MappedRange]) -> int | None:
-    """The func id of the kernel whose code lies at an address (kernel_files.py); None for other code."""
+    """The func id of the kernel whose code lies at an address (names.kernel_label); None for other code."""
     path = next((one.path for one in mapped if one.start <= address < one.end), "")
     match = _KERNEL.search(path.removesuffix(" (deleted)"))
     return int(match[1]) if match is not None else None

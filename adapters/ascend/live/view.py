@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from livedbg.adapters.ascend.diagnostics.run import statement
+from livedbg.adapters.ascend.facts import CoreFacts
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live.differences import Differences
 from livedbg.adapters.ascend.live.progress import Progress
 from livedbg.adapters.ascend.live.queues import CoreQueues
 from livedbg.adapters.ascend.live.state import LiveTask, Sample
-from livedbg.adapters.ascend.live.texts import task_words, unreturned_attributes, unreturned_words
+from livedbg.adapters.ascend.live.texts import task_words, unreturned_words
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import local_of, ring_of, task_name
@@ -25,7 +27,7 @@ from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
 from livedbg.adapters.ascend.waits import Suspicion
-from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
+from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, Severity, TaskState
 from livedbg.text.quantities import duration
 
 __all__ = ["LiveView"]
@@ -338,19 +340,23 @@ class LiveView:
         ready = sorted(t.raw for t in tasks if t.state is TaskState.READY)
         return Suspicion(tuple(ready), True, "the scheduler's memory says that it is ready and on no core")
 
-    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
-        """What is to be said of it: code, sentence, attributes; and the task that it is about, by its name."""
+    def statements(self) -> Iterator[Diagnostic]:
+        """What is to be said of it."""
+        job, warning = self._job, Severity.WARNING
         for raw, text in list(self.differences.said.items())[:_SHOWN]:
-            yield "live-differs", f"Log and memory differ: {text}.", {}, task_name(raw)
+            about, sentence = job.names.task(raw), f"Log and memory differ: {text}."
+            yield statement(job, "live-differs", warning, sentence, entities=(about,), detail=task_name(raw))
         for core in self._unreturned:
-            attributes = {"source": self._source, **unreturned_attributes(core)}
-            yield "core-unreturned", unreturned_words(core), attributes, ""
+            words = unreturned_words(core)
+            marks = (Mark(self._source, words, kind="memory", seen=True),)
+            facts = CoreFacts(core=core.core, tid=core.tid, func=core.func, task=core.task)
+            yield statement(job, "core-unreturned", warning, words, facts=facts, marks=marks, detail=core.core)
         if self.still_s >= _STILL_S:
             sentence = (
                 f"None of the scheduler's threads has turned its loop for {duration(self.still_s * 1e9)}: "
                 "the process is stopped or gets no processor time. It is paused or starved, not stalled."
             )
-            yield "scheduler-still", sentence, {"still_s": f"{self.still_s:.1f}"}, ""
+            yield statement(job, "scheduler-still", warning, sentence)
 
     def _turns(self, sample: Sample, wall_ns: int) -> None:
         """How long the scheduler's threads have not turned."""

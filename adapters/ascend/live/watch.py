@@ -10,7 +10,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.kernel_files import name_kernels
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
@@ -21,6 +20,7 @@ from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.ascend.names import name_kernels
 from livedbg.model import LogSource, Process, SourceHealth
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Looked

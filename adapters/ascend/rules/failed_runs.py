@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.ascend.rules.ring_words import never_fits, why_full
-from livedbg.adapters.ascend.rules.sentences import (
+from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts, facts
+from livedbg.adapters.ascend.rules.jobs import (
     LINES_BEFORE,
     JobDiagnostics,
     advice_of,
@@ -21,6 +21,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     progress_of,
     where_of,
 )
+from livedbg.adapters.ascend.rules.rings import why_full
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, Task, TaskState
@@ -38,11 +39,12 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     crash = job.first("terminate")
     if crash is None:
         return
+    thrown = facts(crash, FailureFacts).thrown
     running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
     place = ""
     if len(running) == 1:
         place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} at that time."
-    elif not running and job.state.attributes.get("orchestrator") == "submitting" and crash.attributes.get("thrown"):
+    elif not running and job.run.orchestrator == "submitting" and thrown:
         place = (
             " The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
             "likely place."
@@ -55,7 +57,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
         evidence=evidence(crash, *running, job.first("cann-code")),
         next=(
-            _CATCH if crash.attributes.get("thrown") else _CATCH_SIGNALS,
+            _CATCH if thrown else _CATCH_SIGNALS,
             LINES_BEFORE,
         ),
         inferred=bool(place),
@@ -66,7 +68,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
 def _fault(job: JobDiagnostics) -> str:
     """The kernel that CANN's report of a fault names."""
     code = job.first("cann-code")
-    kernel = code.attributes.get("fault_kernel", "") if code is not None else ""
+    kernel = facts(code, FailureFacts).fault_kernel if code is not None else ""
     if not kernel:
         return ""
     return (
@@ -82,18 +84,16 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         return
     main, ring = fatal or failed, job.first("ring-full")
     assert main is not None
-    message = main.attributes.get("message", "")
-    words = f" Its message: “{message}”." if message else ""
-    blame = main.attributes.get("blame", "")
-    whose = f" The usual cause is in: {blame}." if blame else ""
-    by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100
-    steps = dict.fromkeys(step for said in (main, failed) if said is not None for step in advice_of(said))
-    in_prepare = fatal is None and main.attributes.get("call") == "prepare_native_run"
-    if in_prepare and main.attributes.get("error_code") == "0":
+    known = facts(main, FailureFacts)
+    words = f" Its message: “{known.message}”." if known.message else ""
+    whose = f" The usual cause is in: {known.blame}." if known.blame else ""
+    advices = (facts(said, FailureFacts) for said in (main, failed) if said is not None)
+    steps = dict.fromkeys(step for advice in advices for step in advice_of(advice))
+    if fatal is None and known.call == "prepare_native_run" and not known.error_code:
         steps = dict.fromkeys((_CATCH, *steps))
     sentence = main.sentence
-    if ring is not None and ring.attributes.get("host_built") != "yes":
-        words, todo = why_full(ring)
+    if ring is not None and not facts(ring, RingFacts).host_built:
+        words, todo = why_full(facts(ring, RingFacts))
         sentence = f"The run failed{code_of(ring)}: the orchestrator could not submit another task."
         whose, steps = "", dict.fromkeys(todo)
     yield Finding(
@@ -101,7 +101,7 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
         sentence=sentence + words + whose + fired(job) + masked(job),
-        entities=(job.orchestrator,) if by_orchestrator else (),
+        entities=(job.orchestrator,) if 0 < known.error_code < 100 else (),
         evidence=evidence(fatal, failed, job.first("cann-code")),
         next=tuple(steps) or (LINES_BEFORE,),
         since_wall_ns=main.at_wall_ns,
@@ -110,9 +110,10 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
 
 def _explained(job: JobDiagnostics, state: RuleInput) -> Iterator[bool]:
     """Whether another rule already says why the run failed: of what is full, where a scope or a task holds it."""
-    ring = job.first("ring-full")
-    if ring is not None and ring.attributes.get("host_built") != "yes" and not never_fits(ring):
-        yield ring.attributes.get("by_scope") == "yes" or bool(job.roots(state.snapshot))
+    full = job.first("ring-full")
+    ring = facts(full, RingFacts) if full is not None else None
+    if ring is not None and not ring.host_built and not ring.never_fits:
+        yield ring.by_scope or bool(job.roots(state.snapshot))
     yield latched_timeout(job) is not None and bool(job.state.entities)
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.first(code) is not None
@@ -126,20 +127,20 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
         return
     steps: list[str] = []
     words = ""
+    known = facts(main, FailureFacts)
     if deinit is not None and main is deinit:
-        if deinit.attributes.get("simulator") == "yes":
+        if known.simulator:
             words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
         steps = ["run fewer jobs at a time (--max-parallel 2)", "check whether the kernel on that core ends"]
-    elif code is not None and code.attributes.get("mask") == "yes":
+    elif code is not None and known.mask:
         words = " That code masks the cause: it reports only that something failed. The logs have no cause."
-        where = code.attributes.get("device_log", "")
         steps = [
-            f"read the device log as well: livedbg report --logs DIR, with the directory of {where}",
+            f"read the device log as well: livedbg report --logs DIR, with the directory of {known.device_log}",
             "set ASCEND_PROCESS_LOG_PATH to an empty directory and rerun",
             "find the first failure on that device in the log: all later calls fail after it",
         ]
     elif code is not None:
-        steps = [step for step in (code.attributes.get("advice", ""), code.attributes.get("device_log", "")) if step]
+        steps = [step for step in (known.advice, known.device_log) if step]
     ended_words = f" {ended.sentence}" if ended is not None and main is not ended else ""
     if ended is not None:
         steps.append(
@@ -162,16 +163,18 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     starved = job.first("watchdog-starved")
     if starved is None or job.completed:
         return
+    load = facts(starved, StallFacts).load
+    words = f"At that time: {load}." if load else "The machine's load at that time is not known."
     yield Finding(
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.ERROR,
-        sentence=f"{starved.sentence} {_load_words(starved)}{fired(job)}",
+        sentence=f"{starved.sentence} {words}{fired(job)}",
         evidence=evidence(starved, job.first("timeout-exit")),
         next=(
             "rerun without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
             "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
-            *(() if starved.attributes.get("load") else (_TELLS_LOAD,)),
+            *(() if load else (_TELLS_LOAD,)),
         ),
         since_wall_ns=starved.at_wall_ns,
     )
@@ -212,9 +215,3 @@ def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnos
         inferred=True,
         since_wall_ns=watchdog.at_wall_ns,
     )
-
-
-def _load_words(starved: Diagnostic) -> str:
-    """How busy the machine was then, if that is known."""
-    load = starved.attributes.get("load", "")
-    return f"At that time: {load}." if load else "The machine's load at that time is not known."

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.rules.sentences import (
-    JobDiagnostics,
-    evidence,
-    name_of,
-)
+from livedbg.adapters.ascend.facts import OrderFacts, facts
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity
@@ -19,10 +16,10 @@ __all__ = ["flag_cycle", "missing_edge"]
 def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """An order that the task graph lost."""
     for lost in job.unresolved("missing-edge"):
-        said = lost.attributes
-        reads = said.get("hazard") == "read after write"
+        said = facts(lost, OrderFacts)
+        reads = said.hazard == "read after write"
         harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
-        alike = int(said.get("count", "1")) - 1
+        alike = said.count - 1
         more = f" {alike} more pair{'s' * (alike > 1)} of tasks are alike." if alike > 0 else ""
         yield Finding(
             rule=rule,
@@ -30,12 +27,11 @@ def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
             topic="dependency",
             severity=Severity.ERROR,
             sentence=(
-                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
-                f"Most likely: {said.get('why', '')}.{more}"
+                f"{_lost_words(lost, state)} They may run at the same time, {harm}. Most likely: {said.why}.{more}"
             ),
             entities=lost.entities,
             evidence=evidence(lost),
-            next=tuple(said.get("next", "").splitlines()),
+            next=tuple(said.next.splitlines()),
         )
 
 
@@ -44,12 +40,12 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
     if first is None or second is None:
         return lost.sentence
-    said = lost.attributes
-    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
+    said = facts(lost, OrderFacts)
+    does = "reads" if said.hazard == "read after write" else "overwrites"
     return (
-        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
-        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
-        f"({said.get('first')}), and deps.json has no path between them."
+        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.region}, "
+        f"of tensor {said.tensor} ({said.second}) that task {name_of(first)} writes "
+        f"({said.first}), and deps.json has no path between them."
     )
 
 

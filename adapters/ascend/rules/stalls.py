@@ -7,11 +7,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts, facts
 from livedbg.adapters.ascend.resources import FREED, Full
 from livedbg.adapters.ascend.rules.failed_runs import slow
-from livedbg.adapters.ascend.rules.ring_words import never_fits, ring_variable, scopes_of
-from livedbg.adapters.ascend.rules.run_progress import building
-from livedbg.adapters.ascend.rules.sentences import (
+from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
     clock,
     code_of,
@@ -31,6 +30,8 @@ from livedbg.adapters.ascend.rules.sentences import (
     waiters_of,
     where_of,
 )
+from livedbg.adapters.ascend.rules.progress import building
+from livedbg.adapters.ascend.rules.rings import ring_variable, scopes_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, Task, TaskState
@@ -74,7 +75,7 @@ class _Blocked(Struct, frozen=True):
     @property
     def drained(self) -> bool:
         """The watchdog ended the run, and its tasks completed after that."""
-        return self.watchdog is not None and self.watchdog.attributes.get("drained") == "yes"
+        return self.watchdog is not None and facts(self.watchdog, StallFacts).drained
 
 
 def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -125,12 +126,13 @@ def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: Rul
 
 def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
     """Another rule judges the run: it completed or crashed, or something else than a task blocks it."""
-    ring = blocked.ring
+    ring = facts(blocked.ring, RingFacts) if blocked.ring is not None else RingFacts()
     return (
         job.completed
         or any(job.first(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
-        or (ring is not None and "yes" in {ring.attributes.get("by_scope"), ring.attributes.get("host_built")})
-        or (ring is not None and never_fits(ring))
+        or ring.by_scope
+        or ring.host_built
+        or ring.never_fits
     )
 
 
@@ -149,7 +151,7 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
         entities=_participants(job, roots, blocked, state),
         evidence=evidence(*blocked.said, *roots, *waiters, job.state, *_failures(job)),
         next=_next(roots, job, pid_of(job, state.snapshot)),
-        inferred=job.state.attributes.get("certain") != "yes",
+        inferred=not job.run.certain,
         since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
     )
 
@@ -157,11 +159,10 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
 def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
     """A sentence on the orchestrator where it waits for the roots, or ""."""
     if blocked.ring is not None:
-        freed = FREED[Full(blocked.ring.attributes.get("what", Full.SLOTS.value))]
+        ring = facts(blocked.ring, RingFacts)
         return (
-            f" The runtime reports “{blocked.ring.attributes.get('full', '')}”{code_of(blocked.ring)}. That is a "
-            f"symptom: {freed} freed only when the oldest task completes, so the orchestrator waits."
-            f"{scopes_of(blocked.ring)}"
+            f" The runtime reports “{ring.full}”{code_of(blocked.ring)}. That is a symptom: {FREED[Full(ring.what)]} "
+            f"freed only when the oldest task completes, so the orchestrator waits.{scopes_of(ring)}"
         )
     if blocked.tensor is not None:
         return f" The orchestrator waited for its output until a time-out{code_of(blocked.tensor)}."
@@ -187,7 +188,7 @@ def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:
 
 def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
     """Nothing has happened for longer than the watchdog's limit, or than a task may run where no limit is known."""
-    if job.state.attributes.get("quiet") != "yes":
+    if not job.run.quiet:
         return False
     return quiet_for_s(job, state.snapshot) >= patience_s(job, state)
 
@@ -196,25 +197,22 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
     """The claim itself: which task, where, since when."""
     snapshot = state.snapshot
     if len(roots) > 1:
-        many = job.state.attributes.get("certain") == "yes"
+        many = job.run.certain
         head = f"{len(roots)} tasks have not completed" if many else f"One of {len(roots)} tasks has not completed"
         return f"{head}: {names_of(roots)}."
     task = roots[0]
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
-        likely = (
-            ""
-            if job.state.attributes.get("certain") == "yes"
-            else f" It is suspected: {job.state.attributes.get('reason', '')}."
-        )
+        likely = "" if job.run.certain else f" It is suspected: {job.run.reason}."
         return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}"
-    waits = task.attributes.get("waits_for", "")
-    if task.state is TaskState.READY and task.attributes.get("deferred") == "yes":
+    known = facts(task, TaskFacts)
+    if task.state is TaskState.READY and known.deferred:
+        waits = f" It waits for: {known.waits_for}." if known.waits_for else ""
         return (
             f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
-            f"been signalled{since}. All cores are idle.{f' It waits for: {waits}.' if waits else ''}"
+            f"been signalled{since}. All cores are idle.{waits}"
         )
-    if task.state is TaskState.READY and task.attributes.get("buffered") == "yes":
+    if task.state is TaskState.READY and known.buffered:
         return (
             f"Task {name_of(task)} is ready, but the scheduler has not dispatched it{since}. The log shows all "
             "dispatches."
@@ -240,7 +238,7 @@ def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str
 def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ...]:
     steps = []
     kernel = roots[0].kernel or "its kernel"
-    if roots[0].attributes.get("buffered") == "yes":
+    if facts(roots[0], TaskFacts).buffered:
         steps.append(
             f"check whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
             "else report the dispatch loop to the runtime's maintainers"
@@ -252,10 +250,11 @@ def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ..
     steps.append(f"livedbg stacks {pid}   (on the simulator: the stack of the AICore thread shows the line)")
     full = job.first("ring-full")
     if full is not None:
-        steps.append(f"do not raise {ring_variable(full)} first: more tasks would only queue behind the stuck one")
+        variable = ring_variable(facts(full, RingFacts))
+        steps.append(f"do not raise {variable} first: more tasks would only queue behind the stuck one")
     if roots[0].kernel is None:
         steps.append("livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)")
-    if job.state.attributes.get("graph") != "yes":
+    if not job.run.graph:
         steps.append(
             "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on a passing input: records all "
             "dependencies)"
@@ -266,18 +265,19 @@ def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ..
 def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A stall with no task that could complete: only waiting tasks, or none at all."""
     report = job.first("timeout-exit") or job.first("stall-summary")
-    if report is None and job.state.attributes.get("building") == "yes":
+    if report is None and job.run.building:
         yield building(rule, job, state, _alive(state))
     if report is None:
         return
     waiting = job.tasks_in(TaskState.SUBMITTED, state)
     steps: tuple[str, ...]
-    sub_class, counted = report.attributes.get("sub_class", ""), progress_of(job)
-    listed = not sub_class and any(task.attributes.get("evidence") for task in waiting)  # by an old dump
+    said, counted = facts(report, StallFacts), progress_of(job)
+    sub_class = said.sub_class
+    listed = not sub_class and any(facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
     if waiting and (listed or sub_class.startswith("S4")):
         sentence = (
-            f"{job.state.attributes.get('waiting', len(waiting))} tasks wait, and none is running or ready: their "
-            f"dependencies can never be met ({names_of(waiting)})."
+            f"{len(waiting) if job.run.waiting is None else job.run.waiting} tasks wait, and none is running or ready: "
+            f"their dependencies can never be met ({names_of(waiting)})."
         )
         entities = tuple(task.id for task in waiting[:_ENTITIES])
         steps = ("check the orchestration code for a cycle, or for a producer that it never submits",)
@@ -289,7 +289,7 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         sentence = f"{report.sentence} The log does not name the stuck task (log levels info and debug have more)."
         entities, counted = (), ""  # its sentence has the counts
         steps = (
-            *filter(None, (report.attributes.get("advice", ""),)),
+            *filter(None, (said.advice,)),
             f"livedbg attach {pid_of(job, state.snapshot)}   (while it hangs: a simulator's memory shows the task)",
             "livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)",
         )

@@ -134,7 +134,7 @@ def test_one_look_at_an_old_run_that_does_not_move_is_unknown_and_names_the_task
     )
 
 
-@pytest.mark.invariant("long_runs.L1")
+@pytest.mark.invariant("run_progress.L1")
 def test_L1_an_old_run_that_moves_runs_and_so_does_a_young_one() -> None:
     watching = Watching(MINUTE, age_s=42)
     watching.take(sample(*HUNG))

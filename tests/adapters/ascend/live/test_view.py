@@ -79,7 +79,7 @@ def test_a_run_without_a_log(joined: Joined) -> None:
     }
     task = state.tasks[f"{T}r0t0"]
     assert (task.where, task.owner, task.kernel) == (("core:ascend/8",), "scheduler thread 0", "func 0")
-    assert task.attributes["evidence"] == f"memory of process {joined.simulator.pid}"
+    assert task.facts.evidence == f"memory of process {joined.simulator.pid}"
     assert (_edge(state, "r1t0", "r0t0"), _edge(state, "r1t1", "r1t0")) == (EdgeState.PENDING, EdgeState.PENDING)
     assert state.resources["core:ascend/8"].state == "busy" and state.resources["core:ascend/9"].state == "idle"
 
@@ -106,7 +106,7 @@ def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
     joined.log(DISPATCHED % (0, 0, 8))
     state = joined.sample()
     task = state.tasks[f"{T}r0t0"]
-    assert (task.state, task.attributes["evidence"]) == (TaskState.RUNNING, "err.txt:1")  # the log has the line
+    assert (task.state, task.facts.evidence) == (TaskState.RUNNING, "err.txt:1")  # the log has the line
     joined.simulator.tell("done 0.0", "run 9 0.1")
     state = joined.sample()
     assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED  # no line ever says so
@@ -178,10 +178,10 @@ def test_who_holds_a_run_up_is_certain(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1", "submit 0 2 0.1", "run 8 0.0", "run 9 0.1", "defer 0.0")
     state = joined.sample()
     said = state.diagnostics["ascend/run-state"]
-    assert said.entities == (f"{T}r0t0", f"{T}r0t1") and said.attributes["certain"] == "yes"
+    assert said.entities == (f"{T}r0t0", f"{T}r0t1") and said.facts.certain
     deferred = state.tasks[f"{T}r0t0"]
-    assert (deferred.state, deferred.attributes["deferred"]) == (TaskState.READY, "yes")
-    assert deferred.attributes["waits_for"].endswith("is 0, waits for 1 (ROCE)")
+    assert (deferred.state, deferred.facts.deferred) == (TaskState.READY, True)
+    assert deferred.facts.waits_for.endswith("is 0, waits for 1 (ROCE)")
 
 
 def test_silence_needs_that_nothing_moves(joined: Joined) -> None:
@@ -189,10 +189,10 @@ def test_silence_needs_that_nothing_moves(joined: Joined) -> None:
     joined.sample()
     for number in range(30):
         joined.simulator.tell("submit 0 2")
-        assert joined.sample().diagnostics["ascend/run-state"].attributes["quiet"] == "no", number
-    assert joined.sample(11).diagnostics["ascend/run-state"].attributes["quiet"] == "yes"
+        assert joined.sample().diagnostics["ascend/run-state"].facts.quiet is False, number
+    assert joined.sample(11).diagnostics["ascend/run-state"].facts.quiet
     joined.simulator.tell("done 0.0")
-    assert joined.sample().diagnostics["ascend/run-state"].attributes["quiet"] == "no"
+    assert joined.sample().diagnostics["ascend/run-state"].facts.quiet is False
 
 
 def test_a_stall_is_found_without_any_log(joined: Joined) -> None:

@@ -12,14 +12,12 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import ClassVar, Final
+from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.cann_reports.patterns import WEAK, Fact, facts
-from livedbg.adapters.ascend.cann_reports.report import CAUSES, CODE, Report
-from livedbg.adapters.ascend.cann_reports.triggers import EXACT, TRIGGERS
 from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.reports import CAUSES, CODE, Fact, Report, exact, found_in, triggers
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
@@ -63,8 +61,6 @@ class CannDecoder(LogDecoder):
     """Makes a diagnostic of each failure on an NPU that a log tells."""
 
     name = "ascend"
-    triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
-    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
@@ -72,6 +68,16 @@ class CannDecoder(LogDecoder):
         self._count = 0
         self._told_ns = 0
         self._fresh = False
+
+    @property
+    def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return triggers()
+
+    @property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
+        """See LogDecoder."""
+        return exact()
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""
@@ -93,18 +99,18 @@ class CannDecoder(LogDecoder):
         links: dict[str, None] = {}
         writer = _writer(record)
         for number, line, body in _lines(record.text):
-            found = facts(body)
+            found = found_in(body)
             if not found and log.current is None:
                 continue
             owner, mark = _owner(log, record, writer, found), self._mark(log, record, number, line)
             report = self._open(log, owner, record)
-            if report is None and (any(fact.kind not in WEAK for fact in found) or (found and raised)):
+            if report is None and (any(not fact.weak for fact in found) or (found and raised)):
                 report = self._begin(log, record.source, owner, mark)
             if report is not None:
                 log.current = owner
                 if found:
                     links[_id(report)] = None
-                strong = any(fact.kind not in WEAK for fact in found)
+                strong = any(not fact.weak for fact in found)
                 self._learn(report, found, mark, raised=raised or (strong and not warned))
                 if rank is not None:
                     report.fields.setdefault("rank", rank[1])
@@ -192,28 +198,17 @@ def _id(report: Report) -> str:
 
 
 def _diagnostic(report: Report) -> Diagnostic:
-    attributes = {
-        **report.fields,
-        "kind": report.kind.value,
-        "codes": " ".join(report.codes),
-        "blocks": " ".join(report.blocks),
-        "order": str(report.number),
-        "owner": report.owner,
-        "source": report.source,
-        "process": report.process,
-        "lines": " ".join(map(str, dict.fromkeys(report.lines))),
-        "raised": "yes" if report.raised else "",
-    }
+    facts = report.facts
     return Diagnostic(
         id=_id(report),
         system="ascend",
         code=CODE,
         severity=Severity.ERROR,
-        sentence=f"CANN reports a failure ({report.kind.value}).",
+        sentence=f"CANN reports a failure ({facts.kind}).",
         entities=(report.process,) if report.process else (),
-        attributes={name: text for name, text in attributes.items() if text},
+        facts=facts,
         evidence=tuple(mark.evidence() for mark in report.marks),
         at_wall_ns=report.first.wall_ns,
         cause=CAUSES.get(report.kind, CauseClass.DEVICE),
-        writer=f"rank {report.fields['rank']}" if "rank" in report.fields else "",
+        writer=f"rank {facts.rank}" if facts.rank else "",
     )

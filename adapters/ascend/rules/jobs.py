@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, RunFacts, StallFacts, TaskFacts, facts, scope_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
@@ -52,20 +53,24 @@ _COUNTED: Final = 10_000  # of the tasks behind a root
 
 
 class JobDiagnostics(Struct, frozen=True):
-    """One Ascend job: its `run-state` diagnostic and the others of the same scope."""
+    """One Ascend job.
+
+    Attributes:
+        state: its `run-state` diagnostic.
+        run: what that says.
+        others: the other diagnostics of the same job.
+        scope: `ascend`, or `ascend/LABEL` if there are several jobs.
+    """
 
     state: Diagnostic
+    run: RunFacts
     others: tuple[Diagnostic, ...]
-
-    @property
-    def scope(self) -> str:
-        """`ascend`, or `ascend/LABEL` if there are several jobs."""
-        return self.state.attributes.get("scope", "ascend")
+    scope: str
 
     @property
     def label(self) -> str:
         """Its name among several jobs."""
-        return self.scope.partition("/")[2] or self.state.attributes.get("place", "")
+        return self.scope.partition("/")[2] or self.run.place
 
     @property
     def orchestrator(self) -> str:
@@ -80,7 +85,7 @@ class JobDiagnostics(Struct, frozen=True):
     @property
     def completed(self) -> bool:
         """Its present run has completed."""
-        return self.state.attributes.get("phase") == "completed"
+        return self.run.phase == "completed"
 
     def unresolved(self, code: str) -> list[Diagnostic]:
         """Its unresolved diagnostics of one code."""
@@ -109,23 +114,24 @@ def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
     by_scope: dict[str, list[Diagnostic]] = {}
     for diagnostic in snapshot.diagnostics.values():
         if diagnostic.system == "ascend":
-            by_scope.setdefault(diagnostic.attributes.get("scope", ""), []).append(diagnostic)
+            by_scope.setdefault(scope_of(diagnostic), []).append(diagnostic)
     found = []
-    for said in by_scope.values():
+    for scope, said in by_scope.items():
         state = next((d for d in said if d.code == "run-state"), None)
         if state is not None:
-            found.append(JobDiagnostics(state, tuple(d for d in said if d is not state)))
+            others = tuple(d for d in said if d is not state)
+            found.append(JobDiagnostics(state, facts(state, RunFacts), others, scope or "ascend"))
     return found
 
 
 def name_of(task: Task) -> str:
     """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
-    func, raw = task.attributes.get("func"), task.attributes.get("task_id", "")
+    known = facts(task, TaskFacts)
     words = [task.kernel] if task.kernel else []
-    if task.kernel and func and not task.kernel.startswith("func "):
-        words.append(f"func {func}")
-    if raw != task.attributes.get("local"):
-        words.append(f"id {raw}")
+    if task.kernel and known.func and not task.kernel.startswith("func "):
+        words.append(f"func {known.func}")
+    if known.task_id != known.local:
+        words.append(f"id {known.task_id}")
     return f"{task.name} ({', '.join(words)})" if words else task.name
 
 
@@ -145,13 +151,13 @@ def clock(task: Task) -> str:
     """When a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
     at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
     words = {"exact": "", "not after": " or earlier"}
-    return f"{at} UTC{words.get(task.attributes.get('since', ''), ' or a little later')}"
+    return f"{at} UTC{words.get(facts(task, TaskFacts).since, ' or a little later')}"
 
 
 def quiet_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float:
     """Time since the last line of a job's log."""
-    last = job.state.attributes.get("last_wall_ns")
-    return (snapshot.now().wall_ns - int(last)) / 1e9 if last else 0.0
+    last_ns = job.run.last_wall_ns
+    return (snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
 
 
 def open_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float | None:
@@ -160,10 +166,10 @@ def open_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float | None:
     Returns:
         None where neither is known. No task of the run can run for longer.
     """
-    began = job.state.attributes.get("began_wall_ns")
+    began = job.run.began_wall_ns
     if began:
         return max(0.0, (snapshot.now().wall_ns - int(began)) / 1e9)
-    process = snapshot.processes.get(job.state.attributes.get("process", ""))
+    process = snapshot.processes.get(job.run.process)
     main = None if process is None else snapshot.threads.get(ids.thread(process.host, process.pid, process.pid))
     waited = None if main is None else waited_ns(main, snapshot)
     return None if waited is None else waited / 1e9
@@ -181,13 +187,12 @@ def long_s(job: JobDiagnostics, state: RuleInput) -> float:
 
 def patience_s(job: JobDiagnostics, state: RuleInput) -> float:
     """From when on a run without progress is stalled: the limit of its watchdog, where that is known, is no less."""
-    return max(long_s(job, state), float(job.state.attributes.get("limit_s", "0") or 0))
+    return max(long_s(job, state), job.run.limit_s)
 
 
 def limit_words(job: JobDiagnostics) -> str:
     """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
-    limit, by = job.state.attributes.get("limit_s"), job.state.attributes.get("limit_by")
-    return f"{limit} s ({by})" if limit else ""
+    return f"{job.run.limit_s:g} s ({job.run.limit_by})" if job.run.limit_s else ""
 
 
 def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
@@ -205,12 +210,14 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
 
 def _lines_of(task: Task) -> Iterator[Evidence]:
     """The line that the state of a task rests on, and the one that gave it to its core."""
-    said = task.attributes
-    for name in ("entered", "evidence"):
-        if said.get(name):
-            at = int(said.get(f"{name}_wall_ns") or 0) or None
-            kind = "memory" if said[name].startswith("memory of ") else "log"
-            yield Evidence(kind=kind, source=said[name], text=said.get(f"{name}_text", ""), at_wall_ns=at)
+    known = facts(task, TaskFacts)
+    for place, text, at in (
+        (known.entered, known.entered_text, known.entered_wall_ns),
+        (known.evidence, known.evidence_text, known.evidence_wall_ns),
+    ):
+        if place:
+            kind = "memory" if place.startswith("memory of ") else "log"
+            yield Evidence(kind=kind, source=place, text=text, at_wall_ns=at)
 
 
 def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> tuple[int, int, bool]:
@@ -236,9 +243,8 @@ def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -
             if waiter not in seen and waiter not in ids:
                 seen.add(waiter)
                 todo.append(waiter)
-    by_memory = job.state.attributes.get("memory") == "yes"  # which shows each task that waits, and for what
-    counted = 0 if by_memory else int(job.state.attributes.get("waiting", "0") or 0)
-    known = job.state.attributes.get("graph") == "yes" or (len(seen) == 1 and counted <= 1)
+    counted = 0 if job.run.memory else job.run.waiting or 0  # memory shows each task that waits, and for what
+    known = job.run.graph or (len(seen) == 1 and counted <= 1)
     return max(len(seen), counted), len(direct), known
 
 
@@ -252,7 +258,7 @@ def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
 def pid_of(job: JobDiagnostics, snapshot: Snapshot) -> str:
     """The pid of a job's process, for a command; `PID` if it is unknown, as where only logs are read."""
     alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
-    own = alive.get(job.state.attributes.get("process", ""))
+    own = alive.get(job.run.process)
     targets = [one for one in alive.values() if one.target]
     if own is None and len(targets) == 1:
         own = targets[0]
@@ -261,8 +267,8 @@ def pid_of(job: JobDiagnostics, snapshot: Snapshot) -> str:
 
 def progress_of(job: JobDiagnostics) -> str:
     """` 3 of 5 tasks are done.`, or nothing where that is not known."""
-    done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
-    return f" {done} of {total} tasks are done." if done and total else ""
+    done, total = job.run.completed, job.run.total
+    return f" {done} of {total} tasks are done." if done is not None and total is not None else ""
 
 
 def shared(job: JobDiagnostics) -> str:
@@ -273,7 +279,7 @@ def shared(job: JobDiagnostics) -> str:
 
 def code_of(said: Diagnostic) -> str:
     """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
-    code = said.attributes.get("code")
+    code = facts(said, RingFacts).code or facts(said, FailureFacts).code
     return f" ({code})" if code else ""
 
 
@@ -281,7 +287,7 @@ def latched_timeout(job: JobDiagnostics) -> Diagnostic | None:
     """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
     fatal = job.first("fatal")
     by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
-    return fatal if fatal is not None and by_memory and fatal.attributes.get("error_code") == "100" else None
+    return fatal if fatal is not None and by_memory and facts(fatal, FailureFacts).error_code == 100 else None
 
 
 def ended_by(watchdog: Diagnostic | None) -> str:
@@ -290,10 +296,9 @@ def ended_by(watchdog: Diagnostic | None) -> str:
         return " The scheduler's watchdog ended the run (code 100, by the scheduler's memory)."
     if watchdog is None or watchdog.code != "timeout-exit":
         return ""
-    sub_class = watchdog.attributes.get("sub_class", "")
-    if sub_class and watchdog.attributes.get("sub_class_by") == "counts":
-        sub_class += " by its counts"
-    words = "; ".join(word for word in (watchdog.attributes.get("code"), sub_class) if word)
+    said = facts(watchdog, StallFacts)
+    sub_class = f"{said.sub_class} by its counts" if said.sub_class_by == "counts" else said.sub_class
+    words = "; ".join(word for word in (said.code, sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."
 
 
@@ -311,12 +316,11 @@ def fired(job: JobDiagnostics) -> str:
 def masked(job: JobDiagnostics) -> str:
     """` CANN returned 507018 (…); that code masks this cause.` if it did."""
     code = job.first("cann-code")
-    if code is None or code.attributes.get("mask") != "yes":
+    if code is None or not facts(code, FailureFacts).mask:
         return ""
     return f" {sentences(code.sentence, 'That code masks this cause')}"
 
 
-def advice_of(said: Diagnostic) -> tuple[str, ...]:
+def advice_of(said: FailureFacts) -> tuple[str, ...]:
     """The next steps that a code has: ours, and the runtime's own hint."""
-    advice, hint = said.attributes.get("advice", ""), said.attributes.get("hint", "")
-    return tuple(step for step in (advice, f"the runtime's hint: {hint}" if hint else "") if step)
+    return tuple(filter(None, (said.advice, f"the runtime's hint: {said.hint}" if said.hint else "")))

@@ -1,19 +1,20 @@
-"""The scheduler has ended a run, and a kernel has not returned: the simulator's host waits for its core's thread."""
+"""Cores that a run waits for: their kernels have not returned, or have and were not collected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from livedbg.adapters.ascend.facts import CoreFacts, facts
 from livedbg.adapters.ascend.names import task_name
-from livedbg.adapters.ascend.rules.sentences import JobDiagnostics, evidence, limit_words, masked, pid_of
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, limit_words, masked, pid_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
-from livedbg.model import Diagnostic, Severity, Thread, ids
+from livedbg.model import Severity, Thread, ids
 from livedbg.text.wording import sentence_case
 
-__all__ = ["unreturned"]
+__all__ = ["core_anomaly", "unreturned"]
 
 _SHOWN: Final = 3  # cores that the sentence names
 
@@ -21,10 +22,11 @@ _SHOWN: Final = 3  # cores that the sentence names
 def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The cores that the host waits for, if it waits for any."""
     left = job.unresolved("core-unreturned")
-    process = state.snapshot.processes.get(job.state.attributes.get("process", ""))
+    process = state.snapshot.processes.get(job.run.process)
     if not left or process is None or process.exited or job.first("timeout-exit") is not None:
         return
-    threads = {int(said.attributes["tid"]): said for said in left}
+    cores = [facts(said, CoreFacts) for said in left]
+    threads = [core.tid for core in cores]
     waiter = _waiter({ids.thread(process.host, process.pid, tid) for tid in threads}, state)
     if waiter is None:
         return  # the run is being set up, or ends
@@ -32,7 +34,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     stalled = waited >= state.settings.thread_stall_ns
     many = len(left) > 1
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-    names = ", ".join(_core(said, job, state) for said in left[:_SHOWN]) + more
+    names = ", ".join(_core(core, job, state) for core in cores[:_SHOWN]) + more
     names = f"The kernels of {len(left)} cores ({names})" if many else sentence_case(names)
     limit = limit_words(job)
     watchdog = f" The scheduler ends a run for a fatal error, and after {limit} without progress." if limit else ""
@@ -46,9 +48,9 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
             f"ago or more. The host waits for {'these cores' if many else 'this core'} in "
             f"{waiter.waits_in or 'a join'}.{watchdog}{masked(job)}"
         ),
-        roots=tuple(_root(said, job) for said in left),
+        roots=tuple(_root(core, job) for core in cores),
         entities=(
-            *(_root(said, job) for said in left),
+            *(_root(core, job) for core in cores),
             *(ids.thread(process.host, process.pid, tid) for tid in threads),
             waiter.id,
         ),
@@ -67,20 +69,35 @@ def _waiter(threads: set[str], state: RuleInput) -> Thread | None:
     return next((state.snapshot.threads[name] for name in names if name in state.snapshot.threads), None)
 
 
-def _core(said: Diagnostic, job: JobDiagnostics, state: RuleInput) -> str:
+def _core(left: CoreFacts, job: JobDiagnostics, state: RuleInput) -> str:
     """`task r1t2 (func 2) on core 10`, `the kernel on core 10`."""
-    core, func = said.attributes["core"], said.attributes.get("func")
-    name = state.snapshot.resources.get(f"core:{job.scope}/{core}")
-    place = name.name if name is not None else f"core {core}"
-    if "task" not in said.attributes:
-        return f"the kernel on {place}" if func is None else f"kernel func {func} on {place}"
-    task = state.snapshot.tasks.get(_root(said, job))
-    kernel = (task.kernel if task is not None else None) or (f"func {func}" if func is not None else "")
-    return f"task {task_name(int(said.attributes['task']))}{f' ({kernel})' if kernel else ''} on {place}"
+    name = state.snapshot.resources.get(f"core:{job.scope}/{left.core}")
+    place = name.name if name is not None else f"core {left.core}"
+    if left.task is None:
+        return f"the kernel on {place}" if left.func is None else f"kernel func {left.func} on {place}"
+    task = state.snapshot.tasks.get(_root(left, job))
+    kernel = (task.kernel if task is not None else None) or (f"func {left.func}" if left.func is not None else "")
+    return f"task {task_name(left.task)}{f' ({kernel})' if kernel else ''} on {place}"
 
 
-def _root(said: Diagnostic, job: JobDiagnostics) -> str:
+def _root(left: CoreFacts, job: JobDiagnostics) -> str:
     """The task that the core was given; the core, where that is not known."""
-    task = said.attributes.get("task")
     prefix = job.task_prefix.removesuffix("r")
-    return f"{prefix}{task_name(int(task))}" if task is not None else f"core:{job.scope}/{said.attributes['core']}"
+    return f"{prefix}{task_name(left.task)}" if left.task is not None else f"core:{job.scope}/{left.core}"
+
+
+def core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """Cores that have finished a task which the scheduler still counts as running."""
+    if job.completed:
+        return
+    for anomaly in job.unresolved("core-anomaly"):
+        yield Finding(
+            rule=rule,
+            state=VerdictState.STALLED,
+            severity=Severity.CRITICAL,
+            sentence=f"{anomaly.sentence} The kernel is done. The scheduler's completion polling is stuck.",
+            entities=anomaly.entities,
+            evidence=evidence(anomaly),
+            next=("keep the device log and report it to the runtime's maintainers",),
+            since_wall_ns=anomaly.at_wall_ns,
+        )

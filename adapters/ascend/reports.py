@@ -1,19 +1,38 @@
-"""One failure of one process, as the lines of its log tell it, piece by piece."""
+"""One failure of one process, as the lines of its log tell it, piece by piece.
+
+CANN, torch_npu, HCCL and MindSpore print these; data/reports.toml has how the lines look.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.cann_codes import KNOWN, Group
-from livedbg.adapters.ascend.cann_reports.patterns import Fact
+from livedbg.adapters.ascend.codes import Group, cann_codes
+from livedbg.adapters.ascend.facts import ReportFacts
+from livedbg.adapters.ascend.forms import Form, Forms, read_data
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.model import CauseClass, ExceptionHit
+from livedbg.model import CauseClass, Diagnostic, ExceptionHit
+from livedbg.model.facts import facts_from, facts_of
 
-__all__ = ["CAUSES", "CODE", "Kind", "Report", "is_npu"]
+__all__ = [
+    "CAUSES",
+    "CODE",
+    "Fact",
+    "Kind",
+    "Report",
+    "exact",
+    "found_in",
+    "is_npu",
+    "report_facts",
+    "texts",
+    "triggers",
+]
 
 CODE: Final = "cann-report"
 """Code of the diagnostics."""
@@ -70,6 +89,119 @@ _EXCEPTIONS: Final = re.compile(
     r"|Inner error is reported"
 )
 _FIRST_WINS: Final = frozenset({"core", "aicpu"})
+_RANK: Final = re.compile(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
+_WORKER: Final = re.compile(r"\((?P<name>[\w .:-]{1,60}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
+_OPERATION: Final = re.compile(
+    r"(?:Hcom|hcom_?)?(?P<name>All-?Reduce|AllGather\w*|ReduceScatter\w*|Broadcast|AllToAll\w*|Send|Recv\w*|Reduce|Scatter|Gather|Barrier|BatchSendRecv)",
+    re.IGNORECASE,
+)
+_BLOCK: Final = b"[PID: "  # in a message of any module: `E10007: [PID: 441] …`
+_MASKED_CODES: Final = 500_000  # the numbers from here on are CANN's alone
+
+
+class Said(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said of a kind of report.
+
+    Attributes:
+        needs: names of values that must be known.
+        sentence: template of what failed, where and why.
+        next: templates of what to do; `@NAME` for one of the file's `[steps]`.
+    """
+
+    kind: str
+    sentence: str
+    needs: tuple[str, ...] = ()
+    next: tuple[str, ...] = ("@read", "@blocking")
+
+
+class Texts(Struct, frozen=True, forbid_unknown_fields=True):
+    """data/reports.toml."""
+
+    words: tuple[str, ...]
+    blocks: tuple[str, ...]
+    codes: tuple[int, ...]
+    details: tuple[str, ...]
+    said: tuple[Said, ...]
+    steps: dict[str, str]
+    hccl: dict[str, str]
+    forms: tuple[Form, ...] = field(name="form")
+
+
+class Fact(NamedTuple):
+    """What one line says.
+
+    Attributes:
+        kind: which form it has.
+        fields: what the form's groups matched.
+        weak: it begins no report: such words stand in lines of anybody.
+    """
+
+    kind: str
+    fields: dict[str, str]
+    weak: bool
+
+
+@cache
+def texts() -> Texts:
+    """The file."""
+    return read_data("reports.toml", Texts)
+
+
+@cache
+def _forms() -> Forms:
+    return Forms(texts().forms)
+
+
+def triggers() -> tuple[bytes, ...]:
+    """What stands in every record that says something of a failure on an NPU, and hardly in any other."""
+    known, rare = texts(), [number for number in cann_codes() if number < _MASKED_CODES]
+    codes = [str(number) for number in cann_codes() if number > _MASKED_CODES]
+    codes += [f"{word}{number}" for word in ("error code is ", "error code:", "failed: ") for number in rare]
+    codes += [f"error code is {number}" for number in known.codes]
+    return (_BLOCK, *(word.encode() for word in (*known.words, *known.blocks, *codes)))
+
+
+def exact() -> Mapping[bytes, re.Pattern[bytes]]:
+    """As `LogDecoder.exact`."""
+    return {_BLOCK: re.compile(rb"(?<=\d: )\[PID: \d")}
+
+
+def found_in(line: str) -> list[Fact]:
+    """All that a line says, in the order of the file."""
+    found = []
+    for form in _forms().of(line):
+        fields = form.fields(line)
+        if fields is not None:
+            named = {name.rstrip("0123456789"): text for name, text in fields.items() if text is not None}
+            found.append(Fact(form.kind, named, form.weak))
+    return found
+
+
+def report_facts(said: Diagnostic) -> ReportFacts:
+    """The facts of a report; in recordings of before they are texts."""
+    if said.facts is not None:
+        return facts_of(said.facts, ReportFacts)
+    known = said.attributes
+    lists = {name: tuple(known.get(name, "").split()) for name in ("codes", "blocks", "lines")}
+    named = {"who": _who(known, known.get("owner", "")), "operation": _operation(known), "raised": "raised" in known}
+    return facts_from({**known, **lists, **named}, ReportFacts)
+
+
+def _who(fields: Mapping[str, str], owner: str) -> str:
+    rank, worker = _RANK.search(owner), _WORKER.search(owner)
+    if "rank" in fields:
+        return f"rank {fields['rank']}"
+    if rank is not None:
+        return f"rank {next(one for one in rank.groups() if one)}"
+    if worker is not None:
+        return f"{worker['name'].strip()} (pid {worker['pid']})"
+    pid = fields.get("pid") or owner.removeprefix("pid ")
+    return f"process {pid}" if pid.isdecimal() else ""
+
+
+def _operation(fields: Mapping[str, str]) -> str:
+    operation = _OPERATION.search(fields.get("tag", ""))
+    return operation["name"] if operation is not None else ""
 
 
 def is_npu(hit: ExceptionHit) -> bool:
@@ -82,7 +214,7 @@ class Report(Struct):
 
     Attributes:
         number: of it, among those of its session.
-        fields: what is known of it, by the names of the patterns' groups; what came first stays.
+        fields: what is known of it, by the names of the forms' groups; what came first stays.
         codes: return codes, in order.
         blocks: identifiers of CANN's messages, in order.
         kinds: of the facts.
@@ -131,7 +263,8 @@ class Report(Struct):
     @property
     def known(self) -> list[Group]:
         """Groups of its codes."""
-        return [KNOWN[int(code)].group for code in self.codes if int(code) in KNOWN]
+        known = cann_codes()
+        return [known[int(code)].group for code in self.codes if int(code) in known]
 
     @property
     def kind(self) -> Kind:
@@ -191,3 +324,21 @@ class Report(Struct):
         best = [self.kinds[kind] for kind in order if kind in self.kinds][:_MARKS]
         marks = [self.first, *best, *([self.last] if self.last is not None else [])]
         return tuple(dict.fromkeys(marks))
+
+    @property
+    def facts(self) -> ReportFacts:
+        """All that is known of it."""
+        known = {
+            "kind": self.kind.value,
+            "who": _who(self.fields, self.owner),
+            "operation": _operation(self.fields),
+            "codes": self.codes,
+            "blocks": self.blocks,
+            "order": self.number,
+            "owner": self.owner,
+            "source": self.source,
+            "process": self.process,
+            "lines": list(dict.fromkeys(self.lines)),
+            "raised": self.raised,
+        }
+        return facts_from({**self.fields, **known}, ReportFacts)

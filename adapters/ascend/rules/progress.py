@@ -1,0 +1,219 @@
+"""An Ascend run that has not failed: it is being prepared, it runs, it makes no progress for long, or has ended well.
+
+The scheduler's watchdog is what ends a stuck run. Before its limit a kernel that is slow and one that is stuck look the
+same. An orchestrator that computes or loops in user code is seen by no watchdog at all.
+
+Invariants:
+    run_progress.L1. Progress that memory showed is never older than the threshold in a run that is called running. In
+        one sample the threshold is compared with the age of the run, for no task of it can run for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from livedbg.adapters.ascend.facts import TaskFacts, facts
+from livedbg.adapters.ascend.rules.jobs import (
+    JobDiagnostics,
+    evidence,
+    limit_words,
+    long_s,
+    name_of,
+    names_of,
+    open_for_s,
+    patience_s,
+    pid_of,
+    progress_of,
+    quiet_for_s,
+    where_of,
+)
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Severity, Task, TaskState
+from livedbg.text.quantities import duration
+from livedbg.text.wording import many
+
+__all__ = ["building", "goes_on", "long_run", "run_complete"]
+
+_TROUBLE: Final = (
+    "cann-code",
+    "core-anomaly",
+    "deinit-timeout",
+    "fatal",
+    "operation-ended",
+    "ring-full",
+    "runtime-failed",
+    "stall-summary",
+    "tensor-wait-timeout",
+    "terminate",
+    "timeout-exit",
+)
+
+
+def _is_long(job: JobDiagnostics, state: RuleInput) -> bool:
+    """True if a run has made no progress for long, or may have, and its watchdog's limit has not passed (L1)."""
+    run = job.run
+    if run.phase not in {"starting", "running"}:
+        return False
+    still_s, known = quiet_for_s(job, state.snapshot), run.memory
+    if run.quiet:
+        roots = bool(job.roots(state.snapshot))
+        within = still_s < patience_s(job, state)
+        return still_s >= long_s(job, state) and ((within and roots) or (known and not roots))
+    if not known or run.moved:
+        return False
+    return (open_for_s(job, state.snapshot) or still_s) >= long_s(job, state)
+
+
+def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """What such a run does, and what is not known of it."""
+    if not _is_long(job, state) or any(job.first(code) for code in ("timeout-exit", "stall-summary", "fatal")):
+        return
+    roots = job.roots(state.snapshot)
+    running = [task for task in roots if task.state is TaskState.RUNNING]
+    claim = _tasks(running, job, state) if running else _ready(roots, job, state) or _nobody(job, state)
+    yield Finding(
+        rule=rule,
+        state=VerdictState.UNKNOWN,
+        decides=True,
+        roots=tuple(task.id for task in roots) or (job.orchestrator,),
+        severity=Severity.WARNING,
+        sentence=claim + progress_of(job),
+        entities=tuple(task.id for task in roots) or (job.orchestrator,),
+        evidence=evidence(*roots, job.state),
+        next=tuple(_next(job, state, running)),
+        since_wall_ns=job.run.last_wall_ns or None,
+    )
+
+
+def _for(job: JobDiagnostics, state: RuleInput) -> str:
+    """` for 12 s`; ` for 0.6 s or more, at most 40 s`, where livedbg came after it began."""
+    still_s, open_s = quiet_for_s(job, state.snapshot), open_for_s(job, state.snapshot)
+    if job.run.moved or open_s is None or open_s <= still_s:
+        return f" for {duration(still_s * 1e9)}"
+    return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
+
+
+def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+    one = len(running) == 1
+    who = f"task {name_of(running[0])}" if one else f"{len(running)} tasks ({names_of(running)})"
+    where = f" {where_of(running[0], state.snapshot)}" if one else ""
+    return f"Long: {who} {'has' if one else 'have'} been running{where}{_for(job, state)}. {_slow_or_stuck(job)}"
+
+
+def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+    """The same of tasks that are ready or whose completion is deferred; "" if there are none."""
+    if not roots:
+        return ""
+    waits = facts(roots[0], TaskFacts).waits_for if len(roots) == 1 else ""
+    deferred = all(facts(task, TaskFacts).deferred for task in roots)
+    what = "whose deferred (asynchronous) completion has not been signalled" if deferred else "on no core"
+    condition = f" It waits for: {waits}." if waits else ""
+    return (
+        f"Long: no task has been running{_for(job, state)}; {many(len(roots), 'task')} ({names_of(roots)}) "
+        f"{'is' if len(roots) == 1 else 'are'} ready, {what}.{condition} {_slow_or_stuck(job)}"
+    )
+
+
+def _nobody(job: JobDiagnostics, state: RuleInput) -> str:
+    """The same where no task could go on."""
+    waiting = job.run.waiting or 0
+    if job.run.orchestrator == "submitting":
+        left = f"{many(waiting, 'task')} wait" if waiting else "all submitted tasks are done"
+        return (
+            f"Long: the orchestrator has submitted nothing{_for(job, state)}, and {left}. It computes or loops in the "
+            "orchestration code; no watchdog of the runtime watches that, so livedbg can't tell slow from stuck."
+        )
+    return f"Long: no task has been running or ready{_for(job, state)}. {_slow_or_stuck(job)}"
+
+
+def _slow_or_stuck(job: JobDiagnostics) -> str:
+    limit = limit_words(job)
+    until = f" before the limit of the scheduler's watchdog, {limit}" if limit else ""
+    return f"livedbg can't tell slow from stuck{until}."
+
+
+def _next(job: JobDiagnostics, state: RuleInput, running: Sequence[Task]) -> Iterator[str]:
+    pid = pid_of(job, state.snapshot)
+    what = "each AICore thread" if running else "the thread in aicpu_orchestration_entry"
+    yield f"livedbg stacks {pid}   (twice: whether {what} is at the same line)"
+    yield f"livedbg watch {pid}   (reports when a task completes, or the watchdog's limit passes)"
+
+
+def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
+    """The log ends while the orchestration code runs on the host.
+
+    Args:
+        rule: name of the rule.
+        job: the job.
+        state: what is known.
+        alive: a process is seen that may write the log.
+    """
+    died = "" if alive else " It hung, or died: no exit status."
+    return Finding(
+        rule=rule,
+        state=VerdictState.STALLED if alive else VerdictState.UNKNOWN,
+        decides=not alive,
+        roots=(job.orchestrator,),
+        severity=Severity.ERROR,
+        sentence=(
+            "The orchestration code has not returned, and no task has started. With host_build_graph it runs on the "
+            "host while the run is prepared; the log has nothing after its begin." + died
+        ),
+        entities=(job.orchestrator,),
+        evidence=evidence(job.state),
+        next=(
+            f"livedbg stacks {pid_of(job, state.snapshot)}   (the thread in aicpu_orchestration_entry)",
+            "check whether it waits for a tensor's value (get_tensor_data): no task can have written it yet",
+        ),
+        inferred=True,
+    )
+
+
+def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """The run ended well."""
+    complete = job.first("run-complete")
+    if complete is not None and job.completed:
+        alive = any(not process.exited for process in state.snapshot.processes.values())
+        yield Finding(
+            rule=rule,
+            state=VerdictState.EXITED if not alive else None,  # the process may begin another run
+            severity=Severity.INFO,
+            sentence=complete.sentence,
+            evidence=evidence(complete),
+            since_wall_ns=complete.at_wall_ns,
+        )
+
+
+def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """The run has neither ended nor failed, and its log is being written."""
+    if job.run.phase not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
+        return
+    if _is_long(job, state):
+        return  # long_run says so
+    roots = job.roots(state.snapshot)
+    running = [task for task in roots if task.state is TaskState.RUNNING]
+    if not job.run.quiet:
+        doing = f" {names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
+        if not job.run.last_wall_ns:
+            return  # no line has a time
+        verdict = VerdictState.RUNNING
+        sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
+    elif not roots and not job.run.building:
+        verdict = VerdictState.UNKNOWN
+        sentence = (
+            "Inconclusive: the log ends before the run does, and names no running task. The run is stalled, or its log "
+            "was cut off."
+        )
+    else:
+        return
+    pid = pid_of(job, state.snapshot)
+    yield Finding(
+        rule=rule,
+        state=verdict,
+        severity=Severity.INFO,
+        sentence=sentence,
+        evidence=evidence(*running, job.state),
+        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', f"livedbg attach {pid}"),
+    )
