@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 from livedbg.adapters.ascend.facts import ReportFacts
-from livedbg.adapters.ascend.golden_lines import CODE as GOLDEN
 from livedbg.adapters.ascend.reports import CODE, is_npu, report_facts
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit
@@ -22,6 +21,7 @@ _RUN_FAILED: Final = re.compile(
 _BELOW: Final = 40  # lines of a compiler's report below its exception
 _NEAR: Final = 40  # lines between a traceback that is cut off and the report that its last line begins
 
+_GOLDEN: Final = "golden-mismatch"  # signatures/golden.toml
 _RUN_ENDS: Final = frozenset(
     {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
 )
@@ -39,7 +39,7 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     if any(said.source == hit.source and _passed_on(hit, said) for said in map(report_facts, reports)):
         return True
     if "golden" in hit.message.lower() and any(
-        said.code == GOLDEN and said.attributes.get("source") == hit.source for said in snapshot.diagnostics.values()
+        said.code == _GOLDEN and said.attributes.get("source") == hit.source for said in snapshot.diagnostics.values()
     ):
         return True
     if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):

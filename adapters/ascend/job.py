@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
-from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.model import LoadHistory
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.ascend.live.core_threads import CoreThread
 from livedbg.adapters.ascend.live.image import Image
 from livedbg.adapters.ascend.live.layout import Layout
+from livedbg.adapters.ascend.names import task_name
 from livedbg.linux.maps import Mapping as MappedRange
 
 __all__ = ["Unreturned", "func_at", "read_unreturned"]
@@ -37,6 +38,13 @@ class Unreturned(NamedTuple):
     core: int
     task: int | None
     func: int | None
+
+    @property
+    def text(self) -> str:
+        """A sentence about it."""
+        kernel = f"kernel func {self.func}" if self.func is not None else "its kernel"
+        task = f" of task {task_name(self.task)}" if self.task is not None else ""
+        return f"The scheduler has ended the run, and core {self.core} has not returned from {kernel}{task}."
 
 
 def read_unreturned(

@@ -16,10 +16,8 @@ from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import CoreFacts
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live.differences import Differences
-from livedbg.adapters.ascend.live.progress import Progress
 from livedbg.adapters.ascend.live.queues import CoreQueues
-from livedbg.adapters.ascend.live.state import LiveTask, Sample
-from livedbg.adapters.ascend.live.texts import task_words, unreturned_words
+from livedbg.adapters.ascend.live.state import LiveTask, Progress, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import local_of, ring_of, task_name
@@ -171,7 +169,7 @@ class LiveView:
                 record.kernels = record.kernels or ((core.func,) if core.func is not None else ())
                 record.cores[core.core] = ""
                 run.core(core.core).running = core.task
-                self._stays(record, TaskState.RUNNING, unreturned_words(core))
+                self._stays(record, TaskState.RUNNING, core.text)
         for core in former:
             if core.task is not None and core.task not in still:
                 run.task(core.task).cores.clear()
@@ -262,7 +260,7 @@ class LiveView:
             return
         record.cores, record.deferred, record.waits = cores, task.deferred, waits
         inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
-        text = Mark(mark.name, task_words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
+        text = Mark(mark.name, task.text, mark.wall_ns, mark.exact, kind="memory", seen=True)
         if record.state is not task.state:
             record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)
@@ -347,7 +345,7 @@ class LiveView:
             about, sentence = job.names.task(raw), f"Log and memory differ: {text}."
             yield statement(job, "live-differs", warning, sentence, entities=(about,), detail=task_name(raw))
         for core in self._unreturned:
-            words = unreturned_words(core)
+            words = core.text
             marks = (Mark(self._source, words, kind="memory", seen=True),)
             facts = CoreFacts(core=core.core, tid=core.tid, func=core.func, task=core.task)
             yield statement(job, "core-unreturned", warning, words, facts=facts, marks=marks, detail=core.core)

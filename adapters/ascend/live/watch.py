@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.live.core_threads import CoreRoles
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.adapters.ascend.live.roles import CoreRoles
-from livedbg.adapters.ascend.live.shared import SharedLog
 from livedbg.adapters.ascend.live.sign import SEARCH_MOST_S, SEARCH_S, first_processes
-from livedbg.adapters.ascend.live.state import LiveCore, Sample
+from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.names import name_kernels
-from livedbg.model import LogSource, Process, SourceHealth
+from livedbg.adapters.ascend.waits import Suspicion
+from livedbg.model import Diagnostic, Edge, EdgeKey, LogSource, Process, SourceHealth
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Looked
 from livedbg.session.adapter import Context
@@ -61,6 +61,37 @@ class _Seen(Struct):
     next_s: float = 0.0
     pause_s: float = SEARCH_S
     schedulers: dict[int, _Scheduler] = field(default_factory=dict)
+
+
+class SharedLog(LiveView):
+    """Stands for memory in the job of such a log: who holds a run up is said for each chip, not guessed from the log,
+    where equal task ids can't be told apart."""
+
+    @property
+    def speaks(self) -> bool:
+        """The chips are read."""
+        return True
+
+    @property
+    def tasks(self) -> Mapping[int, LiveTask]:
+        """None of its own."""
+        return {}
+
+    def suspicion(self) -> Suspicion:
+        """Nobody."""
+        return Suspicion((), True, "its chips are read one by one")
+
+    def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """None of its own."""
+        return (), ()
+
+    def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """None of its own."""
+        return (), ()
+
+    def statements(self) -> Iterator[Diagnostic]:
+        """Nothing of its own."""
+        return iter(())
 
 
 class LiveWatch(Polled):

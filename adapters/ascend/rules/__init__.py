@@ -16,7 +16,6 @@ from livedbg.adapters.ascend.rules.cann_reports import CannReports
 from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.cores import core_anomaly, unreturned
 from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
-from livedbg.adapters.ascend.rules.golden import GoldenMismatch
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, jobs
 from livedbg.adapters.ascend.rules.lost_orders import flag_cycle, missing_edge
 from livedbg.adapters.ascend.rules.progress import goes_on, long_run, run_complete
@@ -131,7 +130,6 @@ def rules() -> Sequence[Rule]:
             flag_cycle,
         ),
         CannReports(),
-        GoldenMismatch(),
         AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", run_complete),
         AscendRule(
             "ascend-run-goes-on",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.live import progress
+from livedbg.adapters.ascend.live import state as progress
 from livedbg.adapters.ascend.live.scene import began_mono_ns
 from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
