@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.ascend.diagnostics import diagnostics
-from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.job import NO_MEMORY, Job
 from livedbg.adapters.ascend.marks import NOWHERE
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
@@ -48,7 +48,7 @@ class Emitter:
         Args:
             former: the run that ended.
         """
-        live = set(self._job.live.open_tasks) if self._job.live is not None else set()
+        live = set(self._job.live.open_tasks)
         names, kernels = self._job.names, self._job.kernels
         self._former.update(former.tasks)
         ended = (former.tasks[raw] for raw in sorted(former.changed) if former.phase == "completed")
@@ -67,9 +67,9 @@ class Emitter:
         dropped = self._job.drop_contradicted_graph()
         if dropped is not None:
             self._drop_graph(dropped)
-        live = self._job.live if self._job.live is not None and self._job.live.speaks else None
+        live = self._job.live
         found_in_log = suspects(self._job.run, self._job.stalls.stall, self._job.trouble)
-        self._job.suspicion = live.suspicion() if live is not None else found_in_log
+        self._job.suspicion = live.suspicion() if live.speaks else found_in_log
         found = {
             edge.key: edge
             for edge in wait_edges(
@@ -78,7 +78,7 @@ class Emitter:
                 self._job.stalls.stall,
                 self._job.trouble,
                 self._job.quiet,
-                linked=live is not None,
+                linked=live.speaks,
             )
         }
         self._edges.drop([key for key in self._inferred if key not in found])
@@ -105,14 +105,9 @@ class Emitter:
         finished, self._finished = self._finished, []
         events = self._shown.add(stamp, tasks=finished)  # of a former run, whose tasks had the same names
         tasks = self._tasks()
-        if self._job.live is not None and self._job.run.graph is None:
-            put, drop = self._job.live.edges()
-            self._edges.drop(drop)
-            self._edges.put(put)
-        if self._job.live is not None:
-            put, drop = self._job.live.queues()
-            self._edges.drop(drop)
-            self._edges.put(put)
+        put, drop = self._job.live.edges()
+        self._edges.drop(drop)
+        self._edges.put(put)
         events += self._shown.add(stamp, tasks=tasks, resources=self._resources(), counters=self._counters())
         return events + self._shown.show(stamp, diagnostics=diagnostics(self._job)) if whole else events
 
@@ -158,7 +153,9 @@ class Emitter:
         graph = self._job.run.graph
         if graph is None:
             return []
-        alone = self._job.last_mark is NOWHERE and self._job.live is None  # no log: nothing shows that anything waits
+        alone = (
+            self._job.last_mark is NOWHERE and self._job.live is NO_MEMORY
+        )  # no log: nothing shows that anything waits
         done = alone or not self._job.run.tasks[raw].open
         found = [self._depends(raw, succ, done) for succ in graph.successors.get(raw, ())]
         tasks = self._job.run

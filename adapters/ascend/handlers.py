@@ -8,7 +8,6 @@ from typing import Final
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.adapters.ascend.tasks import Dispatched
 from livedbg.adapters.ascend.trouble import Crash
 
 __all__ = ["handle"]
@@ -83,9 +82,8 @@ def _dispatched(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, .
         job.stalls.stall = None  # it went on
         job.run.confirmed.clear()
     record = job.run.task(raw)
-    kernels: tuple[int, ...] = ()
     if "aic" in fields:
-        kernels = record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
+        record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
     record.blocks = max(record.blocks, number(fields, "blocks"))
     core = number(fields, "core") if "core" in fields else job.run.core_at(thread, number(fields, "offset"))
     job.run.dispatch(
@@ -97,7 +95,6 @@ def _dispatched(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, .
         place=_PLACES[number(fields, "offset") % 3],
         thread=thread,
     )
-    job.run.dispatched[raw] = Dispatched(core, kernels, mark)
     where = (job.names.core(core),) if core is not None else ()
     return (job.names.task(raw), *where)
 
@@ -269,7 +266,6 @@ def _scope_head(job: Job, fields: Fields, func: str, mark: Mark) -> None:
 @_on("unacknowledged")
 def _unacknowledged(job: Job, fields: Fields, func: str, mark: Mark) -> None:
     job.trouble.unacknowledged = number(fields, "count")
-    job.trouble.unacknowledged_mark = mark
 
 
 @_on("deinit_timeout")

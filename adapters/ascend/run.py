@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
-from livedbg.adapters.ascend.tasks import CoreRecord, Dispatched, TaskRecord
+from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.graphs.declared import TaskGraph
 from livedbg.model import TaskState
 
@@ -46,7 +46,6 @@ class Run(Struct):
         orchestrator: `unknown`, `submitting`, `done`.
         building: the orchestration code has begun on the host (host_build_graph), and not ended as far as is known.
         confirmed: tasks that a line says have not completed.
-        dispatched: the newest dispatch of tasks as the log has it.
         done: tasks that have completed, as far as is known.
         history: how often each combination of kernels is known to have completed.
         ring_totals: tasks submitted per ring, once the orchestrator is done.
@@ -75,7 +74,6 @@ class Run(Struct):
     progress_wall_ns: int | None = None
     progress_exact: bool = False
     progress_counted: bool = False
-    dispatched: dict[int, Dispatched] = field(default_factory=dict)
     dispatches: int = 0
     done: int = 0
     changed: set[int] = field(default_factory=set)

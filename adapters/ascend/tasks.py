@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.facts import TaskFacts
@@ -135,19 +133,6 @@ class TaskRecord(Struct):
             )
             for core in self.cores
         ]
-
-
-class Dispatched(NamedTuple):
-    """What the newest line about a task's dispatch says.
-
-    Attributes:
-        core: that it was given to; None where the line has only an offset that nothing explains.
-        kernels: func ids; () where the line has none.
-    """
-
-    core: int | None
-    kernels: tuple[int, ...]
-    mark: Mark
 
 
 class CoreRecord(Struct):

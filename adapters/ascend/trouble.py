@@ -95,7 +95,6 @@ class Trouble(Struct):
     sched_code: int = 0
     hint: str = ""
     unacknowledged: int = 0
-    unacknowledged_mark: Mark | None = None
     cann: int | None = None
     cann_mark: Mark | None = None
     device: int | None = None

@@ -1,7 +1,7 @@
 """What a job's log and files show of its health, as diagnostics (`model.Diagnostic`).
 
 Codes: `run-state` (always), `run-complete`, `stall-summary`, `timeout-exit`, `watchdog-starved`,
-`core-anomaly`, `core-unresponsive`, `core-unreturned`, `ring-full`, `tensor-wait-timeout`, `fatal`, `terminate`,
+`core-anomaly`, `core-unreturned`, `ring-full`, `tensor-wait-timeout`, `fatal`, `terminate`,
 `runtime-failed`, `machine-busy`, `missing-edge`, `flag-cycle`, `shared-log`, and those of `watchdogs`. The facts of all
 say which job they are about (`facts.JobFacts`).
 """
@@ -30,8 +30,7 @@ def _of_the_run(job: Job) -> Iterator[Diagnostic]:
     if run.phase == "unknown" and not run.tasks and job.trouble.crash is None:
         return
     yield run_state(job)
-    if job.live is not None:
-        yield from job.live.statements()
+    yield from job.live.statements()
     if run.phase == "completed":
         yield run_complete(job)
     elif stall is not None:

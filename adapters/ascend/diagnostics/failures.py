@@ -12,7 +12,6 @@ from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.resources import RingFull
 from livedbg.adapters.ascend.trouble import Fatal, TensorWait
 from livedbg.model import Diagnostic, Severity
-from livedbg.text.wording import many
 
 __all__ = ["crash", "failures"]
 
@@ -28,7 +27,6 @@ def failures(job: Job) -> Iterator[Diagnostic]:
         yield _fatal(job, trouble.fatal)
     if trouble.status and not trouble.only_deinit(job.run):
         yield _run_failed(job, trouble.status)
-    yield from _unresponsive_cores(job)
 
 
 def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
@@ -110,17 +108,6 @@ def _run_failed(job: Job, status: int) -> Diagnostic:
         error_code=code.number, call=trouble.call, hint=trouble.hint, advice=code.advice, blame=code.blame
     )
     return statement(job, "runtime-failed", Severity.ERROR, sentence, facts=facts, marks=(trouble.status_mark,))
-
-
-def _unresponsive_cores(job: Job) -> Iterator[Diagnostic]:
-    trouble = job.trouble
-    stuck = [core.number for core in job.run.cores.values() if core.stuck]
-    if trouble.unacknowledged or stuck:
-        number = trouble.unacknowledged or len(stuck)
-        cores = tuple(job.names.core(core) for core in sorted(stuck))
-        sentence = f"{many(number, 'core')} did not answer the request to exit: the kernel still runs."
-        marks = (trouble.unacknowledged_mark,)
-        yield statement(job, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
 
 
 def _error_code(job: Job, number: int) -> ErrorCode:

@@ -65,7 +65,7 @@ def statement(
 def run_state(job: Job) -> Diagnostic:
     """The phase of the run, its counts, and the tasks that hold it up."""
     run, counts, suspicion = job.run, job.run.counts, job.suspicion
-    live = job.live if job.live is not None and job.live.speaks else None
+    live = job.live
     limit = limit_of("scheduler", job.environment) if job.environment is not None else None
     facts = RunFacts(
         phase=run.phase,
@@ -77,10 +77,10 @@ def run_state(job: Job) -> Diagnostic:
         quiet=job.quiet,
         last_wall_ns=job.still_since_wall_ns or 0,
         process=job.process,
-        graph=run.graph is not None or live is not None,
-        memory=live is not None,
-        moved=live is not None and live.moved,
-        began_wall_ns=(live.began_wall_ns if live is not None else None) or 0,
+        graph=run.graph is not None or live.speaks,
+        memory=live.speaks,
+        moved=live.speaks and live.progress.moved,
+        began_wall_ns=(live.progress.began_wall_ns if live.speaks else None) or 0,
         limit_s=limit.seconds if limit is not None else 0.0,
         limit_by=limit.by if limit is not None else "",
         **structs.asdict(counts),

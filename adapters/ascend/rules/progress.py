@@ -79,7 +79,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
         decides=True,
         roots=tuple(task.id for task in roots) or (job.orchestrator,),
         severity=Severity.WARNING,
-        sentence=claim + progress_of(job),
+        sentence=claim + progress_of(job) + _still(job),
         entities=tuple(task.id for task in roots) or (job.orchestrator,),
         evidence=evidence(*roots, job.state),
         next=tuple(_next(job, state, running)),
@@ -93,6 +93,12 @@ def _for(job: JobDiagnostics, state: RuleInput) -> str:
     if job.run.moved or open_s is None or open_s <= still_s:
         return f" for {duration(still_s * 1e9)}"
     return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
+
+
+def _still(job: JobDiagnostics) -> str:
+    """That the scheduler's threads do not turn: it is paused or starved."""
+    still = job.first("scheduler-still")
+    return f" {still.sentence}" if still is not None else ""
 
 
 def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:

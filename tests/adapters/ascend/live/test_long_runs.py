@@ -208,7 +208,7 @@ def test_an_orchestrator_that_submits_nothing() -> None:
     assert verdict.state is VerdictState.UNKNOWN and "submitted nothing for 29 s, and all submitted" in verdict.sentence
 
 
-@pytest.mark.invariant("live_view.V3")
+@pytest.mark.invariant("live_view.V2")
 def test_V3_what_waits_for_a_core_is_behind_the_task_that_has_it_and_counted_once() -> None:
     hung = [task(number, RUNS, 8 + number) for number in range(16)]
     queued = task(16, READY, queued=8)
