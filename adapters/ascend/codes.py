@@ -25,6 +25,7 @@ __all__ = [
     "error_code",
     "named_code",
     "stall_class",
+    "unexplained",
     "whole_graph",
 ]
 
@@ -93,6 +94,8 @@ class _Codes(Struct, frozen=True):
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
     runtime: dict[str, ErrorCode]
+    host_built: dict[str, ErrorCode]
+    unexplained: dict[str, str]
     stall: dict[str, StallClass]
     cann: dict[Group, _Codes]
 
@@ -138,17 +141,14 @@ def named_code(number: int) -> str:
 
 
 def whole_graph(code: ErrorCode) -> ErrorCode:
-    """Code 2 or 3 of host_build_graph, which builds the whole graph before it runs, so nothing is freed.
+    """The code as host_build_graph means it, which builds the whole graph before it runs, so nothing is freed."""
+    return structs.replace(_file().host_built.get(str(code.number), code), number=code.number)
 
-    Source: report_capacity_exhausted in simpler src/a2a3/runtime/host_build_graph/runtime/pto_ring_buffer.h.
-    """
-    what, variable = ("heap", "PTO2_RING_HEAP") if code.number == 2 else ("task slots", "PTO2_RING_TASK_WINDOW")
-    return structs.replace(
-        code,
-        meaning=f"the graph needs more {what} than there are; it is built whole before it runs, so none come free",
-        advice=f"raise {variable}, or cut the graph into several runs",
-        blame="orchestration code or configuration",
-    )
+
+def unexplained(call: str) -> str:
+    """What is said of a run that failed with -1 and of nothing else, by the host's call that failed."""
+    said = _file().unexplained
+    return said.get(call, said["other"])
 
 
 def stall_class(sub_class: str) -> StallClass:

@@ -9,12 +9,11 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import ClassVar, Final
+from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.ascend.compile_errors import CompileError, Stage
-from livedbg.adapters.ascend.compile_reader import EXACT, KEYWORDS, OPENS, CompileReader
+from livedbg.adapters.ascend.compile_reader import CompileError, CompileReader, Stage, compile_lines
 from livedbg.adapters.ascend.facts import CompileFacts
 from livedbg.adapters.ascend.passes import PassChange, PassDump, change_of, next_pass, pipeline, quoted
 from livedbg.logs.decoder import LogDecoder
@@ -41,9 +40,6 @@ class CompileDecoder(LogDecoder):
     """
 
     name = "pypto"
-    triggers: ClassVar[tuple[bytes, ...]] = KEYWORDS
-    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
-    opens: ClassVar[tuple[bytes, ...]] = OPENS
 
     def __init__(self) -> None:
         self.news = self.ended = False
@@ -52,6 +48,21 @@ class CompileDecoder(LogDecoder):
         self._shown = Publisher("ascend/compile")
         self._dumps: list[PassDump] = []
         self._lock = threading.RLock()
+
+    @property
+    def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return tuple(word.encode() for word in compile_lines().words)
+
+    @property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
+        """See LogDecoder."""
+        return {word.encode(): re.compile(form.encode()) for word, form in compile_lines().exact.items()}
+
+    @property
+    def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return tuple(word.encode() for word in compile_lines().opens)
 
     @property
     def failed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Forms of log lines as data (data/*.toml): which word stands in such a line, how it looks, which fields it has."""
+"""Lines as data (data/*.toml): how those of logs look, and which fields they have; what livedbg writes, and when."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from livedbg.signatures.templates import render
 from livedbg.text.typed import ready
 
-__all__ = ["Form", "Forms", "read_data"]
+__all__ = ["Form", "Forms", "Line", "lines", "read_data"]
 
 T = TypeVar("T")
 
@@ -73,11 +74,42 @@ class Forms:
         """All of them."""
         return (form for forms in self._by_word.values() for form in forms)
 
+    def fields(self, kind: str, text: str) -> dict[str, str | None] | None:
+        """The fields of a line, if it has a form of this kind."""
+        found = (form.fields(text) for form in self if form.kind == kind)
+        return next((fields for fields in found if fields is not None), None)
+
     def of(self, text: str) -> Iterator[Form]:
         """The forms whose words stand in a line, in the order of the file."""
         for word, forms in self._by_word.items():
             if word in text:
                 yield from forms
+
+
+class Line(Struct, frozen=True, forbid_unknown_fields=True):
+    """A text that is written where its conditions hold.
+
+    Attributes:
+        text: template (livedbg.signatures.templates); an empty text is left out.
+        kinds: of these only; of all by default.
+        needs: names of values that must be known.
+        lacks: names of values that must not be known.
+    """
+
+    text: str
+    kinds: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+    def holds(self, kind: str, values: Mapping[str, str]) -> bool:
+        """Whether it is written."""
+        known = all(map(values.get, self.needs)) and not any(map(values.get, self.lacks))
+        return known and (not self.kinds or kind in self.kinds)
+
+
+def lines(table: Iterable[Line], kind: str, values: Mapping[str, str]) -> Iterator[str]:
+    """The texts of those whose conditions hold."""
+    return filter(None, (render(line.text, values) for line in table if line.holds(kind, values)))
 
 
 _compiled = cache(re.compile)

@@ -75,9 +75,8 @@ _OF_GROUP: Final = {
     Group.TIMEOUT: Kind.TIMEOUT,
     Group.MASK: Kind.MASKED,
 }
-_SUSPECT: Final = "507057"
 _FFTS_TIMEOUT: Final = "507048"
-_UNKNOWN: Final = "ERR99999"[3:]
+_UNKNOWN: Final = "99999"  # torch_npu's ERR99999
 _MEMORY_BLOCKS: Final = frozenset({"EL0004", "EI0007", "EI0011"})
 _SETUP_BLOCKS: Final = frozenset({"EJ0001", "EJ0002", "EJ0003", "EJ0004"})
 _COLLECTIVE_BLOCKS: Final = frozenset(

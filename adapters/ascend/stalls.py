@@ -221,10 +221,10 @@ class StallReader:
                 stall.running.add(task)
                 self._runs_on(task, core.number, subslot)
                 record = self.run.task(task)
-                said = (record.evidence, record.evidence_text, record.evidence_wall_ns) if task in listed else None
+                said = record.said if task in listed else None
                 self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
                 if said is not None:
-                    record.evidence, record.evidence_text, record.evidence_wall_ns = said  # its TASK line says more
+                    record.said = said  # its TASK line says more
                 _learn(record, int(match["kernel"]), subslot)
             if match["anomaly"]:
                 stall.anomalies[core.number] = task

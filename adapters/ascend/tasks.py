@@ -30,7 +30,7 @@ class TaskRecord(Struct):
         already: the state that it had when it was first seen in memory: `since_wall_ns` is then.
         buffered: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
         inferred: why its state is believed, where no line states it.
-        evidence: `file:line` of the newest statement about it, whose text and time follow.
+        said: the newest line about it; a line that only lets conclude that it completed has no text.
         entered: the line that gave it to a core, while it runs.
     """
 
@@ -52,9 +52,7 @@ class TaskRecord(Struct):
     waits: str = ""
     already: TaskState | None = None
     inferred: str = ""
-    evidence: str = ""
-    evidence_text: str = ""
-    evidence_wall_ns: int | None = None
+    said: Mark = NOWHERE
     entered: Mark = NOWHERE
 
     @property
@@ -99,7 +97,7 @@ class TaskRecord(Struct):
         return ",".join(dict.fromkeys(str(func) for func in self.kernels if func >= 0))
 
     def _facts(self) -> TaskFacts:
-        entered = self.entered if self.entered.source != self.evidence else NOWHERE
+        said, entered = self.said, self.entered if self.entered.source != self.said.source else NOWHERE
         seen = "not after" if self.already is self.state else "not before"
         return TaskFacts(
             ring=ring_of(self.raw),
@@ -112,9 +110,9 @@ class TaskRecord(Struct):
             buffered=self.buffered and self.open,
             waits_for=self.waits if self.open else "",
             since="exact" if self.since_exact else seen,
-            evidence=self.evidence,
-            evidence_text=self.evidence_text if self.evidence else "",
-            evidence_wall_ns=self.evidence_wall_ns if self.evidence else None,
+            evidence=said.source,
+            evidence_text=said.text,
+            evidence_wall_ns=said.evidence().at_wall_ns,
             entered=entered.source,
             entered_text=entered.text,
             entered_wall_ns=entered.evidence().at_wall_ns,
@@ -128,7 +126,7 @@ class TaskRecord(Struct):
                 source=names.task(self.raw),
                 target=names.core(core),
                 state=EdgeState.PENDING,
-                evidence=self.evidence,
+                evidence=self.said.source,
                 inferred=bool(self.inferred),
             )
             for core in self.cores

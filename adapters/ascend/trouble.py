@@ -16,22 +16,7 @@ from livedbg.adapters.ascend.run import Run
 
 __all__ = ["Crash", "Fatal", "TensorWait", "Trouble"]
 
-_PRODUCER: Final = re.compile(r"producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not completed")
-_CONSUMERS: Final = re.compile(r"consumers of producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not done")
 _RING: Final = re.compile(r"ring[= ](\d{1,18})")
-_BLOCKED: Final = (  # words of a FATAL line -> code, and whether a ring is named by it
-    ("Task Ring Full", 3),
-    ("Heap Exhausted", 2),
-    ("Scope Deadlock", 1),
-    ("Flow Control Deadlock", 3),
-    ("Heap Ring Deadlock", 2),
-    ("Fanin Spill Pool", 4),
-    ("Task Window Exhausted", 3),
-    ("Fanin Capacity Exhausted", 4),
-    ("Dep", 4),
-    ("TensorMap", 11),
-    ("Invalid Arg", 5),
-)
 _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
 """What is full, by the code of the FATAL."""
 
@@ -119,10 +104,8 @@ class Trouble(Struct):
         code, text = number(fields, "code"), fields.get("text") or ""
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
-        wait = _PRODUCER.search(text) or _CONSUMERS.search(text)
-        if code == 8 and wait is not None:
-            task = raw_id(int(wait["ring"]), int(wait["local"]))
-            consumers = "consumers" in text
+        if "local" in fields:
+            task, consumers = raw_id(number(fields, "ring"), number(fields, "local")), bool(fields["consumers"])
             self.tensor = TensorWait(task, consumers, mark)
             if not consumers:
                 run.confirm_open(task)
@@ -131,7 +114,7 @@ class Trouble(Struct):
     def fatal_words(self, fields: Fields, func: str, mark: Mark) -> None:
         """`FATAL: words`, the head of a message of several lines."""
         text = fields["text"] or ""
-        code = next((code for words, code in _BLOCKED if words in text), 0)
+        code = optional_number(fields, "code") or 0
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
         what = _RESOURCES.get(code)

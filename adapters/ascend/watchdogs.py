@@ -11,14 +11,16 @@ limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from msgspec import Struct, field, structs
 
+from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 
-__all__ = ["WATCHDOGS", "Fired", "Limit", "Timeouts", "Watchdog", "limit_of", "others_after"]
+__all__ = ["Fired", "Limit", "Timeouts", "Watchdog", "limit_of", "others_after", "watchdogs"]
 
 
 class Watchdog(Struct, frozen=True):
@@ -34,7 +36,6 @@ class Watchdog(Struct, frozen=True):
         device_only: the simulator has none.
     """
 
-    key: str
     name: str
     watches: str
     default_s: float
@@ -42,6 +43,12 @@ class Watchdog(Struct, frozen=True):
     per_s: int = 1_000
     where: str = ""
     device_only: bool = False
+
+
+@cache
+def watchdogs() -> Mapping[str, Watchdog]:
+    """All of them, in the order of their default limits (data/watchdogs.toml)."""
+    return read_data("watchdogs.toml", dict[str, Watchdog])
 
 
 class Limit(Struct, frozen=True):
@@ -57,45 +64,6 @@ class Limit(Struct, frozen=True):
     sure: bool = True
 
 
-WATCHDOGS: Final[Mapping[str, Watchdog]] = {
-    dog.key: dog
-    for dog in (
-        Watchdog(
-            "allocator",
-            "the allocator's watchdog",
-            "no slot was freed",
-            0.5,
-            where="PTO2_ALLOC_DEADLOCK_TIMEOUT_CYCLES",
-        ),
-        Watchdog("scheduler", "the scheduler's watchdog", "no progress", 10.0, "SCHEDULER_TIMEOUT_MS"),
-        Watchdog(
-            "tensor-wait",
-            "the wait for tensor data",
-            "the tensor did not come",
-            15.0,
-            where="PTO2_TENSOR_DATA_TIMEOUT_MS",
-        ),
-        Watchdog(
-            "op-execute",
-            "CANN's limit on one operation (STARS)",
-            "the operation did not end",
-            45.0,
-            "OP_EXECUTE_TIMEOUT_US",
-            1_000_000,
-            device_only=True,
-        ),
-        Watchdog(
-            "stream-sync",
-            "the host's wait for the stream",
-            "the stream did not end",
-            50.0,
-            "STREAM_SYNC_TIMEOUT_MS",
-            device_only=True,
-        ),
-    )
-}
-"""By key, in the order of their default limits."""
-
 _PREFIXES: Final = ("SIMPLER_", "PTO2_")
 _INT_MAX: Final = (1 << 31) - 1
 _A2A3_HZ: Final = 50_000_000
@@ -110,10 +78,10 @@ def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
     """The limit of a watchdog in a process with that environment.
 
     Args:
-        key: of `WATCHDOGS`.
+        key: of `watchdogs`.
         environment: what the process was started with; None where it isn't known.
     """
-    dog = WATCHDOGS[key]
+    dog = watchdogs()[key]
     if not dog.variable:
         return Limit(dog.default_s, f"compiled in as {dog.where}")
     set_to = _settings(environment or {})
@@ -127,11 +95,11 @@ def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
 
 def _settings(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     found = {}
-    for dog in WATCHDOGS.values():
+    for key, dog in watchdogs().items():
         for name in (prefix + dog.variable for prefix in _PREFIXES if dog.variable):
             value = environment.get(name, "").strip()
-            if value.isdecimal() and len(value) < 20 and 0 < int(value) <= _INT_MAX and dog.key not in found:
-                found[dog.key] = (name, int(value))
+            if value.isdecimal() and len(value) < 20 and 0 < int(value) <= _INT_MAX and key not in found:
+                found[key] = (name, int(value))
     return found
 
 
@@ -142,7 +110,7 @@ def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
     """
     if set(set_to) == {"scheduler"}:
         return True
-    seconds = [set_to[k][1] / d.per_s if k in set_to else d.default_s for k, d in WATCHDOGS.items() if d.variable]
+    seconds = [set_to[k][1] / d.per_s if k in set_to else d.default_s for k, d in watchdogs().items() if d.variable]
     scheduler, operation, stream = seconds
     return scheduler < operation < stream and stream > scheduler + 1.5
 
@@ -157,9 +125,9 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
         simulator: True on the simulator; None if unknown.
     """
     later = []
-    for dog in WATCHDOGS.values():
-        limit = limit_of(dog.key, environment)
-        if not dog.variable or dog.key == key or limit.seconds <= limit_s or (dog.device_only and simulator):
+    for other, dog in watchdogs().items():
+        limit = limit_of(other, environment)
+        if not dog.variable or other == key or limit.seconds <= limit_s or (dog.device_only and simulator):
             continue
         later.append(f"{dog.name} ({limit.seconds:g} s)")
     if not later:
@@ -173,7 +141,7 @@ class Fired(Struct, frozen=True):
     """One watchdog that gave up.
 
     Attributes:
-        key: of `WATCHDOGS`.
+        key: of `watchdogs`.
         said: the limit that the line itself names.
         took_s: how long nothing went on before it, where the log's times tell; never less than the limit.
         within_s: how long the whole run took, where its span tells; never less than the limit.
@@ -233,7 +201,7 @@ class Timeouts(Struct):
     def reclaim(self, fields: Fields, mark: Mark) -> None:
         """`No reclaim progress for ~500 ms (N cycles wall clock).`"""
         self.add(
-            "allocator", mark, Limit(number(fields, "ms") / 1_000, f"compiled in as {WATCHDOGS['allocator'].where}")
+            "allocator", mark, Limit(number(fields, "ms") / 1_000, f"compiled in as {watchdogs()['allocator'].where}")
         )
 
     def tensor_wait(self, text: str, mark: Mark) -> None:
@@ -242,7 +210,7 @@ class Timeouts(Struct):
         if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
             cycles = int(digits)
             seconds = cycles / (_A5_HZ if cycles >= _MANY_CYCLES else _A2A3_HZ)
-            self.add("tensor-wait", mark, Limit(seconds, f"compiled in as {WATCHDOGS['tensor-wait'].where}"))
+            self.add("tensor-wait", mark, Limit(seconds, f"compiled in as {watchdogs()['tensor-wait'].where}"))
 
     def stream_sync(self, fields: Fields, mark: Mark) -> None:
         """`Stream sync timeout: stream=… timeout_ms=…`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.codes import ErrorCode, error_code, named_code, whole_graph
+from livedbg.adapters.ascend.codes import ErrorCode, error_code, named_code, unexplained, whole_graph
 from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import FailureFacts, RingFacts
 from livedbg.adapters.ascend.job import Job
@@ -103,7 +103,7 @@ def _run_failed(job: Job, status: int) -> Diagnostic:
     sentence = f"The run failed with code {status} ({code.name}): {code.meaning}."
     if status == -1 and not _latched_code(job) and trouble.fatal is None:
         code = error_code(0)
-        sentence = _unexplained(trouble.call)
+        sentence = unexplained(trouble.call)
     facts = FailureFacts(
         error_code=code.number, call=trouble.call, hint=trouble.hint, advice=code.advice, blame=code.blame
     )
@@ -113,20 +113,6 @@ def _run_failed(job: Job, status: int) -> Diagnostic:
 def _error_code(job: Job, number: int) -> ErrorCode:
     code, ring = error_code(number), job.trouble.ring
     return whole_graph(code) if ring is not None and ring.host_built else code
-
-
-def _unexplained(call: str) -> str:
-    """The sentence on a run that failed with -1, by the host's call that failed."""
-    if call == "prepare_native_run":
-        return (
-            "The run failed with code -1 while it was prepared, before any task started. The log has no "
-            "cause. With host_build_graph, which runs the orchestration code in that step, an exception in this code "
-            "ends the run without a message."
-        )
-    return (
-        "The run failed with code -1, and the log does not say which failure that is: SCOPE_DEADLOCK (1), a device "
-        "that was already unusable, or another failed step."
-    )
 
 
 def _latched_code(job: Job) -> int:

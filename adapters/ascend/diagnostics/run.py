@@ -10,7 +10,7 @@ from msgspec import structs
 from livedbg.adapters.ascend.dumps.graphs import next_of, why_of
 from livedbg.adapters.ascend.facts import JobFacts, OrderFacts, RunFacts
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.graphs.lost import grouped
@@ -86,7 +86,8 @@ def run_state(job: Job) -> Diagnostic:
         **structs.asdict(counts),
     )
     completed = run.phase == "completed"
-    marks = [] if completed else [_task_mark(job, raw) for raw in suspicion.tasks[:8]]
+    records = [] if completed else [run.tasks.get(raw) for raw in suspicion.tasks[:8]]
+    marks = [record.said for record in records if record is not None]
     if not suspicion.certain:
         marks.append(job.last_mark)
     done = counts.completed if counts.completed is not None else run.done
@@ -123,14 +124,6 @@ def shared_log(job: Job) -> Diagnostic:
         open_ones = ", ".join(str(job.chips[pid]) for pid in at_work)
         sentence += f" By their spans the runs of devices {open_ones} have not ended."
     return statement(job, "shared-log", Severity.WARNING, sentence)
-
-
-def _task_mark(job: Job, raw: int) -> Mark:
-    record = job.run.tasks.get(raw)
-    if record is None or not record.evidence:
-        return NOWHERE
-    at = record.evidence_wall_ns
-    return Mark(record.evidence, record.evidence_text, at, at is not None)
 
 
 def _complete_sentence(job: Job) -> str:

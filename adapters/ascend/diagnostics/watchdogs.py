@@ -19,7 +19,7 @@ from livedbg.adapters.ascend.facts import FailureFacts, StallFacts
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
-from livedbg.adapters.ascend.watchdogs import WATCHDOGS, Fired, limit_of, others_after
+from livedbg.adapters.ascend.watchdogs import Fired, limit_of, others_after, watchdogs
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import sentence_case
 
@@ -163,12 +163,12 @@ def time_limits(job: Job) -> Iterator[Diagnostic]:
 
 
 def _fired(job: Job, first: Fired) -> Diagnostic:
-    dog = WATCHDOGS[first.key]
+    dog = watchdogs()[first.key]
     limit = first.limit(job.environment)
     how_long = f"{limit.seconds:g} s ({limit.by})"
     if not limit.sure and dog.variable:
         how_long = f"the limit in SIMPLER_{dog.variable} ({limit.seconds:g} s by default)"
-    later = [WATCHDOGS[f.key].name for f in job.timeouts.fired if f.key != first.key]
+    later = [watchdogs()[f.key].name for f in job.timeouts.fired if f.key != first.key]
     after = (
         f"After it, {' and '.join(later)} fired."
         if later

@@ -14,11 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.names import NameMap, by_func_id, task_name
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
 from livedbg.graphs.orders import Cause, LostOrder
@@ -81,33 +83,6 @@ _WORDS: Final = {
     "bool": "true or false",
 }
 _KEYS: Final = 8  # that are named
-_DECLARES: Final = {"INPUT": "add_input()", "INOUT": "add_inout()", "OUTPUT_EXISTING": "add_output()"}
-_WHY: Final[dict[Cause, str]] = {
-    Cause.OUTPUT: "the second task declares it as add_output(), and the runtime looks for no earlier writer then",
-    Cause.MANUAL_WRITER: "the first task was submitted in a manual scope, where no writer is registered",
-    Cause.MANUAL_READER: "the second task was submitted in a manual scope, where no earlier writer is looked up",
-    Cause.ALIAS: "to the runtime they are two tensors, for they begin at different addresses",
-    Cause.UNTRACKED: (
-        "the runtime looks earlier writers up here, so most likely one of the two arguments has manual_dep=true "
-        "(deps.json does not say), or a record is missing"
-    ),
-}
-_NEXT: Final[dict[Cause, tuple[str, ...]]] = {
-    Cause.OUTPUT: (
-        "declare the tensor as add_inout() (or add_input() too) in the task that was submitted second",
-        "or order the two with set_dependencies()",
-    ),
-    Cause.MANUAL_WRITER: ("give the first task's id to set_dependencies() of the second",),
-    Cause.MANUAL_READER: ("give the first task's id to set_dependencies() of the second",),
-    Cause.ALIAS: (
-        "make both of them views of one tensor, which the runtime can compare",
-        "or order the two with set_dependencies()",
-    ),
-    Cause.UNTRACKED: (
-        "look for manual_dep=true at the tensor or the view in the orchestration code",
-        "or order the two with set_dependencies()",
-    ),
-}
 
 _decoder: Final = msgspec.json.Decoder(_File, strict=False)
 
@@ -343,14 +318,28 @@ def _keys(found: object) -> str:
     return f"; it has {names}{' …' if len(found) > _KEYS else ''}"
 
 
+class _Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What users of the runtime call arguments, causes and remedies (data/graph.toml)."""
+
+    declares: dict[str, str]
+    why: dict[Cause, str]
+    next: dict[Cause, tuple[str, ...]]
+    overwritten_next: tuple[str, ...]
+
+
+@cache
+def _words() -> _Words:
+    return read_data("graph.toml", _Words)
+
+
 def why_of(lost: LostOrder) -> str:
     """The likely cause of a lost order."""
-    return _WHY[lost.cause]
+    return _words().why[lost.cause]
 
 
 def next_of(lost: LostOrder) -> tuple[str, ...]:
     """What to do about a lost order."""
-    return _NEXT[lost.cause]
+    return _words().next[lost.cause]
 
 
 class DepsReader:
@@ -368,14 +357,7 @@ class DepsReader:
 
     def terms(self, path: Path) -> Terms:
         """The words in which the graph of a file is described."""
-        return Terms(
-            kernels=kernel_names(path.parent),
-            task_name=task_name,
-            declares=_DECLARES,
-            why=_WHY,
-            next=_NEXT,
-            overwritten_next=("where it matters: add_dep() of the reader's id in the writer",),
-        )
+        return Terms(kernels=kernel_names(path.parent), task_name=task_name, **msgspec.structs.asdict(_words()))
 
 
 READERS: Final[tuple[GraphReader, ...]] = (DepsReader(),)

@@ -29,11 +29,15 @@ __all__ = ["AscendRule", "rules"]
 
 
 class AscendRule(Struct, frozen=True):
-    """A rule that checks each Ascend job in turn."""
+    """A rule that checks each Ascend job in turn; what its function says of itself is its documentation."""
 
     name: str
-    doc: str
     check: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
+
+    @property
+    def doc(self) -> str:
+        """What it finds."""
+        return " ".join((self.check.__doc__ or "").split())
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
@@ -59,82 +63,18 @@ def rules() -> Sequence[Rule]:
     """The rules for Ascend, most telling first."""
     return (
         CompileRule(),
-        AscendRule(
-            "ascend-crash",
-            "The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status). The "
-            "task that was running then is named as the likely place, which is inferred.",
-            crash,
-        ),
-        AscendRule(
-            "ascend-stall",
-            "A task of an Ascend run does not complete, and others wait for it. The evidence is the scheduler's "
-            "watchdog ([STALL …], TIMEOUT_EXIT), a full ring's oldest task, a tensor that the orchestrator waits "
-            "for, or (inferred) the quiet log of a living process with tasks in flight. Without a process, a log that "
-            "ends with tasks in flight is inconclusive. The finding names the cause, not the symptom.",
-            stall,
-        ),
-        AscendRule(
-            "ascend-long",
-            "A run whose scheduler's memory shows no progress for long, before the limit of its watchdog: a task that "
-            "runs for long, or an orchestrator that submits nothing. Slow or stuck: that can't be told, so the verdict "
-            "is unknown.",
-            long_run,
-        ),
-        AscendRule(
-            "ascend-unreturned",
-            "The scheduler has ended the run, and the host waits for the thread of a core whose kernel has not "
-            "returned. The simulator's host joins the threads of all cores before it reports anything.",
-            unreturned,
-        ),
-        AscendRule(
-            "ascend-scope-deadlock",
-            "The orchestrator waits for a slot of a ring, or for memory of its heap, that only the end of its own open "
-            "scope can free.",
-            scope_deadlock,
-        ),
-        AscendRule(
-            "ascend-core-anomaly",
-            "An AI core has finished a task, but the scheduler still counts it as busy. The kernel is not stuck.",
-            core_anomaly,
-        ),
-        AscendRule(
-            "ascend-run-failed",
-            "An Ascend run ended with an error code that no stall explains. The finding has its meaning and the "
-            "runtime's hint.",
-            run_failed,
-        ),
-        AscendRule(
-            "ascend-cann-code",
-            "The logs show only an error code of CANN (507018, 507046, …) or a time-out below the runtime. Most of "
-            "these codes mask the cause; the finding names the log that has it.",
-            cann,
-        ),
-        AscendRule(
-            "ascend-starved-watchdog",
-            "The scheduler's watchdog fired, but its thread had hardly run: a debugger stopped it, or it got no "
-            "processor time. Such a time-out is no evidence of a stall.",
-            starved,
-        ),
-        AscendRule(
-            "ascend-missing-edge",
-            "A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from "
-            "the writer to it (an argument declared as output where it is read too, or a manual scope without an "
-            "explicit dependency). The runtime does not track write-after-read orders, and this rule "
-            "does not check them.",
-            missing_edge,
-        ),
-        AscendRule(
-            "ascend-flag-cycle",
-            "A stuck task and a task that depends on it both name a tensor without dependency: a flag in memory may "
-            "close a cycle that no edge declares. Always inferred.",
-            flag_cycle,
-        ),
+        AscendRule("ascend-crash", crash),
+        AscendRule("ascend-stall", stall),
+        AscendRule("ascend-long", long_run),
+        AscendRule("ascend-unreturned", unreturned),
+        AscendRule("ascend-scope-deadlock", scope_deadlock),
+        AscendRule("ascend-core-anomaly", core_anomaly),
+        AscendRule("ascend-run-failed", run_failed),
+        AscendRule("ascend-cann-code", cann),
+        AscendRule("ascend-starved-watchdog", starved),
+        AscendRule("ascend-missing-edge", missing_edge),
+        AscendRule("ascend-flag-cycle", flag_cycle),
         CannReports(),
-        AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", run_complete),
-        AscendRule(
-            "ascend-run-goes-on",
-            "An Ascend run has not ended and its log is being written to (running), or its log ends before the run "
-            "does and names no task that is under way (unknown).",
-            goes_on,
-        ),
+        AscendRule("ascend-run-complete", run_complete),
+        AscendRule("ascend-run-goes-on", goes_on),
     )

@@ -20,6 +20,7 @@ from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
 from livedbg.adapters.ascend.rules.jobs import jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import many, name_of
@@ -64,32 +65,30 @@ class CannReports:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What is most likely the cause, then one finding for each other kind."""
-        snapshot = state.snapshot
-        told = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
+        told = [said for said in state.snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
         reports = [_Report(said, report_facts(said)) for said in told]
         reports = [report for report in reports if report.kind is not Kind.EXIT] or reports
-        judged = sorted(((self._judged(report, snapshot), report) for report in reports), key=lambda one: _order(*one))
+        judged = sorted(((self._judged(report, state), report) for report in reports), key=lambda one: _order(*one))
         if not judged:
             return
         finding, cause = judged[0]
         yield self._main(finding, cause, judged[1:])
         yield from self._following(cause, judged[1:])
 
-    def _judged(self, report: _Report, snapshot: Snapshot) -> Finding:
-        hit = _exception(report, snapshot)
-        place = _place(hit)
+    def _judged(self, report: _Report, state: RuleInput) -> Finding:
+        hit = _exception(report, state.snapshot)
         sentence, steps = _words(report.facts)
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
-            sentence=f"{sentence}{f' Raised at {place}.' if place else ''}",
+            sentence=sentence + _place(hit, state),
             entities=report.said.entities,
             evidence=report.said.evidence,
             next=steps,
             since_wall_ns=report.said.at_wall_ns,
             state=VerdictState.CRASHED,
         )
-        return _weighed(finding, report, snapshot, hit)
+        return _weighed(finding, report, state.snapshot, hit)
 
     def _main(self, finding: Finding, cause: _Report, rest: Sequence[tuple[Finding, _Report]]) -> Finding:
         words = ""
@@ -187,14 +186,10 @@ def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
     return None
 
 
-def _place(hit: ExceptionHit | None) -> str:
-    """The innermost line of Python that is in no library: `step (train.py:14)`."""
-    frames = [frame for frame in hit.stack if frame.file and frame.line] if hit is not None else []
-    own = [
-        frame for frame in frames if "-packages/" not in (frame.file or "") and "/lib/python" not in (frame.file or "")
-    ]
-    first = next(iter(own or frames), None)
-    return f"{first.function} ({(first.file or '').rpartition('/')[2]}:{first.line})" if first is not None else ""
+def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
+    """` Raised at step (train.py:14).`, the user's own line."""
+    frame = state.code.frame_of(hit.stack) if hit is not None else None
+    return f" Raised at {place_text(frame)}." if frame is not None else ""
 
 
 def _words(facts: ReportFacts) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.facts import CoreFacts, facts
 from livedbg.adapters.ascend.names import task_name
-from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, limit_words, masked, pid_of
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
@@ -20,7 +20,10 @@ _SHOWN: Final = 3  # cores that the sentence names
 
 
 def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The cores that the host waits for, if it waits for any."""
+    """The scheduler has ended the run, and the host waits for the thread of a core whose kernel has not returned.
+
+    The simulator's host joins the threads of all cores before it reports anything.
+    """
     left = job.unresolved("core-unreturned")
     process = state.snapshot.processes.get(job.run.process)
     if not left or process is None or process.exited or job.first("timeout-exit") is not None:
@@ -36,7 +39,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     names = ", ".join(_core(core, job, state) for core in cores[:_SHOWN]) + more
     names = f"The kernels of {len(left)} cores ({names})" if many else sentence_case(names)
-    limit = limit_words(job)
+    limit = job.limit_words()
     watchdog = f" The scheduler ends a run for a fatal error, and after {limit} without progress." if limit else ""
     yield Finding(
         rule=rule,
@@ -46,7 +49,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         sentence=(
             f"{names} {'have' if many else 'has'} not returned since the scheduler ended the run, {duration(waited)} "
             f"ago or more. The host waits for {'these cores' if many else 'this core'} in "
-            f"{waiter.waits_in or 'a join'}.{watchdog}{masked(job)}"
+            f"{waiter.waits_in or 'a join'}.{watchdog}{job.masked()}"
         ),
         roots=tuple(_root(core, job) for core in cores),
         entities=(
@@ -56,7 +59,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         ),
         evidence=evidence(*left, job.first("runtime-failed")),
         next=(
-            f"livedbg stacks {pid_of(job, state.snapshot)}   (the stack of the AICore thread shows the line)",
+            f"livedbg stacks {job.pid(state.snapshot)}   (the stack of the AICore thread shows the line)",
             "check the kernel for an endless loop, or a wait for a flag or signal that is never set",
         ),
         since_wall_ns=since_wall_ns(waiter, state.snapshot),
@@ -87,7 +90,7 @@ def _root(left: CoreFacts, job: JobDiagnostics) -> str:
 
 
 def core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """Cores that have finished a task which the scheduler still counts as running."""
+    """An AI core has finished a task, but the scheduler still counts it as busy. The kernel is not stuck."""
     if job.completed:
         return
     for anomaly in job.unresolved("core-anomaly"):

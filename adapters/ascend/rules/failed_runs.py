@@ -13,12 +13,8 @@ from livedbg.adapters.ascend.rules.jobs import (
     code_of,
     ended_by,
     evidence,
-    fired,
-    latched_timeout,
-    masked,
     name_of,
     names_of,
-    progress_of,
     where_of,
 )
 from livedbg.adapters.ascend.rules.rings import why_full
@@ -35,7 +31,10 @@ _TELLS_LOAD: Final = "to measure the load, next time: livedbg record TARGET -o F
 
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The process ended by a signal or an exception."""
+    """The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status).
+
+    The task that was running then is named as the likely place, which is inferred.
+    """
     crash = job.first("terminate")
     if crash is None:
         return
@@ -53,7 +52,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
-        sentence=f"{crash.sentence}{place}{_fault(job)}{masked(job)}",
+        sentence=f"{crash.sentence}{place}{_fault(job)}{job.masked()}",
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
         evidence=evidence(crash, *running, job.first("cann-code")),
         next=(
@@ -67,18 +66,20 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
 
 def _fault(job: JobDiagnostics) -> str:
     """The kernel that CANN's report of a fault names."""
-    code = job.first("cann-code")
-    kernel = facts(code, FailureFacts).fault_kernel if code is not None else ""
-    if not kernel:
+    code = job.known("cann-code", FailureFacts)
+    if code is None or not code.fault_kernel:
         return ""
     return (
-        f" CANN's report names kernel {kernel}. If its binSize is that of the runtime's aicore_kernel.o, the fault is "
-        "in the kernel that it called."
+        f" CANN's report names kernel {code.fault_kernel}. If its binSize is that of the runtime's aicore_kernel.o, "
+        "the fault is in the kernel that it called."
     )
 
 
 def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run ended with an error code that no stall explains."""
+    """An Ascend run ended with an error code that no stall explains.
+
+    The finding has its meaning and the runtime's hint.
+    """
     failed, fatal = job.first("runtime-failed"), job.first("fatal")
     if (failed is None and fatal is None) or job.completed or any(_explained(job, state)):
         return
@@ -100,7 +101,7 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
-        sentence=sentence + words + whose + fired(job) + masked(job),
+        sentence=sentence + words + whose + job.fired() + job.masked(),
         entities=(job.orchestrator,) if 0 < known.error_code < 100 else (),
         evidence=evidence(fatal, failed, job.first("cann-code")),
         next=tuple(steps) or (LINES_BEFORE,),
@@ -110,17 +111,19 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
 
 def _explained(job: JobDiagnostics, state: RuleInput) -> Iterator[bool]:
     """Whether another rule already says why the run failed: of what is full, where a scope or a task holds it."""
-    full = job.first("ring-full")
-    ring = facts(full, RingFacts) if full is not None else None
+    ring = job.known("ring-full", RingFacts)
     if ring is not None and not ring.host_built and not ring.never_fits:
         yield ring.by_scope or bool(job.roots(state.snapshot))
-    yield latched_timeout(job) is not None and bool(job.state.entities)
+    yield job.latched_timeout() is not None and bool(job.state.entities)
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.first(code) is not None
 
 
 def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """CANN's code, or a time-out, is all that the logs say."""
+    """The logs show only an error code of CANN (507018, 507046, …) or a time-out below the runtime.
+
+    Most of these codes mask the cause; the finding names the log that has it.
+    """
     code, ended, deinit = job.first("cann-code"), job.first("operation-ended"), job.first("deinit-timeout")
     main = code or ended or deinit
     if main is None or job.completed or any(_explained(job, state)) or any(map(job.first, ("fatal", "runtime-failed"))):
@@ -150,7 +153,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
-        sentence=f"{main.sentence}{words}{ended_words}{fired(job)}",
+        sentence=f"{main.sentence}{words}{ended_words}{job.fired()}",
         entities=main.entities,
         evidence=evidence(code, ended, deinit),
         next=tuple(steps),
@@ -159,7 +162,9 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
 
 
 def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The watchdog fired without a stall."""
+    """The scheduler's watchdog fired, but its thread had hardly run: a debugger stopped it, or it got no processor
+    time. Such a time-out is no evidence of a stall.
+    """
     starved = job.first("watchdog-starved")
     if starved is None or job.completed:
         return
@@ -169,7 +174,7 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.ERROR,
-        sentence=f"{starved.sentence} {words}{fired(job)}",
+        sentence=f"{starved.sentence} {words}{job.fired()}",
         evidence=evidence(starved, job.first("timeout-exit")),
         next=(
             "rerun without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
@@ -203,7 +208,7 @@ def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnos
         severity=Severity.ERROR,
         sentence=(
             f"{subject} {names_of(tasks)} still ran{where} when the scheduler's watchdog ended the run. {then}, "
-            f"not stuck.{progress_of(job)}{ended_by(watchdog)}{fired(job)}"
+            f"not stuck.{job.progress()}{ended_by(watchdog)}{job.fired()}"
         ),
         entities=tuple(task.id for task in tasks),
         evidence=evidence(watchdog, *tasks, job.first("runtime-failed")),

@@ -5,11 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, RunFacts, StallFacts, TaskFacts, facts, scope_of
+from livedbg.adapters.ascend.facts import (
+    FailureFacts,
+    JobFacts,
+    RingFacts,
+    RunFacts,
+    StallFacts,
+    TaskFacts,
+    facts,
+    scope_of,
+)
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
@@ -22,29 +31,19 @@ __all__ = [
     "advice_of",
     "clock",
     "code_of",
-    "count_behind",
     "ended_by",
     "evidence",
-    "fired",
     "jobs",
-    "latched_timeout",
-    "limit_words",
-    "long_s",
-    "masked",
     "name_of",
     "names_of",
-    "open_for_s",
-    "patience_s",
-    "pid_of",
-    "progress_of",
-    "quiet_for_s",
-    "shared",
     "waiters_of",
     "where_of",
 ]
 
 LINES_BEFORE: Final = "read the log lines before it"
 """A next step, equal to that of the rule `crash`, so that it is listed once."""
+
+F = TypeVar("F", bound=JobFacts)
 
 _NAMES_SHOWN: Final = 6
 _EVIDENCE_SHOWN: Final = 8
@@ -108,6 +107,112 @@ class JobDiagnostics(Struct, frozen=True):
         edges = state.snapshot.edges
         return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
 
+    def quiet_for_s(self, snapshot: Snapshot) -> float:
+        """Time since the last line of a job's log."""
+        last_ns = self.run.last_wall_ns
+        return (snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
+
+    def open_for_s(self, snapshot: Snapshot) -> float | None:
+        """How long a job's run is open, by the scheduler's memory; else how long the main thread has waited.
+
+        Returns:
+            None where neither is known. No task of the run can run for longer.
+        """
+        if self.run.began_wall_ns:
+            return max(0.0, (snapshot.now().wall_ns - self.run.began_wall_ns) / 1e9)
+        process = snapshot.processes.get(self.run.process)
+        main = None if process is None else snapshot.threads.get(ids.thread(process.host, process.pid, process.pid))
+        waited = None if main is None else waited_ns(main, snapshot)
+        return None if waited is None else waited / 1e9
+
+    def long_s(self, state: RuleInput) -> float:
+        """From when on it is long that a task runs: longer for a kernel that is known to be slow."""
+        found = state.settings.task_stall_s
+        for task in self.roots(state.snapshot):
+            known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
+            if known is not None:
+                found = max(found, state.settings.slow_factor * known.longest_ns / 1e9)
+        return found
+
+    def patience_s(self, state: RuleInput) -> float:
+        """From when on a run without progress is stalled: no less than the limit of its watchdog, if that is known."""
+        return max(self.long_s(state), self.run.limit_s)
+
+    def limit_words(self) -> str:
+        """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
+        return f"{self.run.limit_s:g} s ({self.run.limit_by})" if self.run.limit_s else ""
+
+    def count_behind(self, roots: Sequence[Task], state: RuleInput) -> tuple[int, int, bool]:
+        """How many tasks wait behind the roots.
+
+        Returns:
+            all of them (as the runtime counts, where its lists are cut); those that wait directly; and
+            whether that second number is known.
+        """
+        ids = {task.id for task in roots}
+        edges = state.snapshot.edges
+
+        def waiters(task: str) -> Iterator[str]:
+            for waiter in state.graph.waiters_of(task):
+                found = (edges.get(EdgeKey(kind, waiter, task)) for kind in (EdgeKind.DEPENDS_ON, EdgeKind.WAITS_FOR))
+                if waiter != self.orchestrator and any(e is not None and e.state is EdgeState.PENDING for e in found):
+                    yield waiter
+
+        direct = {waiter for root in ids for waiter in waiters(root)} - ids  # a root may wait for another one
+        seen, todo = set(direct), list(direct)
+        while todo and len(seen) < _COUNTED:
+            for waiter in waiters(todo.pop()):
+                if waiter not in seen and waiter not in ids:
+                    seen.add(waiter)
+                    todo.append(waiter)
+        counted = 0 if self.run.memory else self.run.waiting or 0  # memory shows each task that waits, and for what
+        known = self.run.graph or (len(seen) == 1 and counted <= 1)
+        return max(len(seen), counted), len(direct), known
+
+    def pid(self, snapshot: Snapshot) -> str:
+        """The pid of a job's process, for a command; `PID` if it is unknown, as where only logs are read."""
+        alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
+        own = alive.get(self.run.process)
+        targets = [one for one in alive.values() if one.target]
+        if own is None and len(targets) == 1:
+            own = targets[0]
+        return str(own.pid) if own is not None else "PID"
+
+    def progress(self) -> str:
+        """` 3 of 5 tasks are done.`, or nothing where that is not known."""
+        done, total = self.run.completed, self.run.total
+        return f" {done} of {total} tasks are done." if done is not None and total is not None else ""
+
+    def sentence(self, code: str) -> str:
+        """What its first unresolved diagnostic of one code says, after a blank; "" where there is none."""
+        said = self.first(code)
+        return f" {said.sentence}" if said is not None else ""
+
+    def known(self, code: str, kind: type[F]) -> F | None:
+        """The facts of its first unresolved diagnostic of one code."""
+        said = self.first(code)
+        return facts(said, kind) if said is not None else None
+
+    def latched_timeout(self) -> Diagnostic | None:
+        """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
+        fatal = self.first("fatal")
+        by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
+        return fatal if fatal is not None and by_memory and facts(fatal, FailureFacts).error_code == 100 else None
+
+    def fired(self) -> str:
+        """` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …` if one fired."""
+        busy = self.sentence("machine-busy")
+        if busy:
+            busy += " The cores of the simulator are threads, so a slow task can look stuck."
+        return self.sentence("watchdog-fired") + busy + self.sentence("limits-ignored")
+
+    def masked(self) -> str:
+        """` CANN returned 507018 (…); that code masks this cause.` if it did."""
+        code = self.first("cann-code")
+        if code is None or not facts(code, FailureFacts).mask:
+            return ""
+        return f" {sentences(code.sentence, 'That code masks this cause')}"
+
 
 def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
     """The Ascend jobs of a snapshot."""
@@ -154,47 +259,6 @@ def clock(task: Task) -> str:
     return f"{at} UTC{words.get(facts(task, TaskFacts).since, ' or a little later')}"
 
 
-def quiet_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float:
-    """Time since the last line of a job's log."""
-    last_ns = job.run.last_wall_ns
-    return (snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
-
-
-def open_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float | None:
-    """How long a job's run is open, by the scheduler's memory; else how long the main thread has waited.
-
-    Returns:
-        None where neither is known. No task of the run can run for longer.
-    """
-    began = job.run.began_wall_ns
-    if began:
-        return max(0.0, (snapshot.now().wall_ns - int(began)) / 1e9)
-    process = snapshot.processes.get(job.run.process)
-    main = None if process is None else snapshot.threads.get(ids.thread(process.host, process.pid, process.pid))
-    waited = None if main is None else waited_ns(main, snapshot)
-    return None if waited is None else waited / 1e9
-
-
-def long_s(job: JobDiagnostics, state: RuleInput) -> float:
-    """From when on it is long that a task runs: longer for a kernel that is known to be slow."""
-    found = state.settings.task_stall_s
-    for task in job.roots(state.snapshot):
-        known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
-        if known is not None:
-            found = max(found, state.settings.slow_factor * known.longest_ns / 1e9)
-    return found
-
-
-def patience_s(job: JobDiagnostics, state: RuleInput) -> float:
-    """From when on a run without progress is stalled: the limit of its watchdog, where that is known, is no less."""
-    return max(long_s(job, state), job.run.limit_s)
-
-
-def limit_words(job: JobDiagnostics) -> str:
-    """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
-    return f"{job.run.limit_s:g} s ({job.run.limit_by})" if job.run.limit_s else ""
-
-
 def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
     """The evidence of diagnostics, and the lines that tasks rest on; each line once."""
     found: dict[tuple[str, str], Evidence] = {}
@@ -220,34 +284,6 @@ def _lines_of(task: Task) -> Iterator[Evidence]:
             yield Evidence(kind=kind, source=place, text=text, at_wall_ns=at)
 
 
-def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> tuple[int, int, bool]:
-    """How many tasks wait behind the roots.
-
-    Returns:
-        all of them (as the runtime counts, where its lists are cut); those that wait directly; and
-        whether that second number is known.
-    """
-    ids = {task.id for task in roots}
-    edges = state.snapshot.edges
-
-    def waiters(task: str) -> Iterator[str]:
-        for waiter in state.graph.waiters_of(task):
-            found = (edges.get(EdgeKey(kind, waiter, task)) for kind in (EdgeKind.DEPENDS_ON, EdgeKind.WAITS_FOR))
-            if waiter != job.orchestrator and any(e is not None and e.state is EdgeState.PENDING for e in found):
-                yield waiter
-
-    direct = {waiter for root in ids for waiter in waiters(root)} - ids  # a root may wait for another one
-    seen, todo = set(direct), list(direct)
-    while todo and len(seen) < _COUNTED:
-        for waiter in waiters(todo.pop()):
-            if waiter not in seen and waiter not in ids:
-                seen.add(waiter)
-                todo.append(waiter)
-    counted = 0 if job.run.memory else job.run.waiting or 0  # memory shows each task that waits, and for what
-    known = job.run.graph or (len(seen) == 1 and counted <= 1)
-    return max(len(seen), counted), len(direct), known
-
-
 def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
     """The first tasks that wait for the roots directly, whose lines say so."""
     tasks = state.snapshot.tasks
@@ -255,39 +291,10 @@ def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
     return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
 
 
-def pid_of(job: JobDiagnostics, snapshot: Snapshot) -> str:
-    """The pid of a job's process, for a command; `PID` if it is unknown, as where only logs are read."""
-    alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
-    own = alive.get(job.run.process)
-    targets = [one for one in alive.values() if one.target]
-    if own is None and len(targets) == 1:
-        own = targets[0]
-    return str(own.pid) if own is not None else "PID"
-
-
-def progress_of(job: JobDiagnostics) -> str:
-    """` 3 of 5 tasks are done.`, or nothing where that is not known."""
-    done, total = job.run.completed, job.run.total
-    return f" {done} of {total} tasks are done." if done is not None and total is not None else ""
-
-
-def shared(job: JobDiagnostics) -> str:
-    """` 2 chip processes (devices 0, 1) write into this one log …`, where they do."""
-    said = job.first("shared-log")
-    return f" {said.sentence}" if said is not None else ""
-
-
 def code_of(said: Diagnostic) -> str:
     """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
     code = facts(said, RingFacts).code or facts(said, FailureFacts).code
     return f" ({code})" if code else ""
-
-
-def latched_timeout(job: JobDiagnostics) -> Diagnostic | None:
-    """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
-    fatal = job.first("fatal")
-    by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
-    return fatal if fatal is not None and by_memory and facts(fatal, FailureFacts).error_code == 100 else None
 
 
 def ended_by(watchdog: Diagnostic | None) -> str:
@@ -300,25 +307,6 @@ def ended_by(watchdog: Diagnostic | None) -> str:
     sub_class = f"{said.sub_class} by its counts" if said.sub_class_by == "counts" else said.sub_class
     words = "; ".join(word for word in (said.code, sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."
-
-
-def fired(job: JobDiagnostics) -> str:
-    """` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …` if one fired."""
-    watchdog = job.first("watchdog-fired")
-    ignored = job.first("limits-ignored")
-    busy = job.first("machine-busy")
-    words = f" {watchdog.sentence}" if watchdog is not None else ""
-    if busy is not None:
-        words += f" {busy.sentence} The cores of the simulator are threads, so a slow task can look stuck."
-    return words + (f" {ignored.sentence}" if ignored is not None else "")
-
-
-def masked(job: JobDiagnostics) -> str:
-    """` CANN returned 507018 (…); that code masks this cause.` if it did."""
-    code = job.first("cann-code")
-    if code is None or not facts(code, FailureFacts).mask:
-        return ""
-    return f" {sentences(code.sentence, 'That code masks this cause')}"
 
 
 def advice_of(said: FailureFacts) -> tuple[str, ...]:

@@ -14,7 +14,10 @@ __all__ = ["flag_cycle", "missing_edge"]
 
 
 def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """An order that the task graph lost."""
+    """A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from the
+    writer to it (an argument declared as output where it is read too, or a manual scope without an explicit
+    dependency). The runtime does not track write-after-read orders, and this rule does not check them.
+    """
     for lost in job.unresolved("missing-edge"):
         said = facts(lost, OrderFacts)
         reads = said.hazard == "read after write"
@@ -50,7 +53,9 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
 
 
 def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """A flag in memory that may close a cycle."""
+    """A stuck task and a task that depends on it both name a tensor without dependency: a flag in memory may close a
+    cycle that no edge declares. Always inferred.
+    """
     if job.completed:
         return
     for cycle in job.unresolved("flag-cycle"):

@@ -14,20 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.ascend.facts import TaskFacts, facts
-from livedbg.adapters.ascend.rules.jobs import (
-    JobDiagnostics,
-    evidence,
-    limit_words,
-    long_s,
-    name_of,
-    names_of,
-    open_for_s,
-    patience_s,
-    pid_of,
-    progress_of,
-    quiet_for_s,
-    where_of,
-)
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, where_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Severity, Task, TaskState
@@ -56,18 +43,20 @@ def _is_long(job: JobDiagnostics, state: RuleInput) -> bool:
     run = job.run
     if run.phase not in {"starting", "running"}:
         return False
-    still_s, known = quiet_for_s(job, state.snapshot), run.memory
+    still_s, known = job.quiet_for_s(state.snapshot), run.memory
     if run.quiet:
         roots = bool(job.roots(state.snapshot))
-        within = still_s < patience_s(job, state)
-        return still_s >= long_s(job, state) and ((within and roots) or (known and not roots))
+        within = still_s < job.patience_s(state)
+        return still_s >= job.long_s(state) and ((within and roots) or (known and not roots))
     if not known or run.moved:
         return False
-    return (open_for_s(job, state.snapshot) or still_s) >= long_s(job, state)
+    return (job.open_for_s(state.snapshot) or still_s) >= job.long_s(state)
 
 
 def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """What such a run does, and what is not known of it."""
+    """A run whose scheduler's memory shows no progress for long, before the limit of its watchdog: a task that runs
+    for long, or an orchestrator that submits nothing. Slow or stuck: that can't be told, so the verdict is unknown.
+    """
     if not _is_long(job, state) or any(job.first(code) for code in ("timeout-exit", "stall-summary", "fatal")):
         return
     roots = job.roots(state.snapshot)
@@ -79,7 +68,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
         decides=True,
         roots=tuple(task.id for task in roots) or (job.orchestrator,),
         severity=Severity.WARNING,
-        sentence=claim + progress_of(job) + _still(job),
+        sentence=claim + job.progress() + job.sentence("scheduler-still"),
         entities=tuple(task.id for task in roots) or (job.orchestrator,),
         evidence=evidence(*roots, job.state),
         next=tuple(_next(job, state, running)),
@@ -89,16 +78,10 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
 
 def _for(job: JobDiagnostics, state: RuleInput) -> str:
     """` for 12 s`; ` for 0.6 s or more, at most 40 s`, where livedbg came after it began."""
-    still_s, open_s = quiet_for_s(job, state.snapshot), open_for_s(job, state.snapshot)
+    still_s, open_s = job.quiet_for_s(state.snapshot), job.open_for_s(state.snapshot)
     if job.run.moved or open_s is None or open_s <= still_s:
         return f" for {duration(still_s * 1e9)}"
     return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
-
-
-def _still(job: JobDiagnostics) -> str:
-    """That the scheduler's threads do not turn: it is paused or starved."""
-    still = job.first("scheduler-still")
-    return f" {still.sentence}" if still is not None else ""
 
 
 def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
@@ -135,13 +118,13 @@ def _nobody(job: JobDiagnostics, state: RuleInput) -> str:
 
 
 def _slow_or_stuck(job: JobDiagnostics) -> str:
-    limit = limit_words(job)
+    limit = job.limit_words()
     until = f" before the limit of the scheduler's watchdog, {limit}" if limit else ""
     return f"livedbg can't tell slow from stuck{until}."
 
 
 def _next(job: JobDiagnostics, state: RuleInput, running: Sequence[Task]) -> Iterator[str]:
-    pid = pid_of(job, state.snapshot)
+    pid = job.pid(state.snapshot)
     what = "each AICore thread" if running else "the thread in aicpu_orchestration_entry"
     yield f"livedbg stacks {pid}   (twice: whether {what} is at the same line)"
     yield f"livedbg watch {pid}   (reports when a task completes, or the watchdog's limit passes)"
@@ -170,7 +153,7 @@ def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> F
         entities=(job.orchestrator,),
         evidence=evidence(job.state),
         next=(
-            f"livedbg stacks {pid_of(job, state.snapshot)}   (the thread in aicpu_orchestration_entry)",
+            f"livedbg stacks {job.pid(state.snapshot)}   (the thread in aicpu_orchestration_entry)",
             "check whether it waits for a tensor's value (get_tensor_data): no task can have written it yet",
         ),
         inferred=True,
@@ -178,7 +161,7 @@ def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> F
 
 
 def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run ended well."""
+    """An Ascend run completed all its tasks."""
     complete = job.first("run-complete")
     if complete is not None and job.completed:
         alive = any(not process.exited for process in state.snapshot.processes.values())
@@ -193,7 +176,9 @@ def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
 
 
 def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run has neither ended nor failed, and its log is being written."""
+    """An Ascend run has not ended and its log is being written to (running), or its log ends before the run does and
+    names no task that is under way (unknown).
+    """
     if job.run.phase not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
         return
     if _is_long(job, state):
@@ -214,7 +199,7 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
         )
     else:
         return
-    pid = pid_of(job, state.snapshot)
+    pid = job.pid(state.snapshot)
     yield Finding(
         rule=rule,
         state=verdict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.facts import RingFacts, facts
+from livedbg.adapters.ascend.facts import RingFacts
 from livedbg.adapters.ascend.resources import VARIABLES, Full
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -16,9 +16,10 @@ __all__ = ["ring_variable", "scope_deadlock", "scopes_of", "why_full"]
 
 
 def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The orchestrator waits for what only the end of its own open scope can free."""
-    full = job.first("ring-full")
-    ring = facts(full, RingFacts) if full is not None else None
+    """The orchestrator waits for a slot of a ring, or for memory of its heap, that only the end of its own open scope
+    can free.
+    """
+    full, ring = job.first("ring-full"), job.known("ring-full", RingFacts)
     if full is None or ring is None or job.completed or not ring.by_scope or ring.never_fits:
         return
     yield Finding(

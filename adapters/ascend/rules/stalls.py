@@ -14,19 +14,10 @@ from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
     clock,
     code_of,
-    count_behind,
     ended_by,
     evidence,
-    fired,
-    latched_timeout,
-    masked,
     name_of,
     names_of,
-    patience_s,
-    pid_of,
-    progress_of,
-    quiet_for_s,
-    shared,
     waiters_of,
     where_of,
 )
@@ -60,7 +51,7 @@ class _Blocked(Struct, frozen=True):
     def of(cls, job: JobDiagnostics) -> _Blocked:
         """What the diagnostics of a job report."""
         watchdog = job.first("timeout-exit") or job.first("stall-summary")
-        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"), latched_timeout(job))
+        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
 
     @property
     def reported(self) -> bool:
@@ -79,7 +70,12 @@ class _Blocked(Struct, frozen=True):
 
 
 def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The tasks that hold a run up, if it is stalled."""
+    """A task of an Ascend run does not complete, and others wait for it.
+
+    The evidence is the scheduler's watchdog ([STALL …], TIMEOUT_EXIT), a full ring's oldest task, a tensor that the
+    orchestrator waits for, or (inferred) the quiet log of a living process with tasks in flight. Without a process, a
+    log that ends with tasks in flight is inconclusive. The finding names the cause, not the symptom.
+    """
     blocked = _Blocked.of(job)
     if _explained_otherwise(job, blocked) or not (blocked.reported or _quiet_too_long(job, state)):
         return
@@ -114,11 +110,11 @@ def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: Rul
         severity=Severity.ERROR,
         sentence=(
             f"{subject} {verb}{where} where the log ends: hung, or died: no exit status. If the log still grows, it "
-            f"runs.{_behind(roots, job, state)}{progress_of(job)}{shared(job)}"
+            f"runs.{_behind(roots, job, state)}{job.progress()}{job.sentence('shared-log')}"
         ),
         entities=_participants(job, roots, _Blocked.of(job), state),
         evidence=evidence(*roots, *waiters_of(roots, state), job.state),
-        next=_next(roots, job, pid_of(job, state.snapshot)),
+        next=_next(roots, job, job.pid(state.snapshot)),
         inferred=True,
         since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
     )
@@ -137,10 +133,12 @@ def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
 
 
 def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
-    watchdog, cycle = blocked.watchdog, job.first("flag-cycle")
+    watchdog = blocked.watchdog
     sentence = who_blocks(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
-    sentence += progress_of(job) + ended_by(watchdog or blocked.latched) + fired(job) + masked(job) + shared(job)
-    sentence += f" {cycle.sentence}" if cycle is not None else ""
+    sentence += (
+        job.progress() + ended_by(watchdog or blocked.latched) + job.fired() + job.masked() + job.sentence("shared-log")
+    )
+    sentence += job.sentence("flag-cycle")
     waiters = waiters_of(roots, state)
     return Finding(
         rule=rule,
@@ -150,7 +148,7 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
         sentence=sentence,
         entities=_participants(job, roots, blocked, state),
         evidence=evidence(*blocked.said, *roots, *waiters, job.state, *_failures(job)),
-        next=_next(roots, job, pid_of(job, state.snapshot)),
+        next=_next(roots, job, job.pid(state.snapshot)),
         inferred=not job.run.certain,
         since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
     )
@@ -190,7 +188,7 @@ def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
     """Nothing has happened for longer than the watchdog's limit, or than a task may run where no limit is known."""
     if not job.run.quiet:
         return False
-    return quiet_for_s(job, state.snapshot) >= patience_s(job, state)
+    return job.quiet_for_s(state.snapshot) >= job.patience_s(state)
 
 
 def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
@@ -227,7 +225,7 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
 
 def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """How many tasks wait behind the roots, in a sentence."""
-    behind, direct, known = count_behind(roots, job, state)
+    behind, direct, known = job.count_behind(roots, state)
     if not behind:
         return ""
     tasks = "1 task waits" if behind == 1 else f"{behind} tasks wait"
@@ -271,7 +269,7 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         return
     waiting = job.tasks_in(TaskState.SUBMITTED, state)
     steps: tuple[str, ...]
-    said, counted = facts(report, StallFacts), progress_of(job)
+    said, counted = facts(report, StallFacts), job.progress()
     sub_class = said.sub_class
     listed = not sub_class and any(facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
     if waiting and (listed or sub_class.startswith("S4")):
@@ -290,14 +288,14 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         entities, counted = (), ""  # its sentence has the counts
         steps = (
             *filter(None, (said.advice,)),
-            f"livedbg attach {pid_of(job, state.snapshot)}   (while it hangs: a simulator's memory shows the task)",
+            f"livedbg attach {job.pid(state.snapshot)}   (while it hangs: a simulator's memory shows the task)",
             "livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)",
         )
     yield Finding(
         rule=rule,
         state=VerdictState.STALLED,
         severity=Severity.CRITICAL,
-        sentence=sentence + counted + fired(job) + masked(job),
+        sentence=sentence + counted + job.fired() + job.masked(),
         entities=entities,
         evidence=evidence(report, *waiting[:8]),
         next=steps,

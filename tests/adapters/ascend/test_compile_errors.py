@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.ascend.compile_errors import op_of, shapes_of
-from livedbg.adapters.ascend.compile_reader import MOST, CompileReader
+from livedbg.adapters.ascend.compile_reader import MOST, CompileReader, op_of, shapes_of
 from livedbg.adapters.ascend.passes import find_dumps, next_pass, pipeline
 from tests.cli.zygote import Livedbg, run_livedbg
 

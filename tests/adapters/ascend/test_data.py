@@ -7,6 +7,7 @@ import re
 import msgspec
 import pytest
 
+from livedbg.adapters.ascend.compile_reader import compile_lines
 from livedbg.adapters.ascend.facts import ReportFacts, RunFacts, StallFacts, TaskFacts, facts, scope_of
 from livedbg.adapters.ascend.forms import Form
 from livedbg.adapters.ascend.messages import classify, forms
@@ -14,7 +15,7 @@ from livedbg.adapters.ascend.reports import Kind, report_facts, texts
 from livedbg.model import Diagnostic, Severity, Task
 from livedbg.signatures.templates import names_in
 
-FORMS = [*forms(), *texts().forms]
+FORMS = [*forms(), *texts().forms, *compile_lines().forms]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind}-{form.word}")

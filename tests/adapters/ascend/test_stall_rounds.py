@@ -91,7 +91,7 @@ def test_a_running_task_is_on_its_cores_since_the_run_s_last_progress() -> None:
     assert (task.state, task.since_wall_ns, task.since_exact) == (TaskState.RUNNING, BEGAN, False)
     assert (task.cores, task.owner, task.kernels) == ({8: "aiv0"}, 2, (-1, 3, -1))
     assert (task.met, task.fanin, task.missing) == (1, 1, 0)
-    assert (task.evidence, task.evidence_text) == ("err.txt:1", "line of err.txt:1")
+    assert (task.said.source, task.said.text) == ("err.txt:1", "line of err.txt:1")
     assert rounds.cores() == {8: 1}
     assert (rounds.stall.listed, rounds.run.confirmed) == ({1}, {1})
     assert {1, 8} <= rounds.run.changed | rounds.run.changed_cores
@@ -289,9 +289,9 @@ def test_a_cluster_s_busy_core_runs_its_task_and_its_idle_ones_none() -> None:
 def test_a_cluster_line_keeps_what_the_line_of_the_task_says() -> None:
     rounds = Rounds().running(1).cluster("core8(busy kernel=4 task=1 cond_reg_state=ack)")
     task = rounds.run.tasks[1]
-    assert (task.evidence, task.evidence_text, task.kernels) == ("err.txt:1", "line of err.txt:1", (-1, 3, -1))
+    assert (task.said.source, task.said.text, task.kernels) == ("err.txt:1", "line of err.txt:1", (-1, 3, -1))
     alone = Rounds().cluster("core8(busy kernel=-1 task=1 cond_reg_state=ack)").run.tasks[1]
-    assert (alone.evidence, alone.kernels) == ("err.txt:1", ())
+    assert (alone.said.source, alone.kernels) == ("err.txt:1", ())
     zero = Rounds().cluster("core8(busy kernel=0 task=0 cond_reg_state=ack)")
     assert (zero.run.tasks[0].kernels, zero.stall.running) == ((-1, 0, -1), {0})
 
