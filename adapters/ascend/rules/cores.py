@@ -8,6 +8,7 @@ from typing import Final
 from livedbg.adapters.ascend.facts import CoreFacts, facts
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
+from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
@@ -38,19 +39,19 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     many = len(left) > 1
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     names = ", ".join(_core(core, job, state) for core in cores[:_SHOWN]) + more
-    names = f"The kernels of {len(left)} cores ({names})" if many else sentence_case(names)
-    limit = job.limit_words()
-    watchdog = f" The scheduler ends a run for a fatal error, and after {limit} without progress." if limit else ""
-    yield Finding(
-        rule=rule,
-        state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN,
-        decides=not stalled,
-        severity=Severity.CRITICAL if stalled else Severity.WARNING,
-        sentence=(
-            f"{names} {'have' if many else 'has'} not returned since the scheduler ended the run, {duration(waited)} "
-            f"ago or more. The host waits for {'these cores' if many else 'this core'} in "
-            f"{waiter.waits_in or 'a join'}.{watchdog}{job.masked()}"
-        ),
+    names = f"The kernels of {len(left)} cores ({names}) have" if many else f"{sentence_case(names)} has"
+    yield written(
+        "unreturned",
+        rule,
+        job,
+        state,
+        {
+            "names": names,
+            "waited": duration(waited),
+            "these": "these cores" if many else "this core",
+            "call": waiter.waits_in or "a join",
+        },
+        **({} if stalled else {"state": VerdictState.UNKNOWN, "decides": True, "severity": Severity.WARNING}),
         roots=tuple(_root(core, job) for core in cores),
         entities=(
             *(_root(core, job) for core in cores),
@@ -58,10 +59,6 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
             waiter.id,
         ),
         evidence=evidence(*left, job.first("runtime-failed")),
-        next=(
-            f"livedbg stacks {job.pid(state.snapshot)}   (the stack of the AICore thread shows the line)",
-            "check the kernel for an endless loop, or a wait for a flag or signal that is never set",
-        ),
         since_wall_ns=since_wall_ns(waiter, state.snapshot),
     )
 
@@ -94,13 +91,14 @@ def core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
     if job.completed:
         return
     for anomaly in job.unresolved("core-anomaly"):
-        yield Finding(
-            rule=rule,
-            state=VerdictState.STALLED,
-            severity=Severity.CRITICAL,
-            sentence=f"{anomaly.sentence} The kernel is done. The scheduler's completion polling is stuck.",
+        values, proofs, since_ns = {"said": anomaly.sentence}, evidence(anomaly), anomaly.at_wall_ns
+        yield written(
+            "core-anomaly",
+            rule,
+            job,
+            state,
+            values,
             entities=anomaly.entities,
-            evidence=evidence(anomaly),
-            next=("keep the device log and report it to the runtime's maintainers",),
-            since_wall_ns=anomaly.at_wall_ns,
+            evidence=proofs,
+            since_wall_ns=since_ns,
         )

@@ -26,9 +26,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
 __all__ = [
-    "LINES_BEFORE",
     "JobDiagnostics",
-    "advice_of",
     "clock",
     "code_of",
     "ended_by",
@@ -39,9 +37,6 @@ __all__ = [
     "waiters_of",
     "where_of",
 ]
-
-LINES_BEFORE: Final = "read the log lines before it"
-"""A next step, equal to that of the rule `crash`, so that it is listed once."""
 
 F = TypeVar("F", bound=JobFacts)
 
@@ -307,8 +302,3 @@ def ended_by(watchdog: Diagnostic | None) -> str:
     sub_class = f"{said.sub_class} by its counts" if said.sub_class_by == "counts" else said.sub_class
     words = "; ".join(word for word in (said.code, sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."
-
-
-def advice_of(said: FailureFacts) -> tuple[str, ...]:
-    """The next steps that a code has: ours, and the runtime's own hint."""
-    return tuple(filter(None, (said.advice, f"the runtime's hint: {said.hint}" if said.hint else "")))

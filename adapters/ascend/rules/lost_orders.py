@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from livedbg.adapters.ascend.facts import OrderFacts, facts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.adapters.ascend.rules.words import written
+from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Severity
+from livedbg.model import Diagnostic
+from livedbg.text.wording import many
 
 __all__ = ["flag_cycle", "missing_edge"]
 
@@ -23,19 +27,15 @@ def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         reads = said.hazard == "read after write"
         harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
         alike = said.count - 1
-        more = f" {alike} more pair{'s' * (alike > 1)} of tasks are alike." if alike > 0 else ""
-        yield Finding(
-            rule=rule,
-            state=VerdictState.DIVERGED,
-            topic="dependency",
-            severity=Severity.ERROR,
-            sentence=(
-                f"{_lost_words(lost, state)} They may run at the same time, {harm}. Most likely: {said.why}.{more}"
-            ),
-            entities=lost.entities,
-            evidence=evidence(lost),
-            next=tuple(said.next.splitlines()),
-        )
+        values = {
+            "lost": _lost_words(lost, state),
+            "harm": harm,
+            "why": said.why,
+            "alike": many(alike, "more pair of tasks", "more pairs of tasks") if alike > 0 else "",
+        }
+        steps = tuple(said.next.splitlines())
+        found = written("missing-edge", rule, job, state, values, entities=lost.entities, evidence=evidence(lost))
+        yield structs.replace(found, next=steps)
 
 
 def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
@@ -59,12 +59,5 @@ def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     if job.completed:
         return
     for cycle in job.unresolved("flag-cycle"):
-        yield Finding(
-            rule=rule,
-            severity=Severity.WARNING,
-            sentence=cycle.sentence,
-            entities=cycle.entities,
-            evidence=evidence(cycle),
-            next=("find in the kernels' code what sets the flag",),
-            inferred=True,
-        )
+        values, proofs = {"said": cycle.sentence}, evidence(cycle)
+        yield written("flag-cycle", rule, job, state, values, entities=cycle.entities, evidence=proofs)

@@ -15,6 +15,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.facts import TaskFacts, facts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, where_of
+from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Severity, Task, TaskState
@@ -61,19 +62,14 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
         return
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
-    claim = _tasks(running, job, state) if running else _ready(roots, job, state) or _nobody(job, state)
-    yield Finding(
-        rule=rule,
-        state=VerdictState.UNKNOWN,
-        decides=True,
-        roots=tuple(task.id for task in roots) or (job.orchestrator,),
-        severity=Severity.WARNING,
-        sentence=claim + job.progress() + job.sentence("scheduler-still"),
-        entities=tuple(task.id for task in roots) or (job.orchestrator,),
-        evidence=evidence(*roots, job.state),
-        next=tuple(_next(job, state, running)),
-        since_wall_ns=job.run.last_wall_ns or None,
-    )
+    ids = tuple(task.id for task in roots) or (job.orchestrator,)
+    values = {
+        "claim": _tasks(running, job, state) if running else _ready(roots, job, state) or _nobody(job, state),
+        "still": job.sentence("scheduler-still"),
+        "what": "each AICore thread" if running else "the thread in aicpu_orchestration_entry",
+    }
+    since_ns, proofs = job.run.last_wall_ns or None, evidence(*roots, job.state)
+    yield written("long", rule, job, state, values, roots=ids, entities=ids, evidence=proofs, since_wall_ns=since_ns)
 
 
 def _for(job: JobDiagnostics, state: RuleInput) -> str:
@@ -88,7 +84,7 @@ def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> st
     one = len(running) == 1
     who = f"task {name_of(running[0])}" if one else f"{len(running)} tasks ({names_of(running)})"
     where = f" {where_of(running[0], state.snapshot)}" if one else ""
-    return f"Long: {who} {'has' if one else 'have'} been running{where}{_for(job, state)}. {_slow_or_stuck(job)}"
+    return f"{who} {'has' if one else 'have'} been running{where}{_for(job, state)}. {_slow_or_stuck(job)}"
 
 
 def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
@@ -100,7 +96,7 @@ def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     what = "whose deferred (asynchronous) completion has not been signalled" if deferred else "on no core"
     condition = f" It waits for: {waits}." if waits else ""
     return (
-        f"Long: no task has been running{_for(job, state)}; {many(len(roots), 'task')} ({names_of(roots)}) "
+        f"no task has been running{_for(job, state)}; {many(len(roots), 'task')} ({names_of(roots)}) "
         f"{'is' if len(roots) == 1 else 'are'} ready, {what}.{condition} {_slow_or_stuck(job)}"
     )
 
@@ -111,23 +107,16 @@ def _nobody(job: JobDiagnostics, state: RuleInput) -> str:
     if job.run.orchestrator == "submitting":
         left = f"{many(waiting, 'task')} wait" if waiting else "all submitted tasks are done"
         return (
-            f"Long: the orchestrator has submitted nothing{_for(job, state)}, and {left}. It computes or loops in the "
+            f"the orchestrator has submitted nothing{_for(job, state)}, and {left}. It computes or loops in the "
             "orchestration code; no watchdog of the runtime watches that, so livedbg can't tell slow from stuck."
         )
-    return f"Long: no task has been running or ready{_for(job, state)}. {_slow_or_stuck(job)}"
+    return f"no task has been running or ready{_for(job, state)}. {_slow_or_stuck(job)}"
 
 
 def _slow_or_stuck(job: JobDiagnostics) -> str:
     limit = job.limit_words()
     until = f" before the limit of the scheduler's watchdog, {limit}" if limit else ""
     return f"livedbg can't tell slow from stuck{until}."
-
-
-def _next(job: JobDiagnostics, state: RuleInput, running: Sequence[Task]) -> Iterator[str]:
-    pid = job.pid(state.snapshot)
-    what = "each AICore thread" if running else "the thread in aicpu_orchestration_entry"
-    yield f"livedbg stacks {pid}   (twice: whether {what} is at the same line)"
-    yield f"livedbg watch {pid}   (reports when a task completes, or the watchdog's limit passes)"
 
 
 def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
@@ -139,25 +128,10 @@ def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> F
         state: what is known.
         alive: a process is seen that may write the log.
     """
-    died = "" if alive else " It hung, or died: no exit status."
-    return Finding(
-        rule=rule,
-        state=VerdictState.STALLED if alive else VerdictState.UNKNOWN,
-        decides=not alive,
-        roots=(job.orchestrator,),
-        severity=Severity.ERROR,
-        sentence=(
-            "The orchestration code has not returned, and no task has started. With host_build_graph it runs on the "
-            "host while the run is prepared; the log has nothing after its begin." + died
-        ),
-        entities=(job.orchestrator,),
-        evidence=evidence(job.state),
-        next=(
-            f"livedbg stacks {job.pid(state.snapshot)}   (the thread in aicpu_orchestration_entry)",
-            "check whether it waits for a tensor's value (get_tensor_data): no task can have written it yet",
-        ),
-        inferred=True,
-    )
+    values = {"died": "" if alive else " It hung, or died: no exit status."}
+    open_ = {} if alive else {"state": VerdictState.UNKNOWN, "decides": True}
+    ids, proofs = (job.orchestrator,), evidence(job.state)
+    return written("building", rule, job, state, values, roots=ids, entities=ids, evidence=proofs, **open_)
 
 
 def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -185,26 +159,9 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
         return  # long_run says so
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
-    if not job.run.quiet:
-        doing = f" {names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
-        if not job.run.last_wall_ns:
-            return  # no line has a time
-        verdict = VerdictState.RUNNING
-        sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
-    elif not roots and not job.run.building:
-        verdict = VerdictState.UNKNOWN
-        sentence = (
-            "Inconclusive: the log ends before the run does, and names no running task. The run is stalled, or its log "
-            "was cut off."
-        )
-    else:
-        return
-    pid = job.pid(state.snapshot)
-    yield Finding(
-        rule=rule,
-        state=verdict,
-        severity=Severity.INFO,
-        sentence=sentence,
-        evidence=evidence(*running, job.state),
-        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', f"livedbg attach {pid}"),
-    )
+    proofs = evidence(*running, job.state)
+    if not job.run.quiet and job.run.last_wall_ns:  # else no line has a time
+        doing = f"{names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
+        yield written("goes-on", rule, job, state, {"state": job.state.sentence, "doing": doing}, evidence=proofs)
+    elif job.run.quiet and not roots and not job.run.building:
+        yield written("cut-off", rule, job, state, {}, evidence=proofs)

@@ -1,18 +1,18 @@
-"""A full ring, heap or pool: the orchestrator that waits for itself, and the words of all findings on what is full."""
+"""A full ring, heap or pool: the orchestrator that waits for itself, and what all findings on what is full say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from livedbg.adapters.ascend.facts import RingFacts
 from livedbg.adapters.ascend.resources import VARIABLES, Full
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Severity
 from livedbg.text.wording import sentence_case
 
-__all__ = ["ring_variable", "scope_deadlock", "scopes_of", "why_full"]
+__all__ = ["ring_values", "scope_deadlock", "scopes_of"]
 
 
 def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -22,82 +22,46 @@ def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator
     full, ring = job.first("ring-full"), job.known("ring-full", RingFacts)
     if full is None or ring is None or job.completed or not ring.by_scope or ring.never_fits:
         return
-    yield Finding(
-        rule=rule,
-        state=VerdictState.DEADLOCK,
+    yield written(
+        "scope-deadlock",
+        rule,
+        job,
+        state,
+        ring_values(ring),
         roots=tuple(entity for entity in full.entities if not entity.startswith(job.task_prefix)),
-        severity=Severity.CRITICAL,
-        sentence=(
-            f"The orchestrator waits for itself: {ring.name} is full, and only the orchestrator can end "
-            f"the scope of its oldest task.{f' {sentence_case(ring.level)}.' if ring.level else ''}{scopes_of(ring)}"
-        ),
         entities=full.entities,
         evidence=evidence(full),
-        next=(
-            "split the scope into smaller ones",
-            f"or raise {ring_variable(ring)} to hold the scope's largest live set",
-            *_which_scope(ring),
-        ),
         since_wall_ns=full.at_wall_ns,
     )
 
 
-def ring_variable(full: RingFacts) -> str:
-    """The variable that sizes what is full, with its value if the log has it: `PTO2_RING_HEAP (now 262,144 bytes)`."""
-    variable = VARIABLES[Full(full.what)]
-    return f"{variable} (now {full.size} {_unit(full)})" if full.size else variable
+def ring_values(full: RingFacts) -> Mapping[str, str]:
+    """What is said of something that is full.
 
-
-def _unit(full: RingFacts) -> str:
-    return "bytes" if full.what == Full.HEAP.value else "entries"
-
-
-def why_full(full: RingFacts) -> tuple[str, tuple[str, ...]]:
-    """Of something that is full, where no task and no scope is known to hold it: what the log says, and what to do."""
-    variable = ring_variable(full)
-    if full.never_fits:
-        unit, wanted = _unit(full), full.wanted
-        less = "give that task fewer producers" if unit == "entries" else "make the task's outputs smaller"
-        return (
-            f" One task wants {wanted} {unit} of {full.name}, which has {full.size} in all: that never fits, whatever "
-            "is freed.",
-            (f"raise {variable} to more than {wanted}{_setting(full)}", f"or {less}"),
-        )
-    fan_in = full.what == Full.POOL.value
-    holders = [
-        "a task that does not complete",
-        "an open scope",
-        *(["the producers of one task alone"] if fan_in else []),
-    ]
-    numbers = f" ({full.level})" if full.level else ""
-    return (
-        f" {sentence_case(full.name)} is full{numbers}. What holds it, the log does not tell: "
-        f"{', '.join(holders[:-1])} or {holders[-1]}.{scopes_of(full)}",
-        (
-            f"raise {variable} once{_setting(full)}: if the run then completes, it was too small",
-            *(("or give tasks fewer producers",) if fan_in else ()),
-            "livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)",
-            *_which_scope(full),
-        ),
-    )
-
-
-def _setting(full: RingFacts) -> str:
-    """The setting in code that the variable does not override (simpler CallConfig.runtime_env, pypto RunConfig)."""
-    name = ring_variable(full).partition(" ")[0].removeprefix("PTO2_").lower()
-    return f", or {name} where the program's own configuration sets it" if name.startswith("ring_") else ""
+    `variable` sizes it, with its value if the log has it: `PTO2_RING_HEAP (now 262,144 bytes)`; `setting` is the one in
+    code that it does not override (simpler CallConfig.runtime_env, pypto RunConfig); `which_scope`: a recipe can tell
+    which scope fills it.
+    """
+    variable, heap, pool = VARIABLES[Full(full.what)], full.what == Full.HEAP.value, full.what == Full.POOL.value
+    unit, setting = "bytes" if heap else "entries", variable.removeprefix("PTO2_").lower()
+    holders = ["a task that does not complete", "an open scope", *(["the producers of one task alone"] if pool else [])]
+    return {
+        "name": full.name,
+        "the_name": sentence_case(full.name),
+        "level": full.level,
+        "unit": unit,
+        "bytes": flag(heap),
+        "size": full.size,
+        "wanted": full.wanted,
+        "variable": f"{variable} (now {full.size} {unit})" if full.size else variable,
+        "setting": f", or {setting} where the program's own configuration sets it" * setting.startswith("ring_"),
+        "fan_in": flag(pool),
+        "holders": f"{', '.join(holders[:-1])} or {holders[-1]}",
+        "scopes": scopes_of(full),
+        "which_scope": flag(not full.scopes and not full.host_built),
+    }
 
 
 def scopes_of(full: RingFacts) -> str:
     """` The scope at orchestration.cpp:77 (depth 1) has begun and not ended. …`, where scope_stats.jsonl tells it."""
     return f" {full.scopes}" if full.scopes else ""
-
-
-def _which_scope(full: RingFacts) -> tuple[str, ...]:
-    """The step that shows which scope fills it, unless that is known, or its runtime can't tell."""
-    if full.scopes or full.host_built:
-        return ()
-    return (
-        "livedbg launch --recipe ascend-scope-stats -- COMMAND   (which scope holds the most: with a larger ring or a "
-        "smaller input, for a simulator writes that of a run that ends well only)",
-    )

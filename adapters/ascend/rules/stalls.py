@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -22,10 +22,11 @@ from livedbg.adapters.ascend.rules.jobs import (
     where_of,
 )
 from livedbg.adapters.ascend.rules.progress import building
-from livedbg.adapters.ascend.rules.rings import ring_variable, scopes_of
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.adapters.ascend.rules.rings import ring_values, scopes_of
+from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Severity, Task, TaskState
+from livedbg.model import Diagnostic, Task, TaskState
 
 __all__ = ["stall", "who_blocks"]
 
@@ -102,22 +103,22 @@ def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: Rul
     verb = ("was running" if one else "were running") if running else "had not completed"
     subject = f"Task {name_of(roots[0])}" if one else f"{len(roots)} tasks ({names_of(roots)})"
     where = f" {where_of(roots[0], state.snapshot)}" if one and running else ""
-    return Finding(
-        rule=rule,
-        state=VerdictState.UNKNOWN,
-        decides=True,
+    values = {"who": f"{subject} {verb}{where}", "behind": _behind(roots, job, state), **_steps(roots, job)}
+    return written(
+        "ends-open",
+        rule,
+        job,
+        state,
+        values,
         roots=tuple(task.id for task in roots),
-        severity=Severity.ERROR,
-        sentence=(
-            f"{subject} {verb}{where} where the log ends: hung, or died: no exit status. If the log still grows, it "
-            f"runs.{_behind(roots, job, state)}{job.progress()}{job.sentence('shared-log')}"
-        ),
         entities=_participants(job, roots, _Blocked.of(job), state),
         evidence=evidence(*roots, *waiters_of(roots, state), job.state),
-        next=_next(roots, job, job.pid(state.snapshot)),
-        inferred=True,
-        since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
+        since_wall_ns=_since_ns(roots),
     )
+
+
+def _since_ns(roots: Sequence[Task]) -> int | None:
+    return min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None)
 
 
 def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
@@ -133,24 +134,26 @@ def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
 
 
 def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
-    watchdog = blocked.watchdog
-    sentence = who_blocks(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
-    sentence += (
-        job.progress() + ended_by(watchdog or blocked.latched) + job.fired() + job.masked() + job.sentence("shared-log")
-    )
-    sentence += job.sentence("flag-cycle")
-    waiters = waiters_of(roots, state)
-    return Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
+    values = {
+        "claim": who_blocks(roots, job, state),
+        "orchestrator": _orchestrator_waits(job, blocked, state),
+        "behind": _behind(roots, job, state),
+        "ended_by": ended_by(blocked.watchdog or blocked.latched),
+        "cycle": job.sentence("flag-cycle"),
+        **_steps(roots, job),
+    }
+    failures = job.first("runtime-failed"), job.first("cann-code")
+    return written(
+        "stall",
+        rule,
+        job,
+        state,
+        values,
         roots=tuple(task.id for task in roots),
-        severity=Severity.CRITICAL,
-        sentence=sentence,
         entities=_participants(job, roots, blocked, state),
-        evidence=evidence(*blocked.said, *roots, *waiters, job.state, *_failures(job)),
-        next=_next(roots, job, job.pid(state.snapshot)),
+        evidence=evidence(*blocked.said, *roots, *waiters_of(roots, state), job.state, *failures),
         inferred=not job.run.certain,
-        since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
+        since_wall_ns=_since_ns(roots),
     )
 
 
@@ -178,10 +181,6 @@ def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked,
     if blocked.tensor is not None or (blocked.ring is None and job.waits_for_orchestrator(state)):
         found.append(job.orchestrator)
     return tuple(dict.fromkeys(found))
-
-
-def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:
-    return job.first("runtime-failed"), job.first("cann-code")
 
 
 def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
@@ -233,31 +232,17 @@ def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str
     return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
 
 
-def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ...]:
-    steps = []
-    kernel = roots[0].kernel or "its kernel"
-    if facts(roots[0], TaskFacts).buffered:
-        steps.append(
-            f"check whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
-            "else report the dispatch loop to the runtime's maintainers"
-        )
-    elif roots[0].state is TaskState.READY:
-        steps.append(f"find what should signal the asynchronous completion that {kernel} registered")
-    else:
-        steps.append(f"check {kernel} for an endless loop, or a wait for a flag or signal that is never set")
-    steps.append(f"livedbg stacks {pid}   (on the simulator: the stack of the AICore thread shows the line)")
-    full = job.first("ring-full")
-    if full is not None:
-        variable = ring_variable(facts(full, RingFacts))
-        steps.append(f"do not raise {variable} first: more tasks would only queue behind the stuck one")
-    if roots[0].kernel is None:
-        steps.append("livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)")
-    if not job.run.graph:
-        steps.append(
-            "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on a passing input: records all "
-            "dependencies)"
-        )
-    return tuple(steps)
+def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
+    """What decides about the next steps."""
+    ring = job.known("ring-full", RingFacts)
+    return {
+        "kernel": roots[0].kernel or "its kernel",
+        "nameless": flag(roots[0].kernel is None),
+        "buffered": flag(facts(roots[0], TaskFacts).buffered),
+        "ready": flag(roots[0].state is TaskState.READY),
+        "variable": ring_values(ring)["variable"] if ring is not None else "",
+        "graph": flag(job.run.graph),
+    }
 
 
 def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -267,36 +252,18 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         yield building(rule, job, state, _alive(state))
     if report is None:
         return
-    waiting = job.tasks_in(TaskState.SUBMITTED, state)
-    steps: tuple[str, ...]
-    said, counted = facts(report, StallFacts), job.progress()
-    sub_class = said.sub_class
-    listed = not sub_class and any(facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
-    if waiting and (listed or sub_class.startswith("S4")):
-        sentence = (
-            f"{len(waiting) if job.run.waiting is None else job.run.waiting} tasks wait, and none is running or ready: "
-            f"their dependencies can never be met ({names_of(waiting)})."
-        )
-        entities = tuple(task.id for task in waiting[:_ENTITIES])
-        steps = ("check the orchestration code for a cycle, or for a producer that it never submits",)
-    elif sub_class.startswith("S5"):
-        sentence = "The orchestrator hangs: all submitted tasks are done, and it submits no more."
-        entities = (job.orchestrator,)
-        steps = ("find what the orchestration code waits for on its AICPU thread",)
-    else:
-        sentence = f"{report.sentence} The log does not name the stuck task (log levels info and debug have more)."
-        entities, counted = (), ""  # its sentence has the counts
-        steps = (
-            *filter(None, (said.advice,)),
-            f"livedbg attach {job.pid(state.snapshot)}   (while it hangs: a simulator's memory shows the task)",
-            "livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)",
-        )
-    yield Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
-        severity=Severity.CRITICAL,
-        sentence=sentence + counted + job.fired() + job.masked(),
-        entities=entities,
-        evidence=evidence(report, *waiting[:8]),
-        next=steps,
-    )
+    waiting, said = job.tasks_in(TaskState.SUBMITTED, state), facts(report, StallFacts)
+    listed = not said.sub_class and any(facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
+    name: str = "nameless"
+    entities: tuple[str, ...] = ()
+    if waiting and (listed or said.sub_class.startswith("S4")):
+        name, entities = "never-met", tuple(task.id for task in waiting[:_ENTITIES])
+    elif said.sub_class.startswith("S5"):
+        name, entities = "orchestrator-hangs", (job.orchestrator,)
+    values = {
+        "said": report.sentence,
+        "waiting": str(len(waiting) if job.run.waiting is None else job.run.waiting),
+        "names": names_of(waiting),
+        "advice": said.advice,
+    }
+    yield written(name, rule, job, state, values, entities=entities, evidence=evidence(report, *waiting[:8]))
