@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from livedbg.adapters.ascend.codes import ErrorCode, error_code, named_code, unexplained, whole_graph
 from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import FailureFacts, RingFacts
@@ -11,7 +13,7 @@ from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.resources import RingFull
 from livedbg.adapters.ascend.trouble import Fatal, TensorWait
-from livedbg.model import Diagnostic, Severity
+from livedbg.model import Diagnostic
 
 __all__ = ["crash", "failures"]
 
@@ -37,7 +39,7 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
         entities += (job.names.ring(ring.ring),)
     if ring.head is not None:
         entities += (job.names.task(ring.head),)
-        head = f"; its oldest task, {task_name(ring.head)}, has not completed" if ring.head_state == 0 else ""
+        head = task_name(ring.head) if ring.head_state == 0 else ""
     full = ring.resource.rstrip("!")
     facts = RingFacts(
         full=full,
@@ -52,9 +54,8 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
         host_built=ring.host_built,
         code=named_code(fatal.code if fatal is not None else 0),
     )
-    level = f" ({ring.level})" if ring.level else ""
-    sentence = f"{full}: the orchestrator can't submit another task{level}{head}."
-    return statement(job, "ring-full", Severity.ERROR, sentence, entities=entities, facts=facts, marks=(ring.mark,))
+    values = {"full": full, "level": ring.level, "head": head}
+    return statement(job, "ring-full", values, entities=entities, facts=facts, marks=(ring.mark,))
 
 
 def _scopes(job: Job, ring: RingFull) -> str:
@@ -76,12 +77,10 @@ def _scopes(job: Job, ring: RingFull) -> str:
 
 
 def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:
-    who = "the consumers of task" if tensor.consumers else "task"
     return statement(
         job,
         "tensor-wait-timeout",
-        Severity.ERROR,
-        f"The orchestrator waited for {who} {task_name(tensor.task)} until a time-out.",
+        {"who": "the consumers of task" if tensor.consumers else "task", "task": task_name(tensor.task)},
         entities=(job.names.orchestrator, job.names.task(tensor.task)),
         facts=FailureFacts(code=named_code(8)),
         marks=(tensor.mark,),
@@ -90,11 +89,11 @@ def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:
 
 def _fatal(job: Job, fatal: Fatal) -> Diagnostic:
     code = _error_code(job, fatal.code or _latched_code(job))
-    sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
+    values = {**structs.asdict(code), "who": fatal.func or "The runtime"}
     facts = FailureFacts(
         error_code=code.number, message=fatal.text, hint=job.trouble.hint, advice=code.advice, blame=code.blame
     )
-    return statement(job, "fatal", Severity.ERROR, sentence, facts=facts, marks=(fatal.mark,))
+    return statement(job, "fatal", values, facts=facts, marks=(fatal.mark,))
 
 
 def _run_failed(job: Job, status: int) -> Diagnostic:
@@ -107,7 +106,7 @@ def _run_failed(job: Job, status: int) -> Diagnostic:
     facts = FailureFacts(
         error_code=code.number, call=trouble.call, hint=trouble.hint, advice=code.advice, blame=code.blame
     )
-    return statement(job, "runtime-failed", Severity.ERROR, sentence, facts=facts, marks=(trouble.status_mark,))
+    return statement(job, "runtime-failed", {"said": sentence}, facts=facts, marks=(trouble.status_mark,))
 
 
 def _error_code(job: Job, number: int) -> ErrorCode:
@@ -124,7 +123,6 @@ def crash(job: Job) -> Iterator[Diagnostic]:
     ended = job.trouble.crash
     if ended is None:
         return
-    message = f": {ended.message}" if ended.message else ""
-    sentence = f"The process ended with {ended.what}{message}."
+    values = {"what": ended.what, "message": ended.message}
     facts = FailureFacts(thrown="C++" if "::" in ended.what else "")
-    yield statement(job, "terminate", Severity.CRITICAL, sentence, facts=facts, marks=(ended.mark,))
+    yield statement(job, "terminate", values, facts=facts, marks=(ended.mark,))

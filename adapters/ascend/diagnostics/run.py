@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.dumps.graphs import next_of, why_of
 from livedbg.adapters.ascend.facts import JobFacts, OrderFacts, RunFacts
+from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.graphs.lost import grouped
 from livedbg.model import Diagnostic, Severity
+from livedbg.signatures.templates import names_in, render
 
 __all__ = ["flag_cycles", "lost_orders", "run_complete", "run_state", "shared_log", "statement"]
 
@@ -22,37 +25,52 @@ _LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
 _PLAIN: Final = JobFacts()
 
 
+class _Text(Struct, frozen=True, forbid_unknown_fields=True):
+    severity: Severity
+    sentence: str
+
+
+@cache
+def _texts() -> Mapping[str, _Text]:
+    return read_data("diagnostics.toml", dict[str, _Text])
+
+
 def statement(
     job: Job,
     code: str,
-    severity: Severity,
-    sentence: str,
+    values: Mapping[str, object],
     *,
     entities: tuple[str, ...] = (),
     facts: JobFacts = _PLAIN,
     attributes: dict[str, str] | None = None,
     marks: tuple[Mark | None, ...] = (),
+    shown_by: Mark | None = None,
     detail: object = "",
 ) -> Diagnostic:
     """A statement about a job.
 
     Args:
         job: the job.
-        code: the kind of statement.
-        severity: how bad it is.
-        sentence: what it means.
+        code: the kind of statement (data/diagnostics.toml).
+        values: for its sentence; None for one that is not known.
         entities: what it is about.
         facts: its fields; the job is added.
         attributes: fields that the core asks for.
         marks: the lines that show it.
+        shown_by: what shows it where no line does: a file, memory.
         detail: tells it from others of its kind.
     """
+    text = _texts()[code]
+    assert names_in(text.sentence) <= values.keys(), code
+    sentence = render(text.sentence, {name: str(value) for name, value in values.items() if value is not None})
+    if shown_by is not None:
+        marks = (structs.replace(shown_by, text=sentence),)
     real = [mark for mark in marks if mark is not None and mark.name]
     return Diagnostic(
         id=job.names.diagnostic(code, detail),
         system="ascend",
         code=code,
-        severity=severity,
+        severity=text.severity,
         sentence=sentence,
         entities=entities,
         facts=structs.replace(facts, scope=job.names.scope),
@@ -95,8 +113,7 @@ def run_state(job: Job) -> Diagnostic:
     return statement(
         job,
         "run-state",
-        Severity.INFO,
-        _complete_sentence(job) if completed else f"The run has completed {done} of {total} tasks.",
+        {"said": _complete_sentence(job) if completed else f"The run has completed {done} of {total} tasks."},
         entities=() if completed else tuple(job.names.task(raw) for raw in suspicion.tasks),
         facts=facts,
         marks=tuple(marks),
@@ -105,25 +122,25 @@ def run_state(job: Job) -> Diagnostic:
 
 def run_complete(job: Job) -> Diagnostic:
     """The run completed."""
-    return statement(job, "run-complete", Severity.INFO, _complete_sentence(job), marks=(job.last_mark,))
+    return statement(job, "run-complete", {"said": _complete_sentence(job)}, marks=(job.last_mark,))
 
 
 def shared_log(job: Job) -> Diagnostic:
     """Several chips write into one log: which of them is stuck, by their spans, or that nothing tells."""
-    devices = ", ".join(str(device) for device in sorted(job.chips.values()))
-    head = f"{len(job.chips)} chip processes (devices {devices}) write into this one log without marking its lines"
-    at_work = sorted(job.chips_at_work & job.chips.keys())
-    stuck = job.stuck_chip
+    at_work, stuck = sorted(job.chips_at_work & job.chips.keys()), job.stuck_chip
     if stuck is None and len(at_work) == 1 and len(job.chips_begun) > 1:
         stuck = at_work[0]
-    if stuck is not None and stuck in job.chips:
-        sentence = f"{head}. By their spans it is device {job.chips[stuck]} (pid {stuck}): the others had ended."
-        return statement(job, "shared-log", Severity.WARNING, sentence)
-    sentence = f"{head}: livedbg can't assign task ids to devices."
-    if 1 < len(at_work) < len(job.chips):
-        open_ones = ", ".join(str(job.chips[pid]) for pid in at_work)
-        sentence += f" By their spans the runs of devices {open_ones} have not ended."
-    return statement(job, "shared-log", Severity.WARNING, sentence)
+    known = stuck is not None and stuck in job.chips
+    some = not known and 1 < len(at_work) < len(job.chips)
+    values = {
+        "chips": len(job.chips),
+        "devices": ", ".join(str(device) for device in sorted(job.chips.values())),
+        "stuck": job.chips.get(stuck or 0) if known else None,
+        "pid": stuck,
+        "unclear": None if known else "devices",
+        "open": ", ".join(str(job.chips[pid]) for pid in at_work) if some else None,
+    }
+    return statement(job, "shared-log", values)
 
 
 def _complete_sentence(job: Job) -> str:
@@ -139,13 +156,13 @@ def lost_orders(job: Job) -> Iterator[Diagnostic]:
     for group in grouped(job.lost.sure, graph)[:_LOST_SHOWN]:
         lost = group.example
         first, second = task_name(lost.first), task_name(lost.second)
-        does = "reads" if lost.hazard == "read after write" else "overwrites"
-        sentence = (
-            f"Task {second} {does} {lost.region}, of tensor {lost.tensor} ({lost.second_mode}, argument "
-            f"{lost.second_arg}) that task {first} writes ({lost.first_mode}, argument {lost.first_arg}), and nothing "
-            "orders them."
-        )
-        evidence = Mark(job.graph_mark.name, sentence, job.graph_mark.wall_ns, kind="file")
+        values = {
+            **structs.asdict(lost),
+            "region": lost.region,
+            "first": first,
+            "second": second,
+            "does": "reads" if lost.hazard == "read after write" else "overwrites",
+        }
         facts = OrderFacts(
             tensor=lost.tensor,
             first=lost.first_mode,
@@ -159,11 +176,10 @@ def lost_orders(job: Job) -> Iterator[Diagnostic]:
         yield statement(
             job,
             "missing-edge",
-            Severity.ERROR,
-            sentence,
+            values,
             entities=(job.names.task(lost.second), job.names.task(lost.first)),
             facts=facts,
-            marks=(evidence,),
+            shown_by=Mark(job.graph_mark.name, "", job.graph_mark.wall_ns, kind="file"),
             detail=f"{first}-{second}",
         )
 
@@ -175,16 +191,12 @@ def flag_cycles(job: Job) -> Iterator[Diagnostic]:
         return
     for raw in job.suspicion.tasks[:8]:
         for partner in graph.flag_partners(raw):
-            sentence = (
-                f"Task {task_name(raw)} names a tensor without dependency (NO_DEP) that task {task_name(partner)}, "
-                "which depends on it, names too. If it waits for a flag there, they wait for each other."
-            )
+            names = task_name(raw), task_name(partner)
             yield statement(
                 job,
                 "flag-cycle",
-                Severity.WARNING,
-                sentence,
+                dict(zip(("task", "partner"), names, strict=True)),
                 entities=(job.names.task(raw), job.names.task(partner)),
-                marks=(Mark(job.graph_mark.name, sentence, kind="file"),),
-                detail=f"{task_name(raw)}-{task_name(partner)}",
+                shown_by=Mark(job.graph_mark.name, "", kind="file"),
+                detail="-".join(names),
             )

@@ -17,11 +17,11 @@ from livedbg.adapters.ascend.codes import cann_code, device_log, named_code, sta
 from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import FailureFacts, StallFacts
 from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.watchdogs import Fired, limit_of, others_after, watchdogs
-from livedbg.model import Diagnostic, Severity
-from livedbg.text.wording import sentence_case
+from livedbg.model import Diagnostic
 
 __all__ = ["STARVED_BELOW", "stall_diagnostics", "time_limits"]
 
@@ -38,11 +38,20 @@ def stall_diagnostics(job: Job, stall: Stall) -> Iterator[Diagnostic]:
         if counts.completed is not None
         else "its line has no counts"
     )
+    sub_class = _sub_class(job, stall)
+    values = {
+        "idle": stall.idle,
+        "done": done,
+        "sub_class": sub_class,
+        "meaning": stall_class(sub_class).meaning,
+    }
+    entities, code = tuple(job.names.task(raw) for raw in job.suspicion.tasks), "stall-summary"
+    marks: tuple[Mark | None, ...] = (stall.mark,)
     if stall.exit:
-        yield _watchdog_exit(job, stall, done)
+        code, marks = "timeout-exit", (stall.mark, stall.drained)
+    yield statement(job, code, values, entities=entities, facts=_facts(job, stall), marks=marks)
+    if stall.exit:
         yield from _doubts(job, stall)
-    else:
-        yield _no_progress(job, stall, done)
     yield from _core_anomalies(job, stall)
 
 
@@ -62,64 +71,24 @@ def _sub_class(job: Job, stall: Stall) -> str:
     return stall.sub_class or stall.class_by(job.run.counts)
 
 
-def _suspects(job: Job) -> tuple[str, ...]:
-    return tuple(job.names.task(raw) for raw in job.suspicion.tasks)
-
-
-def _no_progress(job: Job, stall: Stall, done: str) -> Diagnostic:
-    return statement(
-        job,
-        "stall-summary",
-        Severity.WARNING,
-        f"The scheduler reports no progress for {stall.idle} idle iterations; {done}.",
-        entities=_suspects(job),
-        facts=_facts(job, stall),
-        marks=(stall.mark,),
-    )
-
-
-def _watchdog_exit(job: Job, stall: Stall, done: str) -> Diagnostic:
-    sub_class = _sub_class(job, stall)
-    why = f" ({sub_class}: {stall_class(sub_class).meaning})" if sub_class else ""
-    return statement(
-        job,
-        "timeout-exit",
-        Severity.ERROR,
-        f"The scheduler's watchdog ended the run{why}; {done}.",
-        entities=_suspects(job),
-        facts=_facts(job, stall),
-        marks=(stall.mark, stall.drained),
-    )
-
-
 def _doubts(job: Job, stall: Stall) -> Iterator[Diagnostic]:
     """Why the watchdog may have fired without a stall."""
     hung = job.trouble.unacknowledged or any(core.stuck for core in job.run.cores.values())
     load = job.loads.around(stall.mark.wall_ns)
     if job.starved(stall.idle, STARVED_BELOW) and not hung:
-        sentence = (
-            f"The watchdog fired after only {stall.idle} idle iterations: the scheduler was paused or got no "
-            "processor time, so this time-out does not show a stall."
-        )
         facts = structs.replace(_facts(job, stall), load=load.words() if load is not None else "")
-        yield statement(job, "watchdog-starved", Severity.WARNING, sentence, facts=facts, marks=(stall.mark,))
+        yield statement(job, "watchdog-starved", {"idle": stall.idle}, facts=facts, marks=(stall.mark,))
     elif load is not None and load.crowded:
-        sentence = f"The machine was busy when the watchdog fired: {load.words()}."
-        yield statement(job, "machine-busy", Severity.INFO, sentence)
+        yield statement(job, "machine-busy", {"load": load.words()})
 
 
 def _core_anomalies(job: Job, stall: Stall) -> Iterator[Diagnostic]:
     """Cores that have finished, while the scheduler counts them as busy."""
     for core, task in sorted(stall.anomalies.items()):
-        sentence = (
-            f"Core {core} has finished task {task_name(task)} (its register says fin), but the scheduler has not "
-            "collected it."
-        )
         yield statement(
             job,
             "core-anomaly",
-            Severity.ERROR,
-            sentence,
+            {"core": core, "task": task_name(task)},
             entities=(job.names.core(core), job.names.task(task)),
             marks=(stall.mark,),
             detail=core,
@@ -133,31 +102,20 @@ def time_limits(job: Job) -> Iterator[Diagnostic]:
     if first is not None and job.run.phase != "completed":
         yield _fired(job, first)
         if first.key == "op-execute":
-            limit = first.limit(job.environment)
-            sentence = (
-                f"CANN ended the operation after its limit of {limit.seconds:g} s: it was slow or blocked. "
-                "That alone proves no deadlock."
-            )
-            yield statement(job, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))
+            seconds = f"{first.limit(job.environment).seconds:g}"
+            yield statement(job, "operation-ended", {"limit": seconds}, marks=(first.mark,))
     if job.timeouts.ignored:
-        sentence = f"The runtime ignores a time limit that is set: {job.timeouts.ignored}."
-        yield statement(job, "limits-ignored", Severity.WARNING, sentence, marks=(job.timeouts.ignored_mark,))
+        values = {"which": job.timeouts.ignored}
+        yield statement(job, "limits-ignored", values, marks=(job.timeouts.ignored_mark,))
     stuck = sorted(core.number for core in job.run.cores.values() if core.stuck)
     if job.trouble.only_deinit(job.run) and job.run.phase != "completed":
-        cores = f"Core {stuck[0]}" if len(stuck) == 1 else f"{len(stuck)} cores"
-        sentence = (
-            f"{cores} did not answer at the end of the run in time (10 s on the simulator, 1 s on a device), and the "
-            "run failed with code -1. The log shows no other failure."
-        )
-        marks = (job.trouble.status_mark,)
         yield statement(
             job,
             "deinit-timeout",
-            Severity.ERROR,
-            sentence,
+            {"cores": f"Core {stuck[0]}" if len(stuck) == 1 else f"{len(stuck)} cores"},
             entities=tuple(job.names.core(core) for core in stuck),
             facts=FailureFacts(simulator=job.timeouts.simulator is not False),
-            marks=marks,
+            marks=(job.trouble.status_mark,),
         )
     yield from _cann(job)
 
@@ -174,8 +132,8 @@ def _fired(job: Job, first: Fired) -> Diagnostic:
         if later
         else others_after(first.key, limit.seconds, job.environment, job.timeouts.simulator)
     )
-    sentence = f"{sentence_case(dog.name)} fired first: {dog.watches} for {how_long}. {after}".strip()
-    return statement(job, "watchdog-fired", Severity.INFO, sentence, marks=(first.mark,))
+    values = {"name": dog.name, "watches": dog.watches, "how_long": how_long, "after": after}
+    return statement(job, "watchdog-fired", values, marks=(first.mark,))
 
 
 def _cann(job: Job) -> Iterator[Diagnostic]:
@@ -191,8 +149,7 @@ def _cann(job: Job) -> Iterator[Diagnostic]:
         device_log=device_log(job.environment or {}, pid, trouble.device),
         fault_kernel=trouble.fault_kernel,
     )
-    sentence = f"CANN returned {code.number} ({code.name}): {code.meaning}."
-    yield statement(job, "cann-code", Severity.ERROR, sentence, facts=facts, marks=(trouble.cann_mark,))
+    yield statement(job, "cann-code", structs.asdict(code), facts=facts, marks=(trouble.cann_mark,))
 
 
 def _armed(job: Job) -> Iterator[Diagnostic]:
@@ -204,12 +161,10 @@ def _armed(job: Job) -> Iterator[Diagnostic]:
         return
     limit = limit_of("scheduler", job.environment)
     by = limit.by if limit.sure else "the default"
-    sentence = f"The scheduler's watchdog ends the run after {limit.seconds:g} s without progress ({by})."
     yield statement(
         job,
         "watchdog-armed",
-        Severity.DEBUG,
-        sentence,
+        {"limit": f"{limit.seconds:g}", "by": by},
         entities=(job.process,),
         attributes={
             "limit_s": f"{limit.seconds:g}",

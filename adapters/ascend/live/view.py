@@ -23,7 +23,7 @@ from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
 from livedbg.adapters.ascend.waits import Suspicion
-from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, Severity, TaskState
+from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.text.quantities import duration
 
 __all__ = ["LiveView"]
@@ -312,18 +312,12 @@ class LiveView(MemoryView):
 
     def statements(self) -> Iterator[Diagnostic]:
         """What is to be said of it."""
-        job, warning = self._job, Severity.WARNING
         for core in self._unreturned:
-            words = core.text
-            marks = (Mark(self._source, words, kind="memory", seen=True),)
             facts = CoreFacts(core=core.core, tid=core.tid, func=core.func, task=core.task)
-            yield statement(job, "core-unreturned", warning, words, facts=facts, marks=marks, detail=core.core)
+            memory, values = Mark(self._source, "", kind="memory", seen=True), {"said": core.text}
+            yield statement(self._job, "core-unreturned", values, facts=facts, shown_by=memory, detail=core.core)
         if self.still_s >= _STILL_S:
-            sentence = (
-                f"None of the scheduler's threads has turned its loop for {duration(self.still_s * 1e9)}: "
-                "the process is stopped or gets no processor time. It is paused or starved, not stalled."
-            )
-            yield statement(job, "scheduler-still", warning, sentence)
+            yield statement(self._job, "scheduler-still", {"still": duration(self.still_s * 1e9)})
 
     def _turns(self, sample: Sample, wall_ns: int) -> None:
         """How long the scheduler's threads have not turned."""
