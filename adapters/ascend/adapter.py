@@ -14,14 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.ascend.cann_reports.decoder import CannDecoder
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
-from livedbg.adapters.ascend.golden_lines import GoldenDecoder
 from livedbg.adapters.ascend.live import sign
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
+from livedbg.adapters.ascend.report_decoder import CannDecoder
 from livedbg.linux.load import read_load
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model.events import CounterSeen
@@ -72,10 +71,10 @@ class AscendAdapter(PolledAdapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of the runtime's log, of the compiler's errors, of what CANN reports, and of comparisons."""
+        """The decoders of the runtime's log, of the compiler's errors, of and of what CANN reports."""
         if self._decoder is None:
             self._decoder = AscendDecoder(self.model)
-        return (self._decoder, self._compile, CannDecoder(), GoldenDecoder())
+        return (self._decoder, self._compile, CannDecoder())
 
     async def run(self, context: Context) -> None:
         """Watch the files, the silence, and the memory of running simulators."""

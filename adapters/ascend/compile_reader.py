@@ -1,71 +1,158 @@
 """Finds errors of pypto's compiler and of ptoas in the lines of a log, of a traceback or of report/codegen_errors.txt.
 
 A state machine over lines: what an error says stands in several of them. Bounded: it remembers a few lines and at most
-`MOST` errors. Sources of the texts: see `compile_errors`.
+`MOST` errors. data/compile_lines.toml has how the lines look.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
+from enum import StrEnum
+from functools import cache
 from typing import Final
 
-from livedbg.adapters.ascend.compile_errors import CompileError, Place, Stage, split_place
+from msgspec import Struct, field
+
+from livedbg.adapters.ascend.forms import Form, Forms, read_data
+from livedbg.adapters.ascend.messages import Fields, number
+from livedbg.adapters.ascend.passes import PassChange, Place
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["EXACT", "KEYWORDS", "MOST", "OPENS", "CompileReader"]
+__all__ = ["MOST", "CompileError", "CompileReader", "Stage", "compile_lines", "op_of", "shapes_of"]
 
 MOST: Final = 50
 """Different errors that are kept; of further ones only the number."""
 
-KEYWORDS: Final = (
-    b"  --> ", b" = help: ", b"Check failed: ", b"Failed to compile ", b"failed to compile:", b"erification failed ",
-    b"] ERROR - ", b"  Message: ", b"  Location: ", b"Full details: ", b"Error: ", b"ptoas compilation ",
-    b"AicpuExecutor: Initializing", b"): error: ", *(b"%d: error: " % digit for digit in range(10)),
-)  # fmt: skip
-"""Byte strings, one of which stands in every line that begins or completes an error, but for those behind OPENS."""
-
-OPENS: Final = (b"  --> ", b"failed to compile:", b"Failed to compile ")
-"""Behind these come lines of the program, the table of functions and the sections of the report."""
-
-EXACT: Final = {b"Error: ": re.compile(rb"(?<=[A-Za-z_])Error: |Error: (?![ \d+.-]|None\b)")}
-"""What of the keywords must begin with more than themselves: not a metric of that name."""
-
 _BEFORE: Final = 12  # lines between `Error:` and its arrow, or an exception and the check that failed
 _ROWS: Final = 50  # lines of one row of the table of functions
-_NAME: Final = r"[\w.<>$-]{1,200}"
-_TEXT_LIMIT: Final = 600
-
-_ERROR: Final = re.compile(r"^Error: (?P<text>.+)")
-_ARROW: Final = re.compile(r"^ {2}--> (?P<file>[^\n]{1,400}?):(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?$")
-_SNIPPET: Final = re.compile(r"^ *(?P<line>\d{1,9}) \| ?(?P<code>.*)$")
-_HELP: Final = re.compile(r"^ +=+ help: (?P<text>.+)")
-_CHECK: Final = re.compile(
-    r"^Check failed: .* at (?P<file>\S+\.(?:cpp|h)):(?P<line>\d{1,9})(?: at (?P<at>\S+:\d{1,9}:-?\d{1,9})$)?"
-)
-_RAISED: Final = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): (?P<text>.*)")
-_VERIFIED: Final = re.compile(
-    rf"(?P<when>Verification failed after|Post-verification failed after pass|Pre-verification failed before pass)"
-    rf" '(?P<name>{_NAME})'"
-)
-_RULE: Final = re.compile(rf"^\[(?P<number>\d{{1,6}})\] ERROR - (?P<name>{_NAME})")
-_MESSAGE: Final = re.compile(r"^ {2}Message: (?P<text>.*)")
-_LOCATION: Final = re.compile(r"^ {2}Location: (?P<file>.*):(?P<line>\d{1,9}):(?P<column>-?\d{1,9})$")
-_FUNCTION: Final = re.compile(
-    rf"Failed to compile (?:function|group) '(?P<name>{_NAME})'(?: \[[^\]]{{0,2000}}\])?:(?: (?P<rest>.{{0,4000}}))?$"
-)
-_SECTION: Final = re.compile(rf"^ {{2}}\[(?P<name>{_NAME})\]$")
-_PTOAS: Final = re.compile(r"ptoas compilation (?P<how>failed:|timed out after \S+)\s*(?P<rest>.*)")
-_MLIR: Final = re.compile(
-    r"(?:loc\((?P<quote>\"?)(?P<file>[^\"\n]{1,400}?)(?P=quote)(?::(?P<line>\d{1,9}):(?P<column>\d{1,9}))?\)"
-    r"|(?<![\w/.\"-])(?P<file2>[\w./-]{1,400}\.(?:pto|py|mlir)):(?P<line2>\d{1,9}):(?P<column2>\d{1,9}))"
-    r": error: (?P<text>.*)"
-)
-_TABLE: Final = re.compile(r"(?P<count>\d{1,6}) function\(s\) failed to compile:")
-_ROW: Final = re.compile(rf"^ {{2}}(?P<name>{_NAME})? *\| (?P<text>.*)$")
-_DETAILS: Final = re.compile(r"^ *Full details: (?P<path>\S.*)$")
-_RUNS: Final = "AicpuExecutor: Initializing"
 _INTERNAL: Final = ("InternalError", "AssertionError")
+_TEXT_LIMIT: Final = 600
+_SHAPES_SHOWN: Final = 4
+
+_OP: Final = re.compile(
+    r"\b((?:pto|tile|tensor|array|system|prefetch|builtin|pl|pld|func|scf|arith|memref)(?:\.[A-Za-z_]\w*){1,3})\b"
+)
+_QUOTED_OP: Final = re.compile(r"'([a-z_]\w*(?:\.[A-Za-z_]\w*)+)'")
+_NO_OP: Final = (".py", ".pto", ".cpp", ".h", ".mlir")
+_SHAPE: Final = re.compile(
+    r"\[\s*+-?\w++(?:\s*+,\s*+-?\w++)*+\s*+(?:,\s*+)?\]|\(\s*+\d{1,18}(?:\s*+,\s*+\d{1,18})++\s*+\)"
+    r"|(?<![\w.])\d{1,18}(?:x\d{1,18})+(?:x[a-z]\w*)?(?!\w)"
+)
+_PLACE: Final = re.compile(
+    r"\s{0,100}\[(?P<file>[^\[\]\s][^\[\]]{0,2000}):(?P<line>\d{1,9}):(?P<column>-?\d{1,18})\]\s{0,100}$"
+)
+
+
+class Stage(StrEnum):
+    """Where in the compiler it failed."""
+
+    PARSER = "parser"
+    PASS = "pass"
+    VERIFIER = "verifier"
+    CODEGEN = "codegen"
+    PTOAS = "ptoas"
+
+
+class CompileError(Struct):
+    """One error.
+
+    Attributes:
+        message: what the compiler says, one line.
+        where: name of the log, and number of the line.
+        function: the function (kernel) or group that it compiled.
+        place: the source line.
+        code: the text of that line, where it is quoted.
+        origin: the line of the program that a generated line was made from.
+        help: the compiler's own advice.
+        after: the pass whose result was found wrong.
+        before: the pass whose input was found wrong.
+        internal: a check of the compiler's own failed: a bug of it, not of the program.
+        check: where in the compiler's source the check stands.
+        rule: which rule of the verifier found it.
+        more: how many further errors the same report has.
+        report: the file with the whole of it.
+        change: what the last pass before it changed, where the dumps show it.
+    """
+
+    stage: Stage
+    message: str
+    where: tuple[str, int | None]
+    text: str
+    wall_ns: int | None = None
+    function: str = ""
+    place: Place | None = None
+    code: str = ""
+    origin: Place | None = None
+    help: str = ""
+    after: str = ""
+    before: str = ""
+    internal: bool = False
+    check: str = ""
+    rule: str = ""
+    more: int = 0
+    report: str = ""
+    change: PassChange | None = None
+
+    @property
+    def op(self) -> str:
+        """The operation that it is about, or ""."""
+        return op_of(self.message) or op_of(self.code)
+
+    @property
+    def shapes(self) -> str:
+        """The shapes that it names, as text, or ""."""
+        return ", ".join(shapes_of(self.message) or (shapes_of(self.code) if self.stage is Stage.PTOAS else []))
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes it the same as another: it is said again in a table, a file and a traceback."""
+        return (self.stage, self.function, self.message[:80])
+
+
+def op_of(text: str) -> str:
+    """The first operation that a text names: `tile.matmul`, `pto.tadd`."""
+    for match in (*_QUOTED_OP.finditer(text), *_OP.finditer(text)):
+        name = match[1]
+        if not name.endswith(_NO_OP):
+            return name
+    return ""
+
+
+def shapes_of(text: str) -> list[str]:
+    """The shapes that a text names, each once: `[64, 128]`, `(64, 128)`, `64x128xf32`."""
+    text = _PLACE.sub("", text)
+    found = dict.fromkeys(match[0] for match in _SHAPE.finditer(text) if any(c.isdigit() for c in match[0]))
+    return [shape for shape in found if len(shape) < 80][:_SHAPES_SHOWN]
+
+
+def split_place(text: str) -> tuple[str, Place | None]:
+    """`message [file:line:column]` taken apart; lines and columns that no file has are left in the text."""
+    match = _PLACE.search(text)
+    if match is None or len(match["line"]) > 9:
+        return clean_line(text.strip(), _TEXT_LIMIT), None
+    column = int(match["column"]) if len(match["column"]) < 9 else 0
+    return clean_line(text[: match.start()].strip(), _TEXT_LIMIT), Place(match["file"], int(match["line"]), column)
+
+
+class _Lines(Struct, frozen=True, forbid_unknown_fields=True):
+    """data/compile_lines.toml."""
+
+    words: tuple[str, ...]
+    opens: tuple[str, ...]
+    exact: dict[str, str]
+    forms: tuple[Form, ...] = field(name="form")
+
+
+@cache
+def compile_lines() -> _Lines:
+    """The file."""
+    return read_data("compile_lines.toml", _Lines)
+
+
+@cache
+def _forms() -> Forms:
+    return Forms(compile_lines().forms)
 
 
 class CompileReader:
@@ -113,79 +200,73 @@ class CompileReader:
     # what begins an error
 
     def _begin(self, line: str) -> bool:
-        if _RUNS in line:
-            news, self.overtaken = bool(self.errors) and not self.overtaken, bool(self.errors)
-            return news
-        arrow = _ARROW.match(line)
-        if arrow is not None:
-            return self._parser(arrow)
-        check = _CHECK.match(line)
-        if check is not None:
-            return self._check(check)
-        function = _FUNCTION.search(line)
-        if function is not None:
-            self._enter(function["name"])
-            return self._rest(function["rest"] or "")
-        section = _SECTION.match(line)
-        if section is not None:
-            self._enter(section["name"])
-            self._in_section = True
-            return False
-        verified = _VERIFIED.search(line)
-        if verified is not None:
-            self._after, self._before = (
-                (verified["name"], "") if "after" in verified["when"] else ("", verified["name"])
-            )
-            return False
-        rule = _RULE.match(line)
-        if rule is not None:
-            return self._rule(rule)
-        mlir = _MLIR.search(line)
-        if mlir is not None and (self._in_ptoas or "pto" in line):
-            return self._mlir(mlir)
-        if _TABLE.search(line):
-            self._table, self._row = True, None
-            return False
-        return self._raised(line)
+        for form in _forms().of(line):
+            take, fields = getattr(self, f"_take_{form.kind}", None), form.fields(line)
+            learnt = take(fields) if take is not None and fields is not None else None
+            if learnt is not None:
+                return bool(learnt)
+        return False
 
-    def _parser(self, arrow: re.Match[str]) -> bool:
+    def _take_runs(self, fields: Fields) -> bool:
+        news, self.overtaken = bool(self.errors) and not self.overtaken, bool(self.errors)
+        return news
+
+    def _take_function(self, fields: Fields) -> bool:
+        self._enter(fields["name"] or "")
+        return self._rest(fields["rest"] or "")
+
+    def _take_section(self, fields: Fields) -> bool:
+        self._enter(fields["name"] or "")
+        self._in_section = True
+        return False
+
+    def _take_verified(self, fields: Fields) -> bool:
+        name, after = fields["name"] or "", "after" in (fields["when"] or "")
+        self._after, self._before = (name, "") if after else ("", name)
+        return False
+
+    def _take_table(self, fields: Fields) -> bool:
+        self._table, self._row = True, None
+        return False
+
+    def _take_arrow(self, fields: Fields) -> bool:
         """`  --> file:line:column` behind an `Error: …` of one or more lines."""
         said: list[str] = []
         for line in reversed(self._lines):
             said.append(line)
-            begun = _ERROR.match(line)
+            begun = _forms().fields("error", line)
             if begun is not None:
-                said[-1] = begun["text"]
+                said[-1] = begun["text"] or ""
                 break
         else:
             return False
-        if not arrow["file"].endswith(".py") and not arrow["file"].startswith("<"):
+        file = fields["file"] or ""
+        if not file.endswith(".py") and not file.startswith("<"):
             return False  # another compiler's arrow
         message, inner = split_place(" ".join(part.strip() for part in reversed(said)))
-        place = Place(arrow["file"], int(arrow["line"]), int(arrow["column"] or 0))
+        place = Place(file, number(fields, "line"), number(fields, "column"))
         return self._add(CompileError(Stage.PARSER, message, *self._where, self._wall_ns, place=place or inner))
 
-    def _check(self, check: re.Match[str]) -> bool:
+    def _take_check(self, fields: Fields) -> bool:
         """`Check failed: … at src/x.cpp:1` behind the message of an exception."""
-        if not re.search(r"(?:^|/)(?:src|include|python)/", check["file"]):
-            return False
-        said, kind = [], ""
+        said, kind, file = [], "", fields["file"] or ""
         for line in reversed(self._lines):
-            raised = _RAISED.match(line)
-            said.append(raised["text"] if raised is not None else line)
+            raised = _forms().fields("raised", line)
+            said.append(line if raised is None else raised["text"] or "")
             if raised is not None:
-                kind = raised["type"]
+                kind = raised["type"] or ""
                 break
-            if (self._in_section and _SECTION.match(line)) or _FUNCTION.search(line):
+            if (self._in_section and _forms().fields("section", line)) or _forms().fields("function", line):
                 said[-1] = ""
                 break
         message, place = split_place(" ".join(part.strip() for part in reversed(said)))
-        if check["at"]:
-            place = split_place(f"[{check['at']}]")[1] or place
+        if fields["at"]:
+            place = split_place(f"[{fields['at']}]")[1] or place
         known = self._same(message)
-        stage = Stage.CODEGEN if self._function or re.search(r"src/(?:codegen|backend)/", check["file"]) else Stage.PASS
+        generates = bool(self._function) or "src/codegen/" in file or "src/backend/" in file
+        stage = Stage.CODEGEN if generates else Stage.PASS
         error = known or CompileError(stage, message, *self._where, self._wall_ns, function=self._function, place=place)
-        error.check = f"{check['file']}:{check['line']}"
+        error.check = f"{file}:{fields['line']}"
         error.internal = kind.rpartition(".")[2] in _INTERNAL or error.internal
         return known is not None or self._add(error)
 
@@ -194,26 +275,22 @@ class CompileReader:
         error = self._open
         return error if error is not None and error.message and error.message[:60] == message[:60] else None
 
-    def _raised(self, line: str) -> bool:
+    def _take_raised(self, fields: Fields) -> bool:
         """`ValueError: message [model.py:12:5]`: an exception that carries a place in a program."""
-        raised = _RAISED.match(line)
-        if raised is None:
-            return False
-        message, place = split_place(raised["text"])
+        message, place = split_place(fields["text"] or "")
         if place is None or place.generated:
             return False
         error = CompileError(Stage.PASS, message, *self._where, self._wall_ns, place=place, after=self._after)
-        error.internal = raised["type"].rpartition(".")[2] in _INTERNAL
+        error.internal = (fields["type"] or "").rpartition(".")[2] in _INTERNAL
         return self._add(error)
 
-    def _rule(self, rule: re.Match[str]) -> bool:
+    def _take_rule(self, fields: Fields) -> bool:
         """`[1] ERROR - Rule` of a verifier's report."""
-        if int(rule["number"]) > 1 and self._open is not None and self._open.stage is Stage.VERIFIER:
+        if number(fields, "number") > 1 and self._open is not None and self._open.stage is Stage.VERIFIER:
             self._open.more += 1
             return True
-        error = CompileError(
-            Stage.VERIFIER, "", *self._where, self._wall_ns, rule=rule["name"], after=self._after, before=self._before
-        )
+        error = CompileError(Stage.VERIFIER, "", *self._where, self._wall_ns, after=self._after, before=self._before)
+        error.rule = fields["name"] or ""
         self._open = error
         return False
 
@@ -222,7 +299,7 @@ class CompileReader:
 
     def _rest(self, rest: str) -> bool:
         """What stands behind the name of a function that failed."""
-        ptoas = _PTOAS.search(rest)
+        ptoas = _forms().fields("ptoas", rest)
         if ptoas is None:
             message, place = split_place(rest)
             self._in_ptoas = False
@@ -231,18 +308,20 @@ class CompileReader:
             error = CompileError(Stage.CODEGEN, message, *self._where, self._wall_ns, self._function, place)
             return self._add(error)
         self._in_ptoas = True
-        mlir = _MLIR.search(rest)
+        mlir = _forms().fields("mlir", rest)
         if mlir is not None:
             return self._mlir(mlir)
-        text = clean_line(ptoas[0], _TEXT_LIMIT)
+        text = clean_line(ptoas["text"] or "", _TEXT_LIMIT)
         return self._add(CompileError(Stage.PTOAS, text, *self._where, self._wall_ns, self._function))
 
-    def _mlir(self, found: re.Match[str]) -> bool:
+    def _take_mlir(self, fields: Fields) -> bool | None:
+        return self._mlir(fields) if self._in_ptoas or "pto" in self._where[1] else None
+
+    def _mlir(self, fields: Fields) -> bool:
         """One diagnostic of ptoas."""
-        file, line = found["file"] or found["file2"], found["line"] or found["line2"]
-        column = found["column"] or found["column2"]
-        place = Place(clean_line(file, 400), int(line), int(column or 0)) if line else None
-        message = clean_line(found["text"].strip(), _TEXT_LIMIT)
+        file, line, column = (fields[name] or fields[f"{name}2"] for name in ("file", "line", "column"))
+        place = Place(clean_line(file or "", 400), int(line), int(column or 0)) if line else None
+        message = clean_line((fields["text"] or "").strip(), _TEXT_LIMIT)
         begun = self._open
         if begun is not None and begun.stage is Stage.PTOAS and begun.message.startswith("ptoas compilation"):
             self.errors.pop(begun.key, None)  # the line that says what it was comes here
@@ -266,12 +345,12 @@ class CompileReader:
     # what goes on with one
 
     def _go_on(self, line: str) -> bool:
-        details = _DETAILS.match(line)
+        details = _forms().fields("details", line)
         if details is not None:
             for error in self.errors.values():
-                error.report = error.report or clean_line(details["path"], 400)
+                error.report = error.report or clean_line(details["path"] or "", 400)
             return True
-        if self._in_section and line.strip() and not _SECTION.match(line):
+        if self._in_section and line.strip() and _forms().fields("section", line) is None:
             self._in_section = False
             return self._rest(line.strip())
         begun = self._open
@@ -279,30 +358,27 @@ class CompileReader:
             return False
         if begun.stage is Stage.VERIFIER:
             return self._of_report(begun, line)
-        snippet = _SNIPPET.match(line)
-        if snippet is not None and begun.place is not None and int(snippet["line"]) == begun.place.line:
-            begun.code = begun.code or clean_line(snippet["code"].strip(), 200)
+        snippet, said = _forms().fields("snippet", line), _forms().fields("help", line)
+        if snippet is not None and begun.place is not None and number(snippet, "line") == begun.place.line:
+            begun.code = begun.code or clean_line((snippet["code"] or "").strip(), 200)
             return True
-        said = _HELP.match(line)
         if said is not None:
-            begun.help = clean_line(said["text"], 300)
-            return True
-        return False
+            begun.help = clean_line(said["text"] or "", 300)
+        return said is not None
 
     def _of_report(self, error: CompileError, line: str) -> bool:
-        message = _MESSAGE.match(line)
+        message, place = _forms().fields("message", line), _forms().fields("location", line)
         if message is not None and not error.message:
-            error.message, error.place = split_place(message["text"])
+            error.message, error.place = split_place(message["text"] or "")
             return self._add(error) or True
-        place = _LOCATION.match(line)
         if place is not None and error.message and not error.more and place["file"]:
-            error.place = Place(clean_line(place["file"], 400), int(place["line"]), int(place["column"]))
+            error.place = Place(clean_line(place["file"], 400), number(place, "line"), number(place, "column"))
             return True
         return False
 
     def _of_table(self, line: str) -> bool | None:
         """Rows of the table of functions: those of which nothing else was said; None for a line behind it."""
-        row = _ROW.match(line)
+        row = _forms().fields("row", line)
         if row is None:
             if line.strip() and not line.lstrip().startswith("-"):
                 self._table = False
@@ -315,7 +391,7 @@ class CompileReader:
             self._close_row()
             self._row = (row["name"], [])
         if self._row is not None and len(self._row[1]) < _ROWS:
-            self._row[1].append(row["text"].strip())
+            self._row[1].append((row["text"] or "").strip())
         return False
 
     def _close_row(self) -> None:

@@ -9,13 +9,13 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import ClassVar, Final
+from typing import Final
 
-from livedbg.adapters.ascend.compile_errors import CompileError, Stage
-from livedbg.adapters.ascend.compile_reader import EXACT, KEYWORDS, OPENS, CompileReader
-from livedbg.adapters.ascend.pass_difference import PassChange, change_of
-from livedbg.adapters.ascend.passes import PassDump, next_pass, quoted
-from livedbg.adapters.ascend.pipeline import PIPELINE
+from msgspec import structs
+
+from livedbg.adapters.ascend.compile_reader import CompileError, CompileReader, Stage, compile_lines
+from livedbg.adapters.ascend.facts import CompileFacts
+from livedbg.adapters.ascend.passes import PassChange, PassDump, change_of, next_pass, pipeline, quoted
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
@@ -40,9 +40,6 @@ class CompileDecoder(LogDecoder):
     """
 
     name = "pypto"
-    triggers: ClassVar[tuple[bytes, ...]] = KEYWORDS
-    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
-    opens: ClassVar[tuple[bytes, ...]] = OPENS
 
     def __init__(self) -> None:
         self.news = self.ended = False
@@ -51,6 +48,21 @@ class CompileDecoder(LogDecoder):
         self._shown = Publisher("ascend/compile")
         self._dumps: list[PassDump] = []
         self._lock = threading.RLock()
+
+    @property
+    def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return tuple(word.encode() for word in compile_lines().words)
+
+    @property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
+        """See LogDecoder."""
+        return {word.encode(): re.compile(form.encode()) for word, form in compile_lines().exact.items()}
+
+    @property
+    def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return tuple(word.encode() for word in compile_lines().opens)
 
     @property
     def failed(self) -> bool:
@@ -134,26 +146,25 @@ class CompileDecoder(LogDecoder):
     def _diagnostic(self, number: int, error: CompileError, source: str, path: PurePath) -> Diagnostic:
         reader, said = self._readers[source], error.message or error.rule
         place = error.place
-        attributes = {
-            "scope": "pypto",
-            "stage": str(error.stage),
-            "function": error.function,
-            "op": error.op if error.op not in said else "",
-            "shape": error.shapes if any(shape not in said for shape in error.shapes.split("], ")) else "",
-            "place": str(place) if place is not None else "",
-            "generated": "yes" if place is not None and place.generated else "",
-            "code": error.code,
-            "origin": str(error.origin) if error.origin is not None else "",
-            "hint": error.help,
-            "rule": error.rule,
-            "internal": "yes" if error.internal else "",
-            "check": error.check,
-            "more": str(error.more or ""),
-            "report": error.report,
-            "beyond": str(reader.beyond or ""),
-            "compare": _command(error, self._dump_of(error, path)),
-            **self._passes(error, path),
-        }
+        dump = self._dump_of(error, path)
+        facts = CompileFacts(
+            stage=error.stage.value,
+            function=error.function,
+            op=error.op if error.op not in said else "",
+            shape=error.shapes if any(shape not in said for shape in error.shapes.split("], ")) else "",
+            place=str(place or ""),
+            generated=place is not None and place.generated,
+            code=error.code,
+            origin=str(error.origin or ""),
+            hint=error.help,
+            internal=error.internal,
+            check=error.check,
+            more=error.more,
+            report=error.report,
+            beyond=reader.beyond,
+            compare=_command(error, dump),
+            dump=dump.file if dump is not None else "",
+        )
         text = clean_line(error.text, _TEXT_LIMIT)
         file, line = error.where
         evidence = [Evidence(kind="log", text=text, file=file, line=line, at_wall_ns=error.wall_ns, log=source)]
@@ -165,28 +176,11 @@ class CompileDecoder(LogDecoder):
             code="compile-error",
             severity=Severity.ERROR,
             sentence=said,
-            attributes={name: value for name, value in attributes.items() if value},
+            facts=_with_passes(facts, error, dump),
             evidence=tuple(evidence),
             at_wall_ns=error.wall_ns,
             resolved=reader.overtaken,
         )
-
-    def _passes(self, error: CompileError, path: PurePath) -> dict[str, str]:
-        """Which pass failed: as the message says, or behind the last one whose dump is there."""
-        if error.stage is Stage.PARSER:
-            return {}
-        dump = self._dump_of(error, path)
-        if error.stage is Stage.PTOAS:
-            return {"last": dump.last, "dump": dump.file} if dump is not None else {}
-        if error.after or error.before:
-            named = {"failed": error.after or error.before, "side": "result" if error.after else "input"}
-            return {**named, "dump": dump.file} if dump is not None else named
-        if dump is None:
-            return {}
-        found = {"last": dump.last or "the frontend", "dump": dump.file, "missing": str(dump.missing or "")}
-        if dump.last == PIPELINE[-1]:
-            return {**found, "complete": "yes"}
-        return {**found, "failed": next_pass(dump.last)}
 
     def _dump_of(self, error: CompileError, path: PurePath) -> PassDump | None:
         """The passes' dumps that belong to an error."""
@@ -204,6 +198,20 @@ class CompileDecoder(LogDecoder):
             return len([1 for a, b in zip(dump.path.parts, log.parts, strict=False) if a == b])
 
         return max(dumps, key=lambda dump: (shared(dump), dump.written_ns), default=None)
+
+
+def _with_passes(facts: CompileFacts, error: CompileError, dump: PassDump | None) -> CompileFacts:
+    """Which pass failed: as the message says, or the one behind the last whose dump is there."""
+    last = dump.last if dump is not None else ""
+    if error.stage is Stage.PTOAS:
+        return structs.replace(facts, last=last)
+    if error.after or error.before:
+        return structs.replace(facts, failed=error.after or error.before, side="result" if error.after else "input")
+    if dump is None:
+        return facts
+    facts = structs.replace(facts, last=last or "the frontend", missing=dump.missing)
+    complete = last == pipeline()[-1]
+    return structs.replace(facts, complete=complete, failed="" if complete else next_pass(last))
 
 
 def _command(error: CompileError, dump: PassDump | None) -> str:

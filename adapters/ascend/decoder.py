@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import BEATS, EXACT, TRIGGERS, Message, classify, number
+from livedbg.adapters.ascend.messages import BEATS, Message, classify, exact, number, triggers
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder
@@ -60,13 +60,21 @@ class AscendDecoder(LogDecoder):
     """
 
     name = "ascend"
-    triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
-    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = EXACT
     beats: ClassVar[tuple[bytes, ...]] = BEATS
 
     def __init__(self, model: AscendModel) -> None:
         self._model = model
         self._sources: dict[str, _Source] = {}
+
+    @property
+    def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return triggers()
+
+    @property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
+        """See LogDecoder."""
+        return exact()
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""

@@ -8,21 +8,19 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.ascend.diagnostics import diagnostics
-from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.job import NO_MEMORY, Job
 from livedbg.adapters.ascend.marks import NOWHERE
-from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.orders import LostOrder
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Task, TaskState
-from livedbg.model.events import Event, Stamp, TasksSeen
+from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher
 
 __all__ = ["Emitter"]
 
 _ORCHESTRATOR: Final = {"done": TaskState.COMPLETED, "failed": TaskState.FAILED}
-_BATCH: Final = 5_000  # tasks in one event
 _MISSING: Final = 1_000  # missing edges that are drawn
 
 
@@ -42,7 +40,6 @@ class Emitter:
         self._running_edges: dict[int, list[EdgeKey]] = {}
         self._orchestrator_seen = ""
         self._former: set[int] = set()
-        self._abandoned: set[int] = set()
         self._finished: list[Task] = []
 
     def forget(self, former: Run) -> None:
@@ -51,11 +48,13 @@ class Emitter:
         Args:
             former: the run that ended.
         """
-        live = set(self._job.live.open_tasks) if self._job.live is not None else set()
-        self._abandoned.update(raw for raw, record in former.tasks.items() if record.open and raw not in live)
+        live = set(self._job.live.open_tasks)
+        names, kernels = self._job.names, self._job.kernels
         self._former.update(former.tasks)
         ended = (former.tasks[raw] for raw in sorted(former.changed) if former.phase == "completed")
-        self._finished += [record.to_task(self._job.names, self._job.kernels) for record in ended if not record.open]
+        self._finished += [record.to_task(names, kernels) for record in ended if not record.open]
+        tasks = sorted(former.tasks.items())
+        self._finished += [record.abandoned(names) for raw, record in tasks if record.open and raw not in live]
         self._edges.clear()
         self._inferred.clear()
         self._running_edges.clear()
@@ -68,9 +67,9 @@ class Emitter:
         dropped = self._job.drop_contradicted_graph()
         if dropped is not None:
             self._drop_graph(dropped)
-        live = self._job.live if self._job.live is not None and self._job.live.speaks else None
+        live = self._job.live
         found_in_log = suspects(self._job.run, self._job.stalls.stall, self._job.trouble)
-        self._job.suspicion = live.suspicion() if live is not None else found_in_log
+        self._job.suspicion = live.suspicion() if live.speaks else found_in_log
         found = {
             edge.key: edge
             for edge in wait_edges(
@@ -79,7 +78,7 @@ class Emitter:
                 self._job.stalls.stall,
                 self._job.trouble,
                 self._job.quiet,
-                linked=live is not None,
+                linked=live.speaks,
             )
         }
         self._edges.drop([key for key in self._inferred if key not in found])
@@ -103,23 +102,19 @@ class Emitter:
         """
         if whole:
             self.conclude()
-        events = self._task_events(stamp)
-        if self._job.live is not None and self._job.run.graph is None:
-            put, drop = self._job.live.edges()
-            self._edges.drop(drop)
-            self._edges.put(put)
-        if self._job.live is not None:
-            put, drop = self._job.live.queues()
-            self._edges.drop(drop)
-            self._edges.put(put)
-        events += self._shown.add(stamp, resources=self._resources(), counters=self._counters())
+        finished, self._finished = self._finished, []
+        events = self._shown.add(stamp, tasks=finished)  # of a former run, whose tasks had the same names
+        tasks = self._tasks()
+        put, drop = self._job.live.edges()
+        self._edges.drop(drop)
+        self._edges.put(put)
+        events += self._shown.add(stamp, tasks=tasks, resources=self._resources(), counters=self._counters())
         return events + self._shown.show(stamp, diagnostics=diagnostics(self._job)) if whole else events
 
-    def _task_events(self, stamp: Stamp) -> list[Event]:
+    def _tasks(self) -> list[Task]:
+        """The tasks that changed; their edges are put."""
         changed, self._job.run.changed = sorted(self._job.run.changed), set()
-        tasks = [*self._finished, *(self._abandoned_task(raw) for raw in sorted(self._abandoned))]
-        self._finished.clear()
-        self._abandoned.clear()
+        tasks = []
         for raw in changed:
             record = self._job.run.tasks[raw]
             task = record.to_task(self._job.names, self._job.kernels)
@@ -142,17 +137,7 @@ class Emitter:
         if state != self._orchestrator_seen and (waits or failed or self._orchestrator_seen):
             self._orchestrator_seen = state
             tasks.append(self._orchestrator_task(state))
-        return [TasksSeen(tasks=tuple(tasks[i : i + _BATCH]), **stamp) for i in range(0, len(tasks), _BATCH)]
-
-    def _abandoned_task(self, raw: int) -> Task:
-        attributes = {"inferred": "its run ended before it completed", "deferred": "", "entered": "", "evidence": ""}
-        return Task(
-            id=self._job.names.task(raw),
-            system="ascend",
-            name=task_name(raw),
-            state=TaskState.FAILED,
-            attributes=attributes,
-        )
+        return tasks
 
     def _orchestrator_task(self, state: str) -> Task:
         return Task(
@@ -168,7 +153,9 @@ class Emitter:
         graph = self._job.run.graph
         if graph is None:
             return []
-        alone = self._job.last_mark is NOWHERE and self._job.live is None  # no log: nothing shows that anything waits
+        alone = (
+            self._job.last_mark is NOWHERE and self._job.live is NO_MEMORY
+        )  # no log: nothing shows that anything waits
         done = alone or not self._job.run.tasks[raw].open
         found = [self._depends(raw, succ, done) for succ in graph.successors.get(raw, ())]
         tasks = self._job.run

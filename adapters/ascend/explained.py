@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.adapters.ascend.cann_reports.report import CODE, is_npu
-from livedbg.adapters.ascend.golden_lines import CODE as GOLDEN
+from livedbg.adapters.ascend.facts import ReportFacts
+from livedbg.adapters.ascend.reports import CODE, is_npu, report_facts
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
@@ -21,6 +21,7 @@ _RUN_FAILED: Final = re.compile(
 _BELOW: Final = 40  # lines of a compiler's report below its exception
 _NEAR: Final = 40  # lines between a traceback that is cut off and the report that its last line begins
 
+_GOLDEN: Final = "golden-mismatch"  # signatures/golden.toml
 _RUN_ENDS: Final = frozenset(
     {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
 )
@@ -35,10 +36,10 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
         snapshot: the state.
     """
     reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
-    if any(said.attributes.get("source") == hit.source and _passed_on(hit, said) for said in reports):
+    if any(said.source == hit.source and _passed_on(hit, said) for said in map(report_facts, reports)):
         return True
     if "golden" in hit.message.lower() and any(
-        said.code == GOLDEN and said.attributes.get("source") == hit.source for said in snapshot.diagnostics.values()
+        said.code == _GOLDEN and said.attributes.get("source") == hit.source for said in snapshot.diagnostics.values()
     ):
         return True
     if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):
@@ -49,14 +50,14 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     )
 
 
-def _passed_on(hit: ExceptionHit, report: Diagnostic) -> bool:
+def _passed_on(hit: ExceptionHit, report: ReportFacts) -> bool:
     """Whether an exception passes a report on: by its words, or since it is cut off where the report begins."""
     if is_npu(hit):
         return True
     if CUT_OFF not in hit.message or hit.line is None:
         return False
     first, last = hit.first_line or hit.line, hit.line + _NEAR
-    return any(first <= int(line) <= last for line in report.attributes.get("lines", "").split())
+    return any(first <= line <= last for line in report.lines)
 
 
 def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:

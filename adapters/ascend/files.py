@@ -14,11 +14,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
-from livedbg.adapters.ascend.dumps.shape import OtherShape
+from livedbg.adapters.ascend.dumps.graphs import OtherShape, parse_graph
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
-from livedbg.adapters.ascend.names import by_func_id
+from livedbg.adapters.ascend.names import NameMap, by_func_id
 from livedbg.linux import target_files
 from livedbg.linux.target_files import is_folder, is_shared
 from livedbg.session.pacing import Limit, Stopwatch
@@ -36,10 +35,6 @@ _DEPTH: Final = 6  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one scan may visit
 _SHORT_S: Final = 2.0  # looks come no more often in any case
 _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes all the time
-
-
-class _NameMap(msgspec.Struct):
-    callable_id_to_name: dict[str, str] = {}
 
 
 class FileProblem(Struct, frozen=True):
@@ -128,7 +123,7 @@ class FileWatch:
                 from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
 
                 return JobFile(path, mark, scopes=read_scope_stats(data))
-            names = msgspec.json.decode(data, type=ready(_NameMap)).callable_id_to_name
+            names = msgspec.json.decode(data, type=ready(NameMap)).callable_id_to_name
             return JobFile(path, mark, names=by_func_id(names))
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)

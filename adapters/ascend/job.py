@@ -8,23 +8,24 @@ module imports neither: they import it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
-from livedbg.adapters.ascend.loads import LoadHistory
+from livedbg.adapters.ascend.live.state import Progress
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.model import LoadHistory
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
-from livedbg.adapters.ascend.stalls_before_2026_05 import AnyStallReader
-from livedbg.adapters.ascend.timeouts import Timeouts
+from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
+from livedbg.adapters.ascend.watchdogs import Timeouts
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders
-from livedbg.model import Edge, EdgeKey
+from livedbg.model import Diagnostic, Edge, EdgeKey
 
-__all__ = ["QUIET_NS", "Job", "MemoryView"]
+__all__ = ["NO_MEMORY", "QUIET_NS", "Job", "MemoryView"]
 
 QUIET_NS: Final = 10_000_000_000
 """A run whose log said nothing for this long is quiet (the scheduler's own watchdog has the same limit)."""
@@ -35,40 +36,40 @@ _SKEW_NS: Final = 2_000_000_000
 _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 
 
-class MemoryView(Protocol):
-    """What the memory of a job's process shows of its run."""
+class MemoryView:
+    """What the memory of a job's process shows of its run: nothing, where it is not read.
+
+    Attributes:
+        progress: how long the run is open, and since when it has not moved.
+    """
+
+    def __init__(self) -> None:
+        self.progress = Progress()
 
     @property
     def speaks(self) -> bool:
         """There is a run whose state is known."""
+        return False
 
     @property
     def open_tasks(self) -> Iterable[int]:
         """The ids of the tasks that have a slot."""
-
-    @property
-    def still_since_wall_ns(self) -> int | None:
-        """Since when the run has not moved, as far as it was sampled."""
-
-    @property
-    def began_wall_ns(self) -> int | None:
-        """When the run began; None where memory doesn't tell."""
-
-    @property
-    def moved(self) -> bool:
-        """The run has moved while it was sampled."""
+        return ()
 
     def suspicion(self) -> Suspicion:
         """The tasks that hold the run up."""
+        return Suspicion()
 
     def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
         """Edges that are new or changed since the last call, and those that are no more."""
+        return (), ()
 
-    def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
-        """The same of edges from tasks that wait for a core to the tasks that have it."""
+    def statements(self) -> Iterator[Diagnostic]:
+        """Its diagnostics."""
+        return iter(())
 
-    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
-        """Its diagnostics: code, sentence, attributes; and the name of the task that each is about, or ""."""
+
+NO_MEMORY: Final = MemoryView()
 
 
 class Job:
@@ -89,7 +90,7 @@ class Job:
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
         ended: its process has ended, with a status that is known.
-        live: what the memory of its process shows, where that is read.
+        live: what the memory of its process shows.
         run_ended: is called with the former run when a new one begins.
     """
 
@@ -118,13 +119,13 @@ class Job:
         self.environment: dict[str, str] | None = None
         self.ended = False
         self.timeouts = Timeouts()
-        self.live: MemoryView | None = None
+        self.live: MemoryView = NO_MEMORY
         self.run_ended: Callable[[Run], None] = _nothing
         self._start()
 
     def _start(self) -> None:
         self.run = Run(self.names, self.kernels)
-        self.stalls = AnyStallReader(self.run)
+        self.stalls = StallReader(self.run)
         self.trouble = Trouble()
         self.suspicion = Suspicion()
         self.timeouts.begin()
@@ -161,9 +162,10 @@ class Job:
         A log without dispatches does not tell: what memory shows counts then, from the first sample on.
         """
         live = self.live
-        if live is None or not live.speaks or self.run.shows_dispatches or live.still_since_wall_ns is None:
+        still_ns = live.progress.still_since_wall_ns
+        if not live.speaks or self.run.shows_dispatches or still_ns is None:
             return self.last_wall_ns
-        return max(live.still_since_wall_ns, self.last_wall_ns or 0)
+        return max(still_ns, self.last_wall_ns or 0)
 
     def runs(self) -> None:
         """The log speaks of a run whose begin it doesn't show."""

@@ -1,8 +1,13 @@
-"""Identifiers of Ascend entities, and names of kernels."""
+"""Identifiers of Ascend entities, and names of kernels: what files call them, and what a simulator's deleted files are.
+
+The `simpler` runtime writes each kernel to /tmp/kernel_<func id>_XXXXXX, loads and unlinks it (simpler
+src/common/sim_context, August 2026). Whoever knows the kernels' names passes them to `name_kernels`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,7 +16,20 @@ from msgspec import Struct, field
 from livedbg.model import ids
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["LOCAL_BITS", "KernelNames", "Names", "by_func_id", "local_of", "raw_id", "ring_of", "task_name"]
+__all__ = [
+    "LOCAL_BITS",
+    "KernelNames",
+    "NameMap",
+    "Names",
+    "by_func_id",
+    "core_type",
+    "kernel_label",
+    "local_of",
+    "name_kernels",
+    "raw_id",
+    "ring_of",
+    "task_name",
+]
 
 _ID_DIGITS: Final = 10  # of a func id: 32 bits
 LOCAL_BITS: Final = 32
@@ -19,6 +37,16 @@ LOCAL_BITS: Final = 32
 
 _UNSAFE: Final = re.compile(r"[^\w.+-]+")
 _CORE_TYPES: Final = {"aic": "AIC", "aiv0": "AIV0", "aiv1": "AIV1", "aiv": "AIV"}
+_FILE: Final = re.compile(r"^kernel_(-?\d+)_\w{6}$")
+_MOST: Final = 64
+
+_known: OrderedDict[int, dict[int, str]] = OrderedDict()
+
+
+class NameMap(Struct):
+    """A `name_map*.json`."""
+
+    callable_id_to_name: dict[str, str] = {}
 
 
 def by_func_id(names: Mapping[str, str]) -> dict[int, str]:
@@ -116,3 +144,20 @@ class KernelNames(Struct):
         if not funcs:
             return None
         return "+".join(self.by_id.get(func, f"func {func}") for func in funcs)
+
+
+def name_kernels(pid: int, names: Mapping[int, str]) -> None:
+    """Keep the kernels' names of a process, by func id."""
+    _known[pid] = dict(names)
+    _known.move_to_end(pid)
+    while len(_known) > _MOST:
+        _known.popitem(last=False)
+
+
+def kernel_label(pid: int, file: str) -> str | None:
+    """`kernel func 2 (MUL)` for the base name of a kernel's file; None for any other file."""
+    match = _FILE.match(file)
+    if match is None:
+        return None
+    name = _known.get(pid, {}).get(int(match[1]))
+    return f"kernel func {match[1]} ({name})" if name else f"kernel func {match[1]}"

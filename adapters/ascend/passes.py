@@ -1,4 +1,5 @@
-"""How far a compilation got: the folders in which pypto and ptoas leave their program after each pass.
+"""How far a compilation got, and what its last pass changed: the folders in which pypto and ptoas leave their program
+after each pass.
 
 pypto writes `passes_dump/00_frontend.py` and, after each pass, `NN_after_Pass.py` (hw-native-sys/pypto,
 python/pypto/ir/pass_manager.py); ptoas writes below `ptoas_passes/UNIT/` what MLIR's --mlir-print-ir-tree-dir writes:
@@ -7,20 +8,21 @@ python/pypto/ir/pass_manager.py); ptoas writes below `ptoas_passes/UNIT/` what M
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.compile_errors import Place
-from livedbg.adapters.ascend.pipeline import PIPELINE
+from livedbg.adapters.ascend.forms import read_data
 from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_bytes, clean_line
 
-__all__ = ["PassDump", "find_dumps", "next_pass", "quoted"]
+__all__ = ["PassChange", "PassDump", "Place", "change_of", "find_dumps", "next_pass", "pipeline", "quoted"]
 
 _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
@@ -29,6 +31,28 @@ _SOURCES: Final = frozenset({".py", ".pto", ".mlir"})
 _SOURCE_LIMIT: Final = 64 << 20
 _ORIGIN: Final = re.compile(r"\s{0,100}loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})\)\s{0,100}$")
 _STEP: Final = re.compile(r"^(\d{1,4})_(?:after_)?([\w-]{1,100})\.(?:py|mlir)$")
+_SIZE: Final = 4 << 20  # of a dump that is compared
+_LINES: Final = 16  # of a difference that are shown
+_WIDTH: Final = 180
+_BACK: Final = 12  # dumps that are gone back over where the last ones are equal
+_WORD: Final = re.compile(r"[A-Za-z_][\w.]{2,}|\d{2,}")
+_COMMON: Final = frozenset({"the", "and", "for", "has", "must", "exceeds", "failed", "error", "check", "pass", "after"})
+
+
+class Place(Struct, frozen=True):
+    """A line of a source file."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column > 0 else "")
+
+    @property
+    def generated(self) -> bool:
+        """It is a file that the compiler wrote, not one of the user's."""
+        return not self.file.endswith(".py")
 
 
 class PassDump(Struct, frozen=True):
@@ -62,6 +86,21 @@ class PassDump(Struct, frozen=True):
         """The file of the last pass that ended."""
         names = [name for name in _names(self.path) if (step := _STEP.match(name)) and int(step[1]) == self.number]
         return clean_line(str(self.path / names[0])) if names else ""
+
+
+class PassChange(Struct, frozen=True):
+    """What one pass changed.
+
+    Attributes:
+        before, after: the files' names.
+        lines: of the difference, the ones that matter most, each beginning with `-`, `+` or a blank.
+        more: further lines that differ.
+    """
+
+    before: str
+    after: str
+    lines: tuple[str, ...]
+    more: int
 
 
 def find_dumps(folders: Iterable[Path]) -> list[PassDump]:
@@ -123,14 +162,24 @@ def _dump(path: Path, unit: str) -> PassDump | None:
     return PassDump(path, unit, "" if last == "frontend" else clean_line(last), number, written_ns, max(0, missing))
 
 
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    pipeline: tuple[str, ...]
+
+
+@cache
+def pipeline() -> tuple[str, ...]:
+    """The names of pypto's passes, in their order (data/passes.toml)."""
+    return read_data("passes.toml", _File).pipeline
+
+
 def next_pass(last: str) -> str:
     """The pass that comes behind that one ("": the first) in pypto's pipeline; "" where it isn't known."""
     if not last:
-        return PIPELINE[0]
-    places = [number for number, name in enumerate(PIPELINE) if name == last]
-    if len(places) != 1 or places[0] + 1 >= len(PIPELINE):
+        return pipeline()[0]
+    places = [number for number, name in enumerate(pipeline()) if name == last]
+    if len(places) != 1 or places[0] + 1 >= len(pipeline()):
         return ""
-    return PIPELINE[places[0] + 1]
+    return pipeline()[places[0] + 1]
 
 
 def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
@@ -160,3 +209,53 @@ def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
         made_from = Place(origin[1], int(origin[2]), int(origin[3])) if origin is not None else None
         return clean_line(_ORIGIN.sub("", text).strip(), 300), made_from
     return "", None
+
+
+def change_of(files: Sequence[Path], message: str) -> PassChange | None:
+    """The last change before an error, or None where no two dumps differ. Blocking.
+
+    Args:
+        files: the dumps, oldest first; the last one is that of the pass that failed, or of the last that ended.
+        message: of the error; what it names is looked for in the difference.
+    """
+    texts: dict[Path, list[str]] = {}
+    recent = list(files)[-_BACK:]
+    for before, after in reversed(list(pairwise(recent))):
+        for path in (before, after):
+            if path not in texts:
+                texts[path] = _read(path)
+        if texts[before] and texts[after] and texts[before] != texts[after]:
+            return _change(before, after, texts, message)
+    return None
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        with target_files.open_binary(path) as file:
+            return [clean_bytes(line) for line in file.read(_SIZE).splitlines()]
+    except OSError:
+        return []
+
+
+def _change(before: Path, after: Path, texts: dict[Path, list[str]], message: str) -> PassChange:
+    words = {word for word in _WORD.findall(message) if word.lower() not in _COMMON}
+    hunks = list(_hunks(texts[before], texts[after]))
+    best = max(hunks, key=lambda hunk: len(words.intersection(_WORD.findall("\n".join(hunk)))))
+    shown = tuple(line[:_WIDTH] for line in best[:_LINES])
+    changed = sum(line[:1] in "+-" for hunk in hunks for line in hunk)
+    return PassChange(
+        clean_line(before.name), clean_line(after.name), shown, changed - sum(line[:1] in "+-" for line in shown)
+    )
+
+
+def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[list[str]]:
+    hunk: list[str] = []
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]:
+        if line.startswith("@@"):
+            if hunk:
+                yield hunk
+            hunk = []
+        else:
+            hunk.append(line)
+    if hunk:
+        yield hunk

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
-from livedbg.adapters.ascend.tasks import CoreRecord, Dispatched, TaskRecord
+from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.graphs.declared import TaskGraph
 from livedbg.model import TaskState
 
@@ -46,7 +46,6 @@ class Run(Struct):
         orchestrator: `unknown`, `submitting`, `done`.
         building: the orchestration code has begun on the host (host_build_graph), and not ended as far as is known.
         confirmed: tasks that a line says have not completed.
-        dispatched: the newest dispatch of tasks as the log has it.
         done: tasks that have completed, as far as is known.
         history: how often each combination of kernels is known to have completed.
         ring_totals: tasks submitted per ring, once the orchestrator is done.
@@ -75,7 +74,6 @@ class Run(Struct):
     progress_wall_ns: int | None = None
     progress_exact: bool = False
     progress_counted: bool = False
-    dispatched: dict[int, Dispatched] = field(default_factory=dict)
     dispatches: int = 0
     done: int = 0
     changed: set[int] = field(default_factory=set)
@@ -115,22 +113,22 @@ class Run(Struct):
             record.entered = mark if state is TaskState.RUNNING and not earlier else NOWHERE
         record.inferred = inferred
         if mark.source:
-            record.evidence, record.evidence_text = mark.source, mark.text
-            record.evidence_wall_ns = mark.evidence().at_wall_ns
+            record.said = mark
         self.changed.add(record.raw)
 
     def complete(self, record: TaskRecord, why: str, mark: Mark, *, timely: bool = False) -> None:
         """Conclude that a task has completed (R1); `timely`: not long before the line that shows it."""
         if record.state is TaskState.COMPLETED or record.raw in self.confirmed:
             return
-        at = mark if mark.exact and timely else Mark(mark.name, mark.text, log=mark.log, line=mark.line)
+        at = structs.replace(mark, text="")
+        if not (mark.exact and timely):
+            at = Mark(mark.name, "", log=mark.log, line=mark.line)
         for core in record.cores:
             self._free(core, record.raw)
         record.cores.clear()
         record.missing = 0
         record.deferred = False
         self.set_state(record, TaskState.COMPLETED, at, why)
-        record.evidence_text = ""
         if record.kernels:
             self.history[record.kernels] += 1
 

@@ -1,8 +1,8 @@
-"""The watchdog's dump: what one round of `[STALL …]` lines reports of a run.
+"""The watchdog's dump: what one round of its lines reports of a run.
 
 Only scheduler thread 0 writes TASK and SUMMARY lines; they list at most 8 RUNNING, 8 READY and 4 WAIT tasks. Every
-thread writes CLUSTER lines, at most 8 each (simpler scheduler_cold_path.cpp, STALL_DUMP_*). Older shapes:
-livedbg.adapters.ascend.stalls_before_2026_05.
+thread writes CLUSTER lines, at most 8 each (simpler scheduler_cold_path.cpp, STALL_DUMP_*). Runtimes before 2026-05-12
+and the first host_build_graph (until July 2026) say the same in other words, and less: data/messages.toml has both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.run import Counts, Run
+from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.model import TaskState
 
 __all__ = ["Stall", "StallReader"]
@@ -86,33 +87,38 @@ class StallReader:
         self.run = run
         self.stall: Stall | None = None
 
-    def _round(self, idle: int, mark: Mark) -> Stall:
-        """The round of that many idle iterations: the present one, or a new one."""
-        stall = self.stall
-        if stall is None or (stall.idle != idle and not stall.exit):
-            stall = self.stall = Stall(idle, mark, dispatches=self.run.dispatches)
+    def _round(self, fields: Fields, mark: Mark) -> Stall:
+        """The round of that many idle iterations: the present one, or a new one; older lines have no number."""
+        stall, idle = self.stall, optional_number(fields, "idle")
+        if stall is None or (idle is not None and stall.idle != idle and not stall.exit):
+            stall = self.stall = Stall(idle or 0, mark, dispatches=self.run.dispatches)
             self.run.confirmed.clear()
         return stall
 
     def task(self, fields: Fields, mark: Mark) -> int:
-        """A TASK line; returns the task's id."""
-        run = self.run
-        stall = self._round(number(fields, "idle"), mark)
-        raw = number(fields, "task")
+        """A line about one task; returns the task's id."""
+        run, stall, raw = self.run, self._round(fields, mark), number(fields, "task")
         run.confirm_open(raw)
         record = run.task(raw)
-        record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
-        record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
-        record.missing = optional_number(fields, "missing") or 0
-        state = fields["state"]
-        if state == "RUNNING":
+        if "aic" in fields:
+            record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
+        else:  # the AIC slot alone is printed, -1 for a vector task; or the one of a core
+            _learn(record, optional_number(fields, "kernel"), (fields.get("sub") or "aic").lower())
+        if "met" in fields:
+            record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
+            record.missing = max(0, record.fanin - record.met)
+        if "missing" in fields:
+            record.missing = optional_number(fields, "missing") or 0
+        if fields["state"] == "RUNNING":
             stall.running.add(raw)
             owner = optional_number(fields, "owner")
             record.owner = owner if owner is not None and owner >= 0 else record.owner
-            for core, subslot in _ON_CORE.findall(fields["cores"] or ""):
+            for core, subslot in _ON_CORE.findall(fields.get("cores") or ""):
                 self._runs_on(raw, int(core), subslot)
+            if "core" in fields:
+                self._runs_on(raw, number(fields, "core"), (fields["sub"] or "").lower())
             run.set_state(record, TaskState.RUNNING, mark, earlier=True)
-        elif state == "READY":
+        elif fields["state"] == "READY":
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0 or record.deferred
             record.buffered = not record.deferred and run.shows_dispatches
@@ -122,6 +128,31 @@ class StallReader:
             stall.waiting.add(raw)
             run.set_state(record, TaskState.SUBMITTED, mark, earlier=True)
         return raw
+
+    def core(self, fields: Fields, mark: Mark) -> None:
+        """A `core=… cond=… kernel=…` line (before 2026-05-12): a core that is busy, without its task's id.
+
+        The task is the one that the log saw go there, or the only open one that was dispatched with that kernel.
+        """
+        run, core = self.run, self.run.core(number(fields, "core"))
+        kernel, stall, raw = number(fields, "kernel"), self._round(fields, mark), core.running
+        if raw is None:
+            fitting = [t for t in run.in_flight() if not t.cores and kernel in {-1, *t.kernels}]
+            fitting = fitting or [t for t in run.in_flight() if not t.cores and not t.kernels]
+            if len(fitting) != 1:
+                return
+            raw = fitting[0].raw
+        record = run.task(raw)
+        run.confirm_open(raw)
+        stall.running.add(raw)
+        _learn(record, kernel, core.subslot)
+        self._runs_on(raw, core.number, core.subslot)
+        run.set_state(record, TaskState.RUNNING, mark, earlier=True)
+
+    def round(self, fields: Fields, mark: Mark) -> None:
+        """A `PTO2 stall` line (before 2026-05-12), which begins a round."""
+        self._round(fields, mark)
+        self.counts(fields)
 
     def _runs_on(self, raw: int, number_: int, subslot: str) -> None:
         record = self.run.task(raw)
@@ -145,7 +176,7 @@ class StallReader:
 
     def summary(self, fields: Fields, mark: Mark) -> None:
         """A SUMMARY line: the counts, and what follows from them for tasks that no line names."""
-        stall = self._round(number(fields, "idle"), mark)
+        stall = self._round(fields, mark)
         self.counts(fields)
         self._conclude(stall, mark)
 
@@ -171,7 +202,7 @@ class StallReader:
 
     def cluster(self, fields: Fields, mark: Mark) -> None:
         """A CLUSTER line: the state of three cores."""
-        stall = self._round(number(fields, "idle"), mark)
+        stall = self._round(fields, mark)
         listed = stall.listed
         for subslot in ("aic", "aiv0", "aiv1"):
             match = _CORE.fullmatch(fields[subslot] or "")
@@ -190,14 +221,11 @@ class StallReader:
                 stall.running.add(task)
                 self._runs_on(task, core.number, subslot)
                 record = self.run.task(task)
-                said = (record.evidence, record.evidence_text, record.evidence_wall_ns) if task in listed else None
+                said = record.said if task in listed else None
                 self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
                 if said is not None:
-                    record.evidence, record.evidence_text, record.evidence_wall_ns = said  # its TASK line says more
-                kernel = int(match["kernel"])
-                if not record.kernels and kernel >= 0:
-                    position = ("aic", "aiv0", "aiv1").index(subslot)
-                    record.kernels = tuple(kernel if index == position else -1 for index in range(3))
+                    record.said = said  # its TASK line says more
+                _learn(record, int(match["kernel"]), subslot)
             if match["anomaly"]:
                 stall.anomalies[core.number] = task
 
@@ -211,10 +239,7 @@ class StallReader:
 
     def timeout(self, fields: Fields, mark: Mark) -> Stall:
         """A TIMEOUT_EXIT line, or the host's line about it (which has no thread and no iterations)."""
-        idle = optional_number(fields, "idle")
-        stall = self.stall
-        if stall is None or (idle is not None and not stall.exit and stall.idle != idle):
-            stall = self._round(idle or 0, mark)
+        stall = self._round(fields, mark)
         stall.mark = mark if not stall.exit else stall.mark
         stall.exit = True
         self.counts(fields)
@@ -240,7 +265,7 @@ class StallReader:
         What was dispatched and is not done then has returned from its kernel: its completion was deferred. Source:
         run_resolution_thread in simpler src/a2a3/runtime/host_build_graph/runtime/scheduler/scheduler_dispatch.cpp.
         """
-        stall = self._round(optional_number(fields, "idle") or 0, mark)
+        stall = self._round(fields, mark)
         self.counts(fields)
         stall.exit = stall.orchestrator_done = True
         self.run.counts.running = 0
@@ -253,6 +278,13 @@ class StallReader:
             self._leave_cores(record.raw)
             self.run.set_state(record, TaskState.READY, mark, earlier=True)
         return stall
+
+
+def _learn(record: TaskRecord, kernel: int | None, subslot: str) -> None:
+    """The kernel of a task in a core's place; of a core whose place is not known: as that of a vector core."""
+    if kernel is not None and kernel >= 0 and not record.kernels:
+        place = {"aic": 0, "aiv1": 2}.get(subslot, 1)
+        record.kernels = tuple(kernel if index == place else -1 for index in range(3))
 
 
 def _subslot_of(core: int, run: Run) -> str:

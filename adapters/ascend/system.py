@@ -31,15 +31,15 @@ SYSTEM: Final = System(
     on_signs=True,
     adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
-    shapes=Lazy("livedbg.adapters.ascend.log_shapes:SHAPES"),
+    shapes=Lazy("livedbg.adapters.ascend.logs:SHAPES"),
     continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}(?:: |\[PID)", "TraceBack", "The error may"),
-    judges_diagnostics=(".*",),
+    judges_diagnostics=("(?!golden-).*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(
-        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
+        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.logs:paths")
     ),
     judges_tasks=True,
-    label_code=Lazy("livedbg.adapters.ascend.kernel_files:kernel_label"),
+    label_code=Lazy("livedbg.adapters.ascend.names:kernel_label"),
     dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),
     device_variables=(DeviceVariable("ASCEND_RT_VISIBLE_DEVICES"),),  # CANN documentation, environment variables
@@ -52,6 +52,7 @@ SYSTEM: Final = System(
         ),
     ),
     recipes="livedbg.adapters.ascend.recipes",
+    signatures="livedbg.adapters.ascend.signatures",
     environment=("ASCEND_", "HCCL_", "PTO2_", "SIMPLER_"),
     watchdogs=("ascend",),
     examples={

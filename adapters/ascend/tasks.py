@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct, field
 
+from livedbg.adapters.ascend.facts import TaskFacts
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
 from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
@@ -31,7 +30,7 @@ class TaskRecord(Struct):
         already: the state that it had when it was first seen in memory: `since_wall_ns` is then.
         buffered: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
         inferred: why its state is believed, where no line states it.
-        evidence: `file:line` of the newest statement about it, whose text and time follow.
+        said: the newest line about it; a line that only lets conclude that it completed has no text.
         entered: the line that gave it to a core, while it runs.
     """
 
@@ -53,9 +52,7 @@ class TaskRecord(Struct):
     waits: str = ""
     already: TaskState | None = None
     inferred: str = ""
-    evidence: str = ""
-    evidence_text: str = ""
-    evidence_wall_ns: int | None = None
+    said: Mark = NOWHERE
     entered: Mark = NOWHERE
 
     @property
@@ -70,26 +67,6 @@ class TaskRecord(Struct):
 
     def to_task(self, names: Names, kernels: KernelNames) -> Task:
         """The model value."""
-        attributes = {"ring": str(ring_of(self.raw)), "local": str(local_of(self.raw)), "task_id": str(self.raw)}
-        funcs = [str(func) for func in self.kernels if func >= 0]
-        if funcs:
-            attributes["func"] = ",".join(dict.fromkeys(funcs))
-        if self.blocks > 1:
-            attributes["blocks"] = str(self.blocks)
-        attributes["inferred"] = self.inferred
-        attributes["deferred"] = "yes" if self.deferred else ""
-        attributes["buffered"] = "yes" if self.buffered and self.open else ""
-        attributes["waits_for"] = self.waits if self.open else ""
-        seen = "not after" if self.already is self.state else "not before"
-        attributes["since"] = "exact" if self.since_exact else seen
-        if self.evidence:
-            attributes["evidence"] = self.evidence
-            attributes["evidence_text"] = self.evidence_text
-            attributes["evidence_wall_ns"] = str(self.evidence_wall_ns or "")
-        attributes["entered"] = self.entered.source if self.entered.source != self.evidence else ""
-        if attributes["entered"]:
-            attributes["entered_text"] = self.entered.text
-            attributes["entered_wall_ns"] = str(self.entered.evidence().at_wall_ns or "")
         return Task(
             id=names.task(self.raw),
             system="ascend",
@@ -101,7 +78,44 @@ class TaskRecord(Struct):
             fanin_total=self.fanin,
             where=tuple(names.core(core) for core in sorted(self.cores)),
             owner=f"scheduler thread {self.owner}" if self.owner is not None else None,
-            attributes=attributes,
+            facts=self._facts(),
+        )
+
+    def abandoned(self, names: Names) -> Task:
+        """The model value of one whose run ended before it completed; its kernel stays as it was."""
+        ring, local = ring_of(self.raw), local_of(self.raw)
+        inferred = "its run ended before it completed"
+        facts = TaskFacts(
+            ring=ring, local=local, task_id=self.raw, func=self.funcs, blocks=self.blocks, inferred=inferred
+        )
+        name, state = task_name(self.raw), TaskState.FAILED
+        return Task(id=names.task(self.raw), system="ascend", name=name, state=state, facts=facts)
+
+    @property
+    def funcs(self) -> str:
+        """The func ids of its kernels: `0,2`."""
+        return ",".join(dict.fromkeys(str(func) for func in self.kernels if func >= 0))
+
+    def _facts(self) -> TaskFacts:
+        said, entered = self.said, self.entered if self.entered.source != self.said.source else NOWHERE
+        seen = "not after" if self.already is self.state else "not before"
+        return TaskFacts(
+            ring=ring_of(self.raw),
+            local=local_of(self.raw),
+            task_id=self.raw,
+            func=self.funcs,
+            blocks=self.blocks,
+            inferred=self.inferred,
+            deferred=self.deferred,
+            buffered=self.buffered and self.open,
+            waits_for=self.waits if self.open else "",
+            since="exact" if self.since_exact else seen,
+            evidence=said.source,
+            evidence_text=said.text,
+            evidence_wall_ns=said.evidence().at_wall_ns,
+            entered=entered.source,
+            entered_text=entered.text,
+            entered_wall_ns=entered.evidence().at_wall_ns,
         )
 
     def runs_on(self, names: Names) -> list[Edge]:
@@ -112,24 +126,11 @@ class TaskRecord(Struct):
                 source=names.task(self.raw),
                 target=names.core(core),
                 state=EdgeState.PENDING,
-                evidence=self.evidence,
+                evidence=self.said.source,
                 inferred=bool(self.inferred),
             )
             for core in self.cores
         ]
-
-
-class Dispatched(NamedTuple):
-    """What the newest line about a task's dispatch says.
-
-    Attributes:
-        core: that it was given to; None where the line has only an offset that nothing explains.
-        kernels: func ids; () where the line has none.
-    """
-
-    core: int | None
-    kernels: tuple[int, ...]
-    mark: Mark
 
 
 class CoreRecord(Struct):

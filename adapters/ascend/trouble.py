@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.cann import cann_code
+from livedbg.adapters.ascend.codes import cann_code
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
@@ -16,22 +16,7 @@ from livedbg.adapters.ascend.run import Run
 
 __all__ = ["Crash", "Fatal", "TensorWait", "Trouble"]
 
-_PRODUCER: Final = re.compile(r"producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not completed")
-_CONSUMERS: Final = re.compile(r"consumers of producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not done")
 _RING: Final = re.compile(r"ring[= ](\d{1,18})")
-_BLOCKED: Final = (  # words of a FATAL line -> code, and whether a ring is named by it
-    ("Task Ring Full", 3),
-    ("Heap Exhausted", 2),
-    ("Scope Deadlock", 1),
-    ("Flow Control Deadlock", 3),
-    ("Heap Ring Deadlock", 2),
-    ("Fanin Spill Pool", 4),
-    ("Task Window Exhausted", 3),
-    ("Fanin Capacity Exhausted", 4),
-    ("Dep", 4),
-    ("TensorMap", 11),
-    ("Invalid Arg", 5),
-)
 _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
 """What is full, by the code of the FATAL."""
 
@@ -77,7 +62,7 @@ class Trouble(Struct):
 
     Attributes:
         status: the run's negative return code, where it failed.
-        detail, hint: the runtime's own explanation.
+        hint: the runtime's own explanation.
         unacknowledged: cores that did not answer the request to exit.
         cann: the first of CANN's own codes, which say only that something failed.
         device: number of the device.
@@ -93,10 +78,8 @@ class Trouble(Struct):
     status_mark: Mark | None = None
     orch_code: int = 0
     sched_code: int = 0
-    detail: str = ""
     hint: str = ""
     unacknowledged: int = 0
-    unacknowledged_mark: Mark | None = None
     cann: int | None = None
     cann_mark: Mark | None = None
     device: int | None = None
@@ -118,13 +101,11 @@ class Trouble(Struct):
 
     def fatal_code(self, fields: Fields, func: str, mark: Mark, run: Run) -> None:
         """`FATAL(code=N): text`."""
-        code, text = number(fields, "code"), fields["text"] or ""
+        code, text = number(fields, "code"), fields.get("text") or ""
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
-        wait = _PRODUCER.search(text) or _CONSUMERS.search(text)
-        if code == 8 and wait is not None:
-            task = raw_id(int(wait["ring"]), int(wait["local"]))
-            consumers = "consumers" in text
+        if "local" in fields:
+            task, consumers = raw_id(number(fields, "ring"), number(fields, "local")), bool(fields["consumers"])
             self.tensor = TensorWait(task, consumers, mark)
             if not consumers:
                 run.confirm_open(task)
@@ -133,7 +114,7 @@ class Trouble(Struct):
     def fatal_words(self, fields: Fields, func: str, mark: Mark) -> None:
         """`FATAL: words`, the head of a message of several lines."""
         text = fields["text"] or ""
-        code = next((code for words, code in _BLOCKED if words in text), 0)
+        code = optional_number(fields, "code") or 0
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
         what = _RESOURCES.get(code)
@@ -160,14 +141,9 @@ class Trouble(Struct):
             self.ring.size, self.ring.free = size, free
             self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
 
-    def heap_request(self, fields: Fields) -> None:
-        """`Requested:  65536 bytes`."""
-        if self.ring is not None:
-            self.ring.wanted = number(fields, "bytes")
-
     def resource_numbers(self, fields: Fields) -> None:
-        """`Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`, `active_tasks: 15 / 16`,
-        `last_task_alive: 0 (stuck here)`."""
+        """`Requested: 65536 bytes`, `Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`,
+        `active_tasks: 15 / 16`, `last_task_alive: 0 (stuck here)`."""
         ring, fatal = self.ring, self.fatal
         if ring is None:
             if fatal is not None and "used" in fields and "size" in fields:

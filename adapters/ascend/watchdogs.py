@@ -1,4 +1,4 @@
-"""The watchdogs of the `simpler` runtime and of CANN, and the time limits after which they end a run.
+"""The watchdogs of the `simpler` runtime and of CANN, the time limits after which they end a run, and which one did.
 
 Sources: simpler src/{a2a3,a5}/platform/include/common/platform_config.h, src/common/platform/{sim,onboard}/aicpu/
 spin_hint.h, src/common/platform/include/host/runtime_timeout_config.h, pto_ring_buffer.h and pto_runtime2_types.h of
@@ -11,11 +11,16 @@ limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
-__all__ = ["WATCHDOGS", "Limit", "Watchdog", "limit_of", "others_after"]
+from livedbg.adapters.ascend.forms import read_data
+from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import Fields, number, optional_number
+
+__all__ = ["Fired", "Limit", "Timeouts", "Watchdog", "limit_of", "others_after", "watchdogs"]
 
 
 class Watchdog(Struct, frozen=True):
@@ -31,7 +36,6 @@ class Watchdog(Struct, frozen=True):
         device_only: the simulator has none.
     """
 
-    key: str
     name: str
     watches: str
     default_s: float
@@ -39,6 +43,12 @@ class Watchdog(Struct, frozen=True):
     per_s: int = 1_000
     where: str = ""
     device_only: bool = False
+
+
+@cache
+def watchdogs() -> Mapping[str, Watchdog]:
+    """All of them, in the order of their default limits (data/watchdogs.toml)."""
+    return read_data("watchdogs.toml", dict[str, Watchdog])
 
 
 class Limit(Struct, frozen=True):
@@ -54,57 +64,24 @@ class Limit(Struct, frozen=True):
     sure: bool = True
 
 
-WATCHDOGS: Final[Mapping[str, Watchdog]] = {
-    dog.key: dog
-    for dog in (
-        Watchdog(
-            "allocator",
-            "the allocator's watchdog",
-            "no slot was freed",
-            0.5,
-            where="PTO2_ALLOC_DEADLOCK_TIMEOUT_CYCLES",
-        ),
-        Watchdog("scheduler", "the scheduler's watchdog", "no progress", 10.0, "SCHEDULER_TIMEOUT_MS"),
-        Watchdog(
-            "tensor-wait",
-            "the wait for tensor data",
-            "the tensor did not come",
-            15.0,
-            where="PTO2_TENSOR_DATA_TIMEOUT_MS",
-        ),
-        Watchdog(
-            "op-execute",
-            "CANN's limit on one operation (STARS)",
-            "the operation did not end",
-            45.0,
-            "OP_EXECUTE_TIMEOUT_US",
-            1_000_000,
-            device_only=True,
-        ),
-        Watchdog(
-            "stream-sync",
-            "the host's wait for the stream",
-            "the stream did not end",
-            50.0,
-            "STREAM_SYNC_TIMEOUT_MS",
-            device_only=True,
-        ),
-    )
-}
-"""By key, in the order of their default limits."""
-
 _PREFIXES: Final = ("SIMPLER_", "PTO2_")
 _INT_MAX: Final = (1 << 31) - 1
+_A2A3_HZ: Final = 50_000_000
+_A5_HZ: Final = (
+    1_000_000_000  # PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h
+)
+_MANY_CYCLES: Final = 5_000_000_000  # more than any limit has at a2a3's frequency
+_CLOSE: Final = 1.25  # a measured time of up to so many times a limit is no reason to doubt it
 
 
 def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
     """The limit of a watchdog in a process with that environment.
 
     Args:
-        key: of `WATCHDOGS`.
+        key: of `watchdogs`.
         environment: what the process was started with; None where it isn't known.
     """
-    dog = WATCHDOGS[key]
+    dog = watchdogs()[key]
     if not dog.variable:
         return Limit(dog.default_s, f"compiled in as {dog.where}")
     set_to = _settings(environment or {})
@@ -118,11 +95,11 @@ def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
 
 def _settings(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     found = {}
-    for dog in WATCHDOGS.values():
+    for key, dog in watchdogs().items():
         for name in (prefix + dog.variable for prefix in _PREFIXES if dog.variable):
             value = environment.get(name, "").strip()
-            if value.isdecimal() and len(value) < 20 and 0 < int(value) <= _INT_MAX and dog.key not in found:
-                found[dog.key] = (name, int(value))
+            if value.isdecimal() and len(value) < 20 and 0 < int(value) <= _INT_MAX and key not in found:
+                found[key] = (name, int(value))
     return found
 
 
@@ -133,7 +110,7 @@ def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
     """
     if set(set_to) == {"scheduler"}:
         return True
-    seconds = [set_to[k][1] / d.per_s if k in set_to else d.default_s for k, d in WATCHDOGS.items() if d.variable]
+    seconds = [set_to[k][1] / d.per_s if k in set_to else d.default_s for k, d in watchdogs().items() if d.variable]
     scheduler, operation, stream = seconds
     return scheduler < operation < stream and stream > scheduler + 1.5
 
@@ -148,9 +125,9 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
         simulator: True on the simulator; None if unknown.
     """
     later = []
-    for dog in WATCHDOGS.values():
-        limit = limit_of(dog.key, environment)
-        if not dog.variable or dog.key == key or limit.seconds <= limit_s or (dog.device_only and simulator):
+    for other, dog in watchdogs().items():
+        limit = limit_of(other, environment)
+        if not dog.variable or other == key or limit.seconds <= limit_s or (dog.device_only and simulator):
             continue
         later.append(f"{dog.name} ({limit.seconds:g} s)")
     if not later:
@@ -158,3 +135,100 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
     device = " (on a device only)" if simulator is None and key != "op-execute" else ""
     names = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
     return f"Later limits: {names}{device}."
+
+
+class Fired(Struct, frozen=True):
+    """One watchdog that gave up.
+
+    Attributes:
+        key: of `watchdogs`.
+        said: the limit that the line itself names.
+        took_s: how long nothing went on before it, where the log's times tell; never less than the limit.
+        within_s: how long the whole run took, where its span tells; never less than the limit.
+    """
+
+    key: str
+    mark: Mark
+    said: Limit | None = None
+    took_s: float | None = None
+    within_s: float | None = None
+
+    def limit(self, environment: Mapping[str, str] | None) -> Limit:
+        """Its limit: as the line says, as the environment says, as the log's times show, or the default."""
+        known = self.said or limit_of(self.key, environment)
+        if not known.sure and self.took_s is None and self.within_s is not None and self.within_s < known.seconds:
+            by = f"at most: so long the whole run took, by its span in the log; the default is {known.seconds:g} s"
+            return Limit(round(self.within_s, 1), by)
+        if known.sure or self.took_s is None or known.seconds <= self.took_s <= known.seconds * _CLOSE:
+            return known
+        return Limit(round(self.took_s, 1), f"as the log's times show; the default is {known.seconds:g} s")
+
+
+class Timeouts(Struct):
+    """The watchdogs that gave up in a run, in the order of its log.
+
+    Attributes:
+        simulator: whether it ran on the simulator; None while the log has not told.
+        ignored: what the runtime said of settings that it doesn't take.
+    """
+
+    fired: list[Fired] = field(default_factory=list)
+    simulator: bool | None = None
+    ignored: str = ""
+    ignored_mark: Mark = NOWHERE
+    _operation: Limit | None = None
+
+    def begin(self) -> None:
+        """A new run begins: what the process was set to stays."""
+        self.fired.clear()
+
+    def first(self) -> Fired | None:
+        """The one that fired first: by the lines' own times, where they have them, else in the order of the log."""
+        timed = [fired for fired in self.fired if fired.mark.exact and fired.mark.wall_ns is not None]
+        if len(timed) == len(self.fired) and timed:
+            return min(timed, key=lambda fired: fired.mark.wall_ns or 0)
+        return self.fired[0] if self.fired else None
+
+    def add(self, key: str, mark: Mark, said: Limit | None = None, took_s: float | None = None) -> None:
+        """A watchdog gave up; said again by other threads it counts once."""
+        if all(fired.key != key for fired in self.fired):
+            self.fired.append(Fired(key, mark, said, took_s))
+
+    def run_took(self, seconds: float) -> None:
+        """The run's span: no watchdog that fired in it can have waited longer."""
+        self.fired = [structs.replace(fired, within_s=seconds) for fired in self.fired]
+
+    def reclaim(self, fields: Fields, mark: Mark) -> None:
+        """`No reclaim progress for ~500 ms (N cycles wall clock).`"""
+        self.add(
+            "allocator", mark, Limit(number(fields, "ms") / 1_000, f"compiled in as {watchdogs()['allocator'].where}")
+        )
+
+    def tensor_wait(self, text: str, mark: Mark) -> None:
+        """`Timeout (N cycles): producer …`."""
+        digits = text.partition("(")[2].partition(" ")[0]
+        if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
+            cycles = int(digits)
+            seconds = cycles / (_A5_HZ if cycles >= _MANY_CYCLES else _A2A3_HZ)
+            self.add("tensor-wait", mark, Limit(seconds, f"compiled in as {watchdogs()['tensor-wait'].where}"))
+
+    def stream_sync(self, fields: Fields, mark: Mark) -> None:
+        """`Stream sync timeout: stream=… timeout_ms=…`."""
+        self.simulator = False
+        self.add("stream-sync", mark, Limit(number(fields, "limit") / 1_000, "as the log says"))
+
+    def operation_set(self, fields: Fields) -> None:
+        """`aclrtSetOpExecuteTimeOutV2: requested=… us, actual=… us`."""
+        self.simulator = False
+        actual = optional_number(fields, "actual")
+        if actual:
+            self._operation = Limit(actual / 1_000_000, "as the log says")
+
+    def operation(self, mark: Mark) -> None:
+        """`HandleTaskTimeout`: CANN ended the operation."""
+        self.simulator = False
+        self.add("op-execute", mark, self._operation)
+
+    def refused(self, why: str, mark: Mark) -> None:
+        """The runtime doesn't take a setting."""
+        self.ignored, self.ignored_mark = why, mark

@@ -19,8 +19,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from livedbg.adapters.ascend.live.core_threads import CoreThread
-from livedbg.adapters.ascend.live.fields import FIELDS
-from livedbg.adapters.ascend.live.layout import Layout, Place
+from livedbg.adapters.ascend.live.layout import Layout, Place, wanted_fields
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.cpython.call_frames import CallFrames
 from livedbg.cpython.exception_message import Kinds, message_of
@@ -167,24 +166,24 @@ def _layout() -> Layout:
     """Every field that is read, one behind the other in its structure."""
     ends: dict[str, int] = {}
     places: dict[str, Place] = {}
-    for want in FIELDS:
-        holder, _, name = want.name.partition(".")
+    for full, want in wanted_fields().items():
+        holder, _, name = full.partition(".")
         offset = ends.get(holder, 0)
-        if want.name == "task.id" or name == "id":
+        if full == "task.id" or name == "id":
             place = Place(offset, 8)
         elif name in _STRUCTURES:
             size = _SIZE_OF_ONE.get(name, 64)
             length = _ARRAYS.get(name, 2 if name == "conditions" else 1)
             place = Place(offset, size, length=length, target=want.leads_to, target_size=size)
-        elif name in _POINTERS and want.name not in {"entry.task", "dispatched.task"}:
+        elif name in _POINTERS and full not in {"entry.task", "dispatched.task"}:
             place = Place(offset, 8, target=want.leads_to, target_size=_SIZES.get(want.leads_to, 64))
-        elif want.name in ("tracker.cores", "task.kernels"):
+        elif full in ("tracker.cores", "task.kernels"):
             place = Place(offset, 4, True, length=3)
         elif name == "fanin" and holder == "payload":
             place = Place(offset, 4, True, target_size=4, relative=True)
         else:
             place = Place(offset, 4, name in ("met", "fanin"), values=_STATES if name == "state" else {})
-        places[want.name] = place
+        places[full] = place
         ends[holder] = offset + place.size * place.length
     places["ring.slots"] = places["ring.slots"]._replace(target_size=128)
     return Layout(0, places)

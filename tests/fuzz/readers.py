@@ -23,7 +23,7 @@ import numpy as np
 import zstandard
 
 from livedbg.adapters.ascend.compile_reader import CompileReader
-from livedbg.adapters.ascend.dumps import depsfile
+from livedbg.adapters.ascend.dumps import graphs as depsfile
 from livedbg.adapters.ascend.files import FileWatch
 from livedbg.adapters.ascend.live import layout as scheduler_layout
 from livedbg.adapters.cuda.cudagdb import core_dump, device_exceptions, sample, tables

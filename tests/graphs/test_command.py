@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from livedbg.adapters.ascend.dumps import depsfile
+from livedbg.adapters.ascend.dumps import graphs as depsfile
 from livedbg.cli import main
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request

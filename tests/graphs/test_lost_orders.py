@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
-from livedbg.adapters.ascend.dumps.terms import next_of, why_of
+from livedbg.adapters.ascend.dumps.graphs import next_of, parse_graph, why_of
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.lost import grouped, lost_orders
 from livedbg.graphs.orders import Cause, LostOrder

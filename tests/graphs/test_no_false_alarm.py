@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.adapters.ascend.dumps.graphs import parse_graph
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.regions import Region, covers, region_of, shared
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.adapters.ascend.dumps.graphs import parse_graph
 from livedbg.adapters.ascend.names import task_name
 from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend.dumps.depsfile import read_graph
+from livedbg.adapters.ascend.dumps.graphs import read_graph
 from livedbg.adapters.ascend.names import task_name
 from livedbg.graphs import layout, pagelayout
 from livedbg.graphs.ashtml import to_html

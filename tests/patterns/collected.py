@@ -75,6 +75,8 @@ def collected() -> list[Used]:
     for name, pattern, method in _of_signatures():
         made = re.compile(pattern, re.MULTILINE)
         used.setdefault((made.pattern, made.flags), Used(name, made, method))
+    for name, pattern in _of_ascend():
+        used.setdefault((pattern, re.compile(pattern).flags), Used(name, re.compile(pattern), "search"))
     for sign in ISSUED:
         used.setdefault((issued(sign).pattern, issued(sign).flags), Used(f"token {sign}", issued(sign), "finditer"))
     return sorted(used.values(), key=lambda each: each.name)
@@ -97,6 +99,16 @@ def _of_signatures() -> Iterator[tuple[str, str, str]]:
         yield from ((room.name, aside, "search") for aside in room.file.asides)
         if room.file.quiet is not None:
             yield (room.name, room.file.quiet.pattern, "search")
+
+
+def _of_ascend() -> Iterator[tuple[str, str]]:
+    """The patterns of lines that the room of Ascend has as data."""
+    from livedbg.adapters.ascend.compile_reader import compile_lines
+    from livedbg.adapters.ascend.messages import forms
+    from livedbg.adapters.ascend.reports import texts
+
+    for form in (*forms(), *texts().forms, *compile_lines().forms):
+        yield f"ascend {form.kind} {form.word}", form.pattern
 
 
 def _most(methods: set[str]) -> str:

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from livedbg.adapters.ascend.dumps.golden import golden_files
+from livedbg.adapters.ascend.dumps.values import golden_files
 from livedbg.model.errors import SourceError
 from livedbg.session.filereaders import dump_readers, tensor_formats
 from livedbg.values import tensor_files

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.codes import ErrorCode, error_code, whole_graph
-from livedbg.adapters.ascend.diagnostics.statement import statement
+from msgspec import structs
+
+from livedbg.adapters.ascend.codes import ErrorCode, error_code, named_code, unexplained, whole_graph
+from livedbg.adapters.ascend.diagnostics.run import statement
+from livedbg.adapters.ascend.facts import FailureFacts, RingFacts
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.resources import RingFull
 from livedbg.adapters.ascend.trouble import Fatal, TensorWait
-from livedbg.model import Diagnostic, Severity
-from livedbg.text.wording import many
+from livedbg.model import Diagnostic
 
 __all__ = ["crash", "failures"]
 
@@ -27,41 +29,33 @@ def failures(job: Job) -> Iterator[Diagnostic]:
         yield _fatal(job, trouble.fatal)
     if trouble.status and not trouble.only_deinit(job.run):
         yield _run_failed(job, trouble.status)
-    yield from _unresponsive_cores(job)
 
 
 def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
     fatal = job.trouble.fatal
-    head, head_open = "", ring.head_state == 0
+    head = ""
     entities: tuple[str, ...] = (job.names.orchestrator,)
     if ring.ring is not None:
         entities += (job.names.ring(ring.ring),)
     if ring.head is not None:
         entities += (job.names.task(ring.head),)
-        head = f"; its oldest task, {task_name(ring.head)}, has not completed" if head_open else ""
+        head = task_name(ring.head) if ring.head_state == 0 else ""
     full = ring.resource.rstrip("!")
-    attributes = {
-        "full": full,
-        "head": job.names.task(ring.head) if ring.head is not None else "",
-        "head_open": "yes" if head_open else "no",
-        "active": f"{ring.active}/{ring.window}" if ring.active is not None else "",
-        "level": ring.level,
-        "what": ring.what.value,
-        "name": ring.name,
-        "size": f"{ring.size:,}" if ring.size is not None else "",
-        "wanted": f"{ring.wanted:,}" if ring.wanted is not None else "",
-        "never_fits": "yes" if ring.never_fits else "no",
-        "scopes": _scopes(job, ring),
-        "by_scope": "yes" if ring.by_scope else "no",
-        "host_built": "yes" if ring.host_built else "no",
-        "code": _named_code(fatal.code if fatal is not None else 0),
-        "advice": error_code(fatal.code).advice if fatal is not None and fatal.code else "",
-    }
-    level = f" ({ring.level})" if ring.level else ""
-    sentence = f"{full}: the orchestrator can't submit another task{level}{head}."
-    return statement(
-        job, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
+    facts = RingFacts(
+        full=full,
+        what=ring.what.value,
+        name=ring.name,
+        level=ring.level,
+        size=f"{ring.size:,}" if ring.size is not None else "",
+        wanted=f"{ring.wanted:,}" if ring.wanted is not None else "",
+        never_fits=ring.never_fits,
+        scopes=_scopes(job, ring),
+        by_scope=ring.by_scope,
+        host_built=ring.host_built,
+        code=named_code(fatal.code if fatal is not None else 0),
     )
+    values = {"full": full, "level": ring.level, "head": head}
+    return statement(job, "ring-full", values, entities=entities, facts=facts, marks=(ring.mark,))
 
 
 def _scopes(job: Job, ring: RingFull) -> str:
@@ -83,30 +77,23 @@ def _scopes(job: Job, ring: RingFull) -> str:
 
 
 def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:
-    who = "the consumers of task" if tensor.consumers else "task"
     return statement(
         job,
         "tensor-wait-timeout",
-        Severity.ERROR,
-        f"The orchestrator waited for {who} {task_name(tensor.task)} until a time-out.",
+        {"who": "the consumers of task" if tensor.consumers else "task", "task": task_name(tensor.task)},
         entities=(job.names.orchestrator, job.names.task(tensor.task)),
-        attributes={"consumers": "yes" if tensor.consumers else "no", "code": _named_code(8)},
+        facts=FailureFacts(code=named_code(8)),
         marks=(tensor.mark,),
     )
 
 
 def _fatal(job: Job, fatal: Fatal) -> Diagnostic:
     code = _error_code(job, fatal.code or _latched_code(job))
-    sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
-    attributes = {
-        "error_code": str(code.number),
-        "name": code.name,
-        "message": fatal.text,
-        "hint": job.trouble.hint,
-        "advice": code.advice,
-        "blame": code.blame,
-    }
-    return statement(job, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
+    values = {**structs.asdict(code), "who": fatal.func or "The runtime"}
+    facts = FailureFacts(
+        error_code=code.number, message=fatal.text, hint=job.trouble.hint, advice=code.advice, blame=code.blame
+    )
+    return statement(job, "fatal", values, facts=facts, marks=(fatal.mark,))
 
 
 def _run_failed(job: Job, status: int) -> Diagnostic:
@@ -115,54 +102,16 @@ def _run_failed(job: Job, status: int) -> Diagnostic:
     sentence = f"The run failed with code {status} ({code.name}): {code.meaning}."
     if status == -1 and not _latched_code(job) and trouble.fatal is None:
         code = error_code(0)
-        sentence = _unexplained(trouble.call)
-    attributes = {
-        "error_code": str(code.number),
-        "status": str(status),
-        "call": trouble.call,
-        "detail": trouble.detail,
-        "hint": trouble.hint,
-        "advice": code.advice,
-        "blame": code.blame,
-    }
-    return statement(
-        job, "runtime-failed", Severity.ERROR, sentence, attributes=attributes, marks=(trouble.status_mark,)
+        sentence = unexplained(trouble.call)
+    facts = FailureFacts(
+        error_code=code.number, call=trouble.call, hint=trouble.hint, advice=code.advice, blame=code.blame
     )
-
-
-def _unresponsive_cores(job: Job) -> Iterator[Diagnostic]:
-    trouble = job.trouble
-    stuck = [core.number for core in job.run.cores.values() if core.stuck]
-    if trouble.unacknowledged or stuck:
-        number = trouble.unacknowledged or len(stuck)
-        cores = tuple(job.names.core(core) for core in sorted(stuck))
-        sentence = f"{many(number, 'core')} did not answer the request to exit: the kernel still runs."
-        marks = (trouble.unacknowledged_mark,)
-        yield statement(job, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
+    return statement(job, "runtime-failed", {"said": sentence}, facts=facts, marks=(trouble.status_mark,))
 
 
 def _error_code(job: Job, number: int) -> ErrorCode:
     code, ring = error_code(number), job.trouble.ring
     return whole_graph(code) if ring is not None and ring.host_built else code
-
-
-def _unexplained(call: str) -> str:
-    """The sentence on a run that failed with -1, by the host's call that failed."""
-    if call == "prepare_native_run":
-        return (
-            "The run failed with code -1 while it was prepared, before any task started. The log has no "
-            "cause. With host_build_graph, which runs the orchestration code in that step, an exception in this code "
-            "ends the run without a message."
-        )
-    return (
-        "The run failed with code -1, and the log does not say which failure that is: SCOPE_DEADLOCK (1), a device "
-        "that was already unusable, or another failed step."
-    )
-
-
-def _named_code(number: int) -> str:
-    """`code 3, FLOW_CONTROL_DEADLOCK`."""
-    return f"code {number}, {error_code(number).name}" if number else ""
 
 
 def _latched_code(job: Job) -> int:
@@ -174,7 +123,6 @@ def crash(job: Job) -> Iterator[Diagnostic]:
     ended = job.trouble.crash
     if ended is None:
         return
-    message = f": {ended.message}" if ended.message else ""
-    sentence = f"The process ended with {ended.what}{message}."
-    attributes = {"type": ended.what, "message": ended.message, "thrown": "C++" if "::" in ended.what else ""}
-    yield statement(job, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(ended.mark,))
+    values = {"what": ended.what, "message": ended.message}
+    facts = FailureFacts(thrown="C++" if "::" in ended.what else "")
+    yield statement(job, "terminate", values, facts=facts, marks=(ended.mark,))

@@ -3,7 +3,9 @@
 Folders: `args_dump/` or `tensor_dump/` below the run's output folder (simpler, docs/dfx/args-dump.md), one
 for each rank and dispatch as `rank0/d1/` (pypto, python/pypto/runtime/distributed_runner.py). `deps.json` and
 `name_map*.json` lie in the folder above. Element types: simpler, src/common/task_interface/data_type.h (August
-2026); views: tensor.h of that folder; FP4E2M1: simpler_setup/goldens/mx_fp_gemm.py.
+2026); views: tensor.h of that folder; FP4E2M1: simpler_setup/goldens/mx_fp_gemm.py. Golden data:
+pypto-lib, golden/runner.py and docs/run-and-validate/save-and-replay.md: one tensor a file; what is in both folders is
+an output with an initial value.
 """
 
 from __future__ import annotations
@@ -14,9 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.ascend.dumps.depsfile import kernel_names, parse_graph
-from livedbg.adapters.ascend.dumps.golden import golden_files
-from livedbg.adapters.ascend.names import raw_id
+from livedbg.adapters.ascend.dumps.graphs import kernel_names, parse_graph
+from livedbg.adapters.ascend.names import raw_id, task_name
 from livedbg.graphs.declared import TaskGraph
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
@@ -27,21 +28,18 @@ from livedbg.values.readers import DumpFiles, DumpReader, GoldenFile
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values.dump import Dump
 
-__all__ = ["READERS", "ArgsDumpReader", "task_name"]
+__all__ = ["READERS", "ArgsDumpReader", "golden_files"]
 
 _TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
 _DEPS_BYTES: Final = 1 << 29
 _KERNELS_BYTES: Final = 1 << 28  # of a deps.json that is read for the names of kernels only
+_SUFFIXES: Final = (".pt", ".npy")  # of golden data
+_FILES: Final = 10_000
 _MARKED_ONLY: Final = frozenset({1, 3})  # levels at which only marked tensors keep their values
 _DRAINED: Final = (
     "There is no manifest beside {name} ({size}): the runtime writes it only when a run has drained or its "
     "time-out has ended it, so this run hangs, was killed, or still goes on. Of the bytes nothing more is known."
 )
-
-
-def task_name(task: int) -> str:
-    """`r1t2`: task 2 of ring 1."""
-    return f"r{task >> 32}t{task & 0xFFFFFFFF}"
 
 
 class ArgsDumpReader:
@@ -72,6 +70,16 @@ class ArgsDumpReader:
 
 
 READERS: Final[tuple[DumpReader, ...]] = (ArgsDumpReader(),)
+
+
+def golden_files(folder: Path) -> list[GoldenFile]:
+    """The golden data in a folder that has `in/` and `out/`; empty where there is none."""
+    return [
+        GoldenFile(clean_line(path.stem, 80), side == "out", path)
+        for side in ("in", "out")
+        for path in target_files.matching(folder / side, "*")[:_FILES]
+        if path.suffix in _SUFFIXES and target_files.is_regular(path)
+    ]
 
 
 def _dump(path: Path) -> Dump:

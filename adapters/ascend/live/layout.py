@@ -12,22 +12,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.live.fields import FIELDS, ROOT
+from livedbg.adapters.ascend.forms import read_data
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 
-__all__ = ["EXECUTOR", "Layout", "Place", "read_layout"]
+__all__ = ["EXECUTOR", "Layout", "Place", "read_layout", "wanted_fields"]
 
 EXECUTOR: Final = "g_aicpu_executor"
 """The variable that everything hangs on (aicpu_executor.cpp of both runtimes)."""
 
+_ROOT: Final = "executor"  # the structure that the others are reached from
 _SCRIPT: Final = Path(__file__).with_name("gdb_types.py")
 _LIMIT_S: Final = 60.0
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\"\\]")
+
+
+class Field(Struct, frozen=True, forbid_unknown_fields=True):
+    """One field of the scheduler that is read (data/fields.toml)."""
+
+    paths: tuple[str, ...]
+    leads_to: str = ""
+    loss: str = ""
+    needed: bool = False
+
+
+@cache
+def wanted_fields() -> dict[str, Field]:
+    """The fields, by our own words for them: `structure.field`."""
+    return read_data("fields.toml", dict[str, Field])
 
 
 class Place(NamedTuple):
@@ -77,7 +94,7 @@ class Layout(Struct, frozen=True):
 
     Attributes:
         address: of the executor, before the library was loaded anywhere.
-        places: by `structure.field` of our own words (fields.FIELDS).
+        places: by `structure.field` of our own words (data/fields.toml).
         missing: what the debug information doesn't have, by the runtime's name, and what is lost by it.
         needed: of these, without which nothing can be read.
     """
@@ -107,7 +124,7 @@ async def read_layout(gdb: str, library: Path) -> Layout | None:
     """
     if _UNSAFE.search(str(library)):
         raise GdbCommandError("gdb can't be given the path of the library.")
-    wanted = sorted({word for want in FIELDS for path in want.paths for word in path.split(".")})
+    wanted = sorted({word for want in wanted_fields().values() for path in want.paths for word in path.split(".")})
     engine = GdbEngine(gdb)
     try:
         await engine.start()
@@ -122,14 +139,14 @@ async def read_layout(gdb: str, library: Path) -> Layout | None:
 def _resolved(told: dict[str, Any]) -> Layout:
     """Our own words for the places, found by name."""
     types = told["types"]
-    structures = {ROOT: told["type"][1] if told["type"][0] == "s" else ""}
+    structures = {_ROOT: told["type"][1] if told["type"][0] == "s" else ""}
     layout = Layout(told["address"])
     needed = []
-    for want in FIELDS:
-        holder, _, _ = want.name.partition(".")
+    for name, want in wanted_fields().items():
+        holder, _, _ = name.partition(".")
         place = next((found for path in want.paths if (found := _place(types, structures.get(holder, ""), path))), None)
         if place is not None:
-            layout.places[want.name] = place
+            layout.places[name] = place
             if want.leads_to:
                 structures[want.leads_to] = place.target
             continue

@@ -18,13 +18,20 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.adapters.ascend.live.core_threads import CoreThread
-from livedbg.adapters.ascend.live.cores import deferred_tasks, read_cores, scheduler_threads
 from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.layout import Layout
-from livedbg.adapters.ascend.live.links import WaiterLists
-from livedbg.adapters.ascend.live.rings import Ring, segments, task_at
-from livedbg.adapters.ascend.live.scene import read_began, read_errors, read_queued, read_rings, read_turns
-from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Shot, chunks, holders_of
+from livedbg.adapters.ascend.live.scene import (
+    WaiterLists,
+    deferred_tasks,
+    read_began,
+    read_cores,
+    read_errors,
+    read_queued,
+    read_rings,
+    read_turns,
+    scheduler_threads,
+)
+from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Ring, Shot, chunks, holders_of, segments, task_at
 from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
 from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned, read_unreturned

@@ -1,19 +1,38 @@
-"""The scheduler's state beside its tasks: rings, ready queues, turns of the scheduler's loop, error codes."""
+"""The scheduler's state beside its tasks: rings, ready queues, cores, what waits asynchronously, error codes; and what
+depends on a task: the lists that hang on its slot (simpler pto_runtime2_types.h, PTO2DepListEntry).
+"""
 
 from __future__ import annotations
 
 import platform
+import struct
 import time
+from collections.abc import Callable
 from typing import Final
 
 from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.layout import Layout, Place
-from livedbg.adapters.ascend.live.rings import Ring
-from livedbg.adapters.ascend.live.state import NO_ERRORS, Errors
+from livedbg.adapters.ascend.live.shot import Ring
+from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore
 
-__all__ = ["began_mono_ns", "read_began", "read_errors", "read_queued", "read_rings", "read_turns"]
+__all__ = [
+    "WaiterLists",
+    "began_mono_ns",
+    "deferred_tasks",
+    "read_began",
+    "read_cores",
+    "read_errors",
+    "read_queued",
+    "read_rings",
+    "read_turns",
+    "scheduler_threads",
+]
 
 _MOST: Final = 8  # threads, or queues
+_SUBSLOTS: Final = ("aic", "aiv0", "aiv1")
+_CONDITIONS: Final = 16  # of one task
+_PAGE: Final = 4096
+_ENTRIES: Final = 200_000  # of lists, in one sample
 _HZ: Final = (50_000_000, 1_000_000_000)
 """PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h."""
 
@@ -104,3 +123,187 @@ def _numbers(image: Image, address: int, array: Place, inner: Place) -> list[int
     """One number of each structure of an array."""
     places = [(address + n * array.target_size + inner.offset, inner.size) for n in range(min(array.length, _MOST))]
     return [0 if data is None else inner.of(data, -inner.offset) for data in image.read(places)]
+
+
+def scheduler_threads(layout: Layout, data: bytes | None, count: int) -> dict[int, tuple[int, str]]:
+    """By core: the scheduler thread that drives it, and its place in its cluster.
+
+    Args:
+        layout: where the fields lie.
+        data: bytes of all trackers, one per thread.
+        count: how many threads schedule.
+    """
+    trackers, clusters, cores = (layout.get(n) for n in ("executor.trackers", "tracker.clusters", "tracker.cores"))
+    if data is None or trackers is None or clusters is None or cores is None:
+        return {}
+    found: dict[int, tuple[int, str]] = {}
+    for thread in range(min(count, trackers.length)):
+        start = thread * trackers.target_size
+        for index, core in enumerate(cores.array(data, start)[: 3 * max(0, clusters.of(data, start))]):
+            found[core] = (thread, _SUBSLOTS[index % 3])
+    return found
+
+
+def read_cores(
+    layout: Layout,
+    block: Block | None,
+    count: int,
+    threads: dict[int, tuple[int, str]],
+    task_at: Callable[[int], int | None],
+) -> tuple[dict[int, LiveCore], set[int]]:
+    """The cores.
+
+    Args:
+        layout: where the fields lie.
+        block: bytes of all cores, read twice.
+        count: how many cores the run has.
+        threads: who drives them.
+        task_at: the task that has the slot at an address.
+
+    Returns:
+        the cores that stood still; and the numbers of those that changed while they were read.
+    """
+    cores, running = layout.get("executor.cores"), layout.get("core.running")
+    if block is None or cores is None or running is None:
+        return {}, set()
+    pending, dispatches = layout.get("core.pending"), layout.get("core.dispatches")
+    found: dict[int, LiveCore] = {}
+    moving: set[int] = set()
+    for number in range(min(count, cores.length)):
+        start = number * cores.target_size
+        if not block.steady(start, cores.target_size):
+            moving.add(number)
+            continue
+        held, queued = running.of(block.data, start), 0 if pending is None else pending.of(block.data, start)
+        thread, subslot = threads.get(number, (None, ""))
+        found[number] = LiveCore(
+            number,
+            subslot,
+            thread,
+            task_at(held) if held else None,
+            task_at(queued) if queued else None,
+            0 if dispatches is None else dispatches.of(block.data, start),
+        )
+    return found, moving
+
+
+def deferred_tasks(layout: Layout, image: Image, waits: int) -> dict[int, tuple[Block, tuple[Condition, ...]]]:
+    """By task: what it waits for after its kernel has returned (simpler pto_async_wait.h), and where that stands.
+
+    Args:
+        layout: where the fields lie.
+        image: the memory.
+        waits: address of the list.
+    """
+    count, entries, ident = (layout.get(name) for name in ("waits.count", "waits.entries", "entry.task"))
+    returned = layout.get("entry.kernel_returned")
+    if count is None or entries is None or ident is None:
+        return {}
+    counted = image.take([(waits + count.offset, count.size)])[0]
+    number = 0 if counted is None else min(max(0, count.of(counted.data, -count.offset)), entries.length)
+    found: dict[int, tuple[Block, tuple[Condition, ...]]] = {}
+    first = waits + entries.offset
+    size = entries.target_size
+    for block in image.take([(first + index * size, size) for index in range(number)]):
+        if block is None or (returned is not None and not returned.of(block.data)):
+            continue
+        found[ident.of(block.data)] = (block, _conditions(layout, image, block.data))
+    return found
+
+
+def _conditions(layout: Layout, image: Image, entry: bytes) -> tuple[Condition, ...]:
+    conditions, count = layout.get("entry.conditions"), layout.get("entry.condition_count")
+    address, expected = layout.get("condition.address"), layout.get("condition.expected")
+    engine, satisfied = layout.get("condition.engine"), layout.get("condition.satisfied")
+    if conditions is None or address is None or expected is None:
+        return ()
+    number = conditions.length if count is None else min(count.of(entry), conditions.length)
+    found = []
+    for index in range(min(number, _CONDITIONS)):
+        start = conditions.offset + index * conditions.target_size
+        if satisfied is not None and satisfied.of(entry, start):
+            continue
+        where = address.of(entry, start)
+        data = image.read([(where, 4)])[0] if where else None
+        name = "" if engine is None else engine.values.get(engine.of(entry, start), "")
+        found.append(
+            Condition(
+                name.rpartition("_")[2] or "no engine named",
+                where,
+                expected.of(entry, start),
+                None if data is None else int.from_bytes(data, "little"),
+            )
+        )
+    return tuple(found)
+
+
+class WaiterLists:
+    """The lists of one ring system.
+
+    A consumer is put in front of the list, and an entry never changes as long as the producer has its slot: so a list
+    that was read once is only read up to where it was known.
+
+    Args:
+        layout: where the fields of an entry lie.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        slot, following = layout.get("waiter.slot"), layout.get("waiter.next")
+        self._places = None if slot is None or following is None else (slot.offset, following.offset)
+        self._known: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.cut = False
+
+    def clear(self) -> None:
+        """A new run."""
+        self._known.clear()
+
+    def forget(self, raw: int) -> None:
+        """A task gave its slot back."""
+        self._known.pop(raw, None)
+
+    def read(self, image: Image, heads: dict[int, int]) -> dict[int, tuple[int, ...]]:
+        """Addresses of the slots of those that depend on tasks, newest first; only lists that are new or longer.
+
+        Args:
+            image: the memory.
+            heads: addresses of the first entries, by task.
+        """
+        if self._places is None:
+            return {}
+        pages: dict[int, bytes | None] = {}
+        found: dict[int, tuple[int, ...]] = {}
+        left = _ENTRIES
+        for raw, head in heads.items():
+            known_head, known = self._known.get(raw, (0, ()))
+            if head == known_head:
+                continue
+            fresh: list[int] = []
+            at = head
+            while at and at != known_head and left > 0:
+                entry = self._entry(image, pages, at)
+                if entry is None:
+                    break
+                slot, at = entry
+                fresh.append(slot)
+                left -= 1
+            if at == known_head or not at:
+                found[raw] = (*fresh, *known) if at else tuple(fresh)
+        self.cut = left <= 0
+        return found
+
+    def keep(self, raw: int, head: int, addresses: tuple[int, ...]) -> None:
+        """A list held while it was read."""
+        self._known[raw] = (head, addresses)
+
+    def _entry(self, image: Image, pages: dict[int, bytes | None], address: int) -> tuple[int, int] | None:
+        assert self._places is not None
+        words = []
+        for offset in self._places:
+            page, at = divmod(address + offset, _PAGE)
+            if page not in pages:
+                pages[page] = image.read([(page * _PAGE, _PAGE)])[0]
+            data = pages[page]
+            if data is None or at > _PAGE - 8:
+                return None
+            words.append(struct.unpack_from("<Q", data, at)[0])
+        return words[0], words[1]

@@ -1,14 +1,16 @@
-"""The values that one sample of the scheduler's memory has."""
+"""The values that one sample of the scheduler's memory has, and since when samples show the same."""
 
 from __future__ import annotations
 
+import time
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from livedbg.adapters.ascend.names import task_name
 from livedbg.model import TaskState
 
-__all__ = ["NO_ERRORS", "Condition", "Errors", "LiveCore", "LiveTask", "Sample"]
+__all__ = ["NO_ERRORS", "Condition", "Errors", "LiveCore", "LiveTask", "Progress", "Sample"]
 
 
 class Condition(NamedTuple):
@@ -62,6 +64,18 @@ class LiveTask(NamedTuple):
     def open(self) -> bool:
         """It has not completed."""
         return self.state is not TaskState.COMPLETED
+
+    @property
+    def text(self) -> str:
+        """Its state as evidence."""
+        words = [f"{task_name(self.raw)} {self.state.value.upper()}"]
+        if self.fanin is not None and self.missing is not None:
+            words.append(f"{self.fanin - self.missing} of {self.fanin} dependencies met")
+        words += [f"on core {core} ({subslot})" if subslot else f"on core {core}" for core, subslot in self.cores]
+        if self.deferred:
+            words.append("its kernel has returned, its completion is deferred")
+        words += [condition.text for condition in self.conditions]
+        return ", ".join(words)
 
 
 class LiveCore(NamedTuple):
@@ -136,3 +150,34 @@ class Sample(Struct):
         """What changes when the run gets on (and not merely turns)."""
         dispatches = tuple(core.dispatches for core in self.cores.values())
         return self.completed, self.total, self.submitted, self.over, dispatches, len(self.tasks)
+
+
+class Progress:
+    """The clock of one run.
+
+    Attributes:
+        began_wall_ns: when the run began; None where memory doesn't tell.
+        still_since_wall_ns: since when it has not moved: its last change, or the first sample.
+        moved: it has changed since the first sample.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Another run, or none."""
+        self.began_wall_ns: int | None = None
+        self.still_since_wall_ns: int | None = None
+        self.moved = False
+        self._last: tuple[object, ...] | None = None
+
+    def take(self, sample: Sample, wall_ns: int) -> bool:
+        """The newest sample; True if the run has moved since the one before."""
+        if sample.began_mono_ns is not None:
+            self.began_wall_ns = wall_ns - max(0, time.monotonic_ns() - sample.began_mono_ns)
+        moved = self._last is not None and sample.progress != self._last
+        self._last = sample.progress
+        self.moved |= moved
+        if moved or self.still_since_wall_ns is None:
+            self.still_since_wall_ns = wall_ns
+        return moved

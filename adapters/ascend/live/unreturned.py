@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.ascend.live.core_threads import CoreThread
 from livedbg.adapters.ascend.live.image import Image
 from livedbg.adapters.ascend.live.layout import Layout
+from livedbg.adapters.ascend.names import task_name
 from livedbg.linux.maps import Mapping as MappedRange
 
 __all__ = ["Unreturned", "func_at", "read_unreturned"]
@@ -37,6 +38,13 @@ class Unreturned(NamedTuple):
     core: int
     task: int | None
     func: int | None
+
+    @property
+    def text(self) -> str:
+        """A sentence about it."""
+        kernel = f"kernel func {self.func}" if self.func is not None else "its kernel"
+        task = f" of task {task_name(self.task)}" if self.task is not None else ""
+        return f"The scheduler has ended the run, and core {self.core} has not returned from {kernel}{task}."
 
 
 def read_unreturned(
@@ -79,7 +87,7 @@ def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRan
 
 
 def func_at(address: int, mapped: Sequence[MappedRange]) -> int | None:
-    """The func id of the kernel whose code lies at an address (kernel_files.py); None for other code."""
+    """The func id of the kernel whose code lies at an address (names.kernel_label); None for other code."""
     path = next((one.path for one in mapped if one.start <= address < one.end), "")
     match = _KERNEL.search(path.removesuffix(" (deleted)"))
     return int(match[1]) if match is not None else None

@@ -3,21 +3,19 @@
 Invariants:
     live_view.V1. A task is as the newest sample has it, whatever the log says of it; what the log knows and memory
         doesn't (when it was dispatched, by which line) stays.
-    live_view.V2. Where the two contradict each other, that is said (differences.py).
-    live_view.V3. A task that waits for a core which others have is behind these, whatever dependencies it has.
+    live_view.V2. A task that waits for a core which others have is behind these, whatever dependencies it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.live.differences import Differences
-from livedbg.adapters.ascend.live.progress import Progress
+from livedbg.adapters.ascend.diagnostics.run import statement
+from livedbg.adapters.ascend.facts import CoreFacts
+from livedbg.adapters.ascend.job import Job, MemoryView
 from livedbg.adapters.ascend.live.queues import CoreQueues
 from livedbg.adapters.ascend.live.state import LiveTask, Sample
-from livedbg.adapters.ascend.live.texts import task_words, unreturned_attributes, unreturned_words
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import local_of, ring_of, task_name
@@ -25,16 +23,15 @@ from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
 from livedbg.adapters.ascend.waits import Suspicion
-from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
+from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.text.quantities import duration
 
 __all__ = ["LiveView"]
 
 _STILL_S: Final = 3.0
-_SHOWN: Final = 8
 
 
-class LiveView:
+class LiveView(MemoryView):
     """Memory's word in one job.
 
     Args:
@@ -43,6 +40,7 @@ class LiveView:
     """
 
     def __init__(self, job: Job, pid: int) -> None:
+        super().__init__()
         self._job = job
         self._source = f"memory of process {pid}"
         self._sample: Sample | None = None
@@ -55,8 +53,6 @@ class LiveView:
         self._turned: tuple[tuple[int, ...], int] | None = None
         self._queues = CoreQueues(job.names, self._source)
         self._unreturned: tuple[Unreturned, ...] = ()
-        self._progress = Progress()
-        self.differences = Differences()
         self.still_s = 0.0
 
     @property
@@ -65,29 +61,9 @@ class LiveView:
         return self._sample is not None
 
     @property
-    def tasks(self) -> Mapping[int, LiveTask]:
-        """The tasks that have a slot."""
-        return self._sample.tasks if self._sample is not None else {}
-
-    @property
     def open_tasks(self) -> Iterable[int]:
         """The ids of the tasks that have a slot."""
-        return self.tasks
-
-    @property
-    def still_since_wall_ns(self) -> int | None:
-        """Since when the run has not moved, as far as it was sampled."""
-        return self._progress.still_since_wall_ns
-
-    @property
-    def began_wall_ns(self) -> int | None:
-        """When the run began; None where memory doesn't tell."""
-        return self._progress.began_wall_ns
-
-    @property
-    def moved(self) -> bool:
-        """The run has moved while it was sampled."""
-        return self._progress.moved
+        return self._sample.tasks if self._sample is not None else ()
 
     # looks
 
@@ -102,7 +78,7 @@ class LiveView:
             self._begin(sample, wall_ns)
         self._sample = sample
         self._unreturned = ()
-        moved = self._progress.take(sample, wall_ns)
+        moved = self.progress.take(sample, wall_ns)
         if moved or job.last_wall_ns is None:
             self._went_on(wall_ns)
         run, errors = job.run, sample.errors
@@ -121,7 +97,6 @@ class LiveView:
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in sample.tasks if spoke else sample.changed:
             self._apply(sample.tasks[raw], mark, first=former is None)
-        job.stale |= self.differences.compare(sample, run, job.stalls.stall, spoke=spoke)
         self._cores(sample)
         self._link(sample)
         if again:
@@ -150,9 +125,8 @@ class LiveView:
         """The process can't be read any more: what was known stays, and is the log's again."""
         self._sample = None
         self._unreturned = ()
-        self._progress.clear()
+        self.progress.clear()
         self._queues.clear()
-        self.differences.clear()
         self.still_s = 0.0
 
     def take_unreturned(self, cores: Sequence[Unreturned]) -> None:
@@ -169,7 +143,7 @@ class LiveView:
                 record.kernels = record.kernels or ((core.func,) if core.func is not None else ())
                 record.cores[core.core] = ""
                 run.core(core.core).running = core.task
-                self._stays(record, TaskState.RUNNING, unreturned_words(core))
+                self._stays(record, TaskState.RUNNING, core.text)
         for core in former:
             if core.task is not None and core.task not in still:
                 run.task(core.task).cores.clear()
@@ -197,9 +171,8 @@ class LiveView:
             self._put.clear()
         self._behind.clear()
         self._before.clear()
-        self.differences.clear()
         self._turned = None
-        self._progress.clear()
+        self.progress.clear()
         self._queues.clear()
 
     def _ended(self, former: Sample, wall_ns: int) -> None:
@@ -260,7 +233,7 @@ class LiveView:
             return
         record.cores, record.deferred, record.waits = cores, task.deferred, waits
         inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
-        text = Mark(mark.name, task_words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
+        text = Mark(mark.name, task.text, mark.wall_ns, mark.exact, kind="memory", seen=True)
         if record.state is not task.state:
             record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)
@@ -319,12 +292,11 @@ class LiveView:
                     self._draw(producer, consumer, None)
             self._behind.clear()
             self._before.clear()
-        put, drop, self._put, self._drop = self._put, self._drop, {}, set()
-        return put.values(), drop
-
-    def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
-        """Edges from tasks that wait for a core to those that have it: new or changed, and those that are no more."""
-        return self._queues.changes()
+        put, drop = self._queues.changes()  # the graph does not declare who waits for a core
+        if self._job.run.graph is None:
+            put, drop = [*put, *self._put.values()], {*drop, *self._drop}
+            self._put, self._drop = {}, set()
+        return put, drop
 
     # what follows
 
@@ -338,19 +310,14 @@ class LiveView:
         ready = sorted(t.raw for t in tasks if t.state is TaskState.READY)
         return Suspicion(tuple(ready), True, "the scheduler's memory says that it is ready and on no core")
 
-    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
-        """What is to be said of it: code, sentence, attributes; and the task that it is about, by its name."""
-        for raw, text in list(self.differences.said.items())[:_SHOWN]:
-            yield "live-differs", f"Log and memory differ: {text}.", {}, task_name(raw)
+    def statements(self) -> Iterator[Diagnostic]:
+        """What is to be said of it."""
         for core in self._unreturned:
-            attributes = {"source": self._source, **unreturned_attributes(core)}
-            yield "core-unreturned", unreturned_words(core), attributes, ""
+            facts = CoreFacts(core=core.core, tid=core.tid, func=core.func, task=core.task)
+            memory, values = Mark(self._source, "", kind="memory", seen=True), {"said": core.text}
+            yield statement(self._job, "core-unreturned", values, facts=facts, shown_by=memory, detail=core.core)
         if self.still_s >= _STILL_S:
-            sentence = (
-                f"None of the scheduler's threads has turned its loop for {duration(self.still_s * 1e9)}: "
-                "the process is stopped or gets no processor time. It is paused or starved, not stalled."
-            )
-            yield "scheduler-still", sentence, {"still_s": f"{self.still_s:.1f}"}, ""
+            yield statement(self._job, "scheduler-still", {"still": duration(self.still_s * 1e9)})
 
     def _turns(self, sample: Sample, wall_ns: int) -> None:
         """How long the scheduler's threads have not turned."""

@@ -9,18 +9,18 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.kernel_files import name_kernels
+from livedbg.adapters.ascend.job import NO_MEMORY, Job, MemoryView
+from livedbg.adapters.ascend.live.core_threads import CoreRoles
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.adapters.ascend.live.roles import CoreRoles
-from livedbg.adapters.ascend.live.shared import SharedLog
 from livedbg.adapters.ascend.live.sign import SEARCH_MOST_S, SEARCH_S, first_processes
 from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.ascend.names import name_kernels
+from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import LogSource, Process, SourceHealth
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Looked
@@ -61,6 +61,22 @@ class _Seen(Struct):
     next_s: float = 0.0
     pause_s: float = SEARCH_S
     schedulers: dict[int, _Scheduler] = field(default_factory=dict)
+
+
+class SharedLog(MemoryView):
+    """A log that several chip processes share, each of which is read from its own memory.
+
+    Who holds a run up is said for each chip, not guessed from the log, where equal task ids can't be told apart.
+    """
+
+    @property
+    def speaks(self) -> bool:
+        """The chips are read."""
+        return True
+
+    def suspicion(self) -> Suspicion:
+        """Nobody."""
+        return Suspicion((), True, "its chips are read one by one")
 
 
 class LiveWatch(Polled):
@@ -134,7 +150,7 @@ class LiveWatch(Polled):
         with self._model.lock:
             for job in self._model.jobs:
                 if isinstance(job.live, SharedLog):
-                    job.live, job.stale = None, True
+                    job.live, job.stale = NO_MEMORY, True
 
     @property
     def _seen_any(self) -> bool:
@@ -145,7 +161,8 @@ class LiveWatch(Polled):
         views = [scheduler.view for seen in self._seen.values() for scheduler in seen.schedulers.values()]
         now_ns = time.time_ns()
         return any(
-            view.speaks and not view.moved and (view.began_wall_ns or now_ns) < now_ns - _YOUNG_NS for view in views
+            view.speaks and not view.progress.moved and (view.progress.began_wall_ns or now_ns) < now_ns - _YOUNG_NS
+            for view in views
         )
 
     # finding
@@ -257,8 +274,8 @@ class LiveWatch(Polled):
         if shared is not None:  # the log that they share has gone quiet for each of them
             job.last_wall_ns = job.last_wall_ns or shared.last_wall_ns
             job.use_names(shared.kernels.by_id)
-            if shared.live is None:
-                shared.live, shared.stale = SharedLog(shared, process.pid), True
+            if shared.live is NO_MEMORY:
+                shared.live, shared.stale = SharedLog(), True
         return job
 
     # reading

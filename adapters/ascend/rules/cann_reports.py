@@ -9,28 +9,46 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from livedbg.adapters.ascend.cann_reports.report import CODE, Kind, is_npu
+from livedbg.adapters.ascend.codes import CannCode, cann_codes
+from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.lines import OWN_LINES
-from livedbg.adapters.ascend.rules.cann_words import details_of, headline_of, kind_of, steps_of, who_of
-from livedbg.adapters.ascend.rules.sentences import jobs
+from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
+from livedbg.adapters.ascend.rules.jobs import jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.signatures.templates import render
+from livedbg.text.quantities import byte_size
 from livedbg.text.wording import sentence_case
 
 __all__ = ["CannReports"]
 
 _FOLLOWERS: Final = 4
 _NAMED: Final = 8
+_LONGEST: Final = 220  # characters of a text that is quoted
+_WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
+
+
+class _Report(NamedTuple):
+    """One report, and what it says."""
+
+    said: Diagnostic
+    facts: ReportFacts
+
+    @property
+    def kind(self) -> Kind:
+        """What failed."""
+        return Kind(self.facts.kind)
 
 
 class CannReports:
@@ -47,50 +65,50 @@ class CannReports:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What is most likely the cause, then one finding for each other kind."""
-        snapshot = state.snapshot
-        reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
-        told = [report for report in reports if kind_of(report) is not Kind.EXIT] or reports
-        judged = sorted(((self._judged(report, snapshot), report) for report in told), key=lambda one: _order(*one))
+        told = [said for said in state.snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
+        reports = [_Report(said, report_facts(said)) for said in told]
+        reports = [report for report in reports if report.kind is not Kind.EXIT] or reports
+        judged = sorted(((self._judged(report, state), report) for report in reports), key=lambda one: _order(*one))
         if not judged:
             return
         finding, cause = judged[0]
         yield self._main(finding, cause, judged[1:])
         yield from self._following(cause, judged[1:])
 
-    def _judged(self, report: Diagnostic, snapshot: Snapshot) -> Finding:
-        hit = _exception(report, snapshot)
-        place = _place(hit)
+    def _judged(self, report: _Report, state: RuleInput) -> Finding:
+        hit = _exception(report, state.snapshot)
+        sentence, steps = _words(report.facts)
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
-            sentence=f"{headline_of(report)}.{details_of(report)}{f' Raised at {place}.' if place else ''}",
-            entities=report.entities,
-            evidence=report.evidence,
-            next=steps_of(report),
-            since_wall_ns=report.at_wall_ns,
+            sentence=sentence + _place(hit, state),
+            entities=report.said.entities,
+            evidence=report.said.evidence,
+            next=steps,
+            since_wall_ns=report.said.at_wall_ns,
             state=VerdictState.CRASHED,
         )
-        return _weighed(finding, report, snapshot, hit)
+        return _weighed(finding, report, state.snapshot, hit)
 
-    def _main(self, finding: Finding, cause: Diagnostic, rest: Sequence[tuple[Finding, Diagnostic]]) -> Finding:
+    def _main(self, finding: Finding, cause: _Report, rest: Sequence[tuple[Finding, _Report]]) -> Finding:
         words = ""
         same = [
             report
             for other, report in rest
-            if kind_of(report) is kind_of(cause) and other.state is finding.state and not _same_process(report, cause)
+            if report.kind is cause.kind and other.state is finding.state and not _same_process(report, cause)
         ]
         if same:
             verb = "report" if len(same) > 1 else "reports"
             words = f" {many(len(same), 'other process', 'other processes')} {verb} the like{_names(same)}."
-        if kind_of(cause) is Kind.COLLECTIVE:
+        if cause.kind is Kind.COLLECTIVE:
             words += _missing([cause, *same])
         return replace(finding, sentence=finding.sentence + words)
 
-    def _following(self, cause: Diagnostic, rest: Sequence[tuple[Finding, Diagnostic]]) -> Iterator[Finding]:
-        by_kind: dict[tuple[Kind, bool], list[tuple[Finding, Diagnostic]]] = {}
+    def _following(self, cause: _Report, rest: Sequence[tuple[Finding, _Report]]) -> Iterator[Finding]:
+        by_kind: dict[tuple[Kind, bool], list[tuple[Finding, _Report]]] = {}
         for finding, report in rest:
-            if kind_of(report) is not kind_of(cause) or finding.state is None:
-                by_kind.setdefault((kind_of(report), finding.state is None), []).append((finding, report))
+            if report.kind is not cause.kind or finding.state is None:
+                by_kind.setdefault((report.kind, finding.state is None), []).append((finding, report))
         for told in list(by_kind.values())[:_FOLLOWERS]:
             finding, _ = told[0]
             others = [report for _, report in told[1:]] if finding.state is not None else []
@@ -98,22 +116,20 @@ class CannReports:
             yield replace(finding, sentence=finding.sentence + more)
 
 
-def _same_process(one: Diagnostic, other: Diagnostic) -> bool:
+def _same_process(one: _Report, other: _Report) -> bool:
     """Whether two reports are of one process, whose lines come by two ways."""
-    pids = [report.attributes.get("pid", "") for report in (one, other)]
-    return (pids[0] == pids[1] != "") or who_of(one) == who_of(other) != ""
+    return (one.facts.pid == other.facts.pid != "") or one.facts.who == other.facts.who != ""
 
 
-def _order(finding: Finding, report: Diagnostic) -> tuple[int, int, int, int]:
+def _order(finding: Finding, report: _Report) -> tuple[int, int, int, int]:
     state = {VerdictState.CRASHED: 0, VerdictState.UNKNOWN: 1}.get(finding.state or VerdictState.EXITED, 2)
-    return state, _RANKS[kind_of(report)], report.at_wall_ns or 0, int(report.attributes.get("order", "0"))
+    return state, _RANKS[report.kind], report.said.at_wall_ns or 0, report.facts.order
 
 
-def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
+def _weighed(finding: Finding, report: _Report, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
     """The finding with the state that it may have (C1, C2)."""
     targets = [process for process in snapshot.processes.values() if process.target]
-    pid = report.attributes.get("pid", "")
-    own = report.attributes.get("process", "")
+    pid, own, kind = report.facts.pid, report.facts.process, report.kind
     if targets and pid and not own and all(str(process.pid) != pid for process in targets):
         return _note(finding, "It is no process of the target.")
     alive = next((process for process in targets if not process.exited and own in ("", process.id)), None)
@@ -122,14 +138,7 @@ def _weighed(finding: Finding, report: Diagnostic, snapshot: Snapshot, hit: Exce
         return _note(finding, said, VerdictState.UNKNOWN)
     if any(job.first("cann-code") or job.first("fatal") or job.first("timeout-exit") for job in jobs(snapshot)):
         return _note(finding, "The run's own log tells more.")
-    kind = kind_of(report)
-    if report.attributes.get("raised") != "yes" and kind in (
-        Kind.MASKED,
-        Kind.TIMEOUT,
-        Kind.OTHER,
-        Kind.MEMORY,
-        Kind.EXIT,
-    ):
+    if not report.facts.raised and kind in _WARNINGS:
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
@@ -148,19 +157,18 @@ def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Find
     )
 
 
-def _names(reports: Sequence[Diagnostic]) -> str:
-    names = list(dict.fromkeys(filter(None, map(who_of, reports))))
+def _names(reports: Sequence[_Report]) -> str:
+    names = list(dict.fromkeys(report.facts.who for report in reports if report.facts.who))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f" ({', '.join(names[:_NAMED])}{more})" if names else ""
 
 
-def _missing(reports: Sequence[Diagnostic]) -> str:
+def _missing(reports: Sequence[_Report]) -> str:
     """Which ranks of the group that waited have reported nothing."""
-    fields = [report.attributes for report in reports if "member" in report.attributes and "size" in report.attributes]
-    groups = {one.get("group", "") for one in fields}
-    if len(groups) != 1 or not fields:
+    known = [report.facts for report in reports if report.facts.member and report.facts.size]
+    if len({facts.group for facts in known}) != 1:
         return ""
-    size, told = int(fields[0]["size"]), {int(one["member"]) for one in fields}
+    size, told = int(known[0].size), {int(facts.member) for facts in known}
     missing = [rank for rank in range(min(size, 100_000)) if rank not in told]
     if not missing or len(missing) > len(told) or len(missing) > _NAMED:
         return ""
@@ -170,20 +178,137 @@ def _missing(reports: Sequence[Diagnostic]) -> str:
     return f" {who} reported nothing here: look there first."
 
 
-def _exception(report: Diagnostic, snapshot: Snapshot) -> ExceptionHit | None:
+def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
     """The exception that a report ended as: of the same log, with words of the NPU's software."""
-    source = report.attributes.get("source")
     for hit in snapshot.exceptions.values():
-        if hit.source == source and hit.stack and is_npu(hit):
+        if hit.source == report.facts.source and hit.stack and is_npu(hit):
             return hit
     return None
 
 
-def _place(hit: ExceptionHit | None) -> str:
-    """The innermost line of Python that is in no library: `step (train.py:14)`."""
-    frames = [frame for frame in hit.stack if frame.file and frame.line] if hit is not None else []
-    own = [
-        frame for frame in frames if "-packages/" not in (frame.file or "") and "/lib/python" not in (frame.file or "")
-    ]
-    first = next(iter(own or frames), None)
-    return f"{first.function} ({(first.file or '').rpartition('/')[2]}:{first.line})" if first is not None else ""
+def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
+    """` Raised at step (train.py:14).`, the user's own line."""
+    frame = state.code.frame_of(hit.stack) if hit is not None else None
+    return f" Raised at {place_text(frame)}." if frame is not None else ""
+
+
+def _words(facts: ReportFacts) -> tuple[str, tuple[str, ...]]:
+    """What a report says, in sentences, and what to do next (data/reports.toml)."""
+    known, values = texts(), _values(facts)
+    said = next(one for one in known.said if one.kind == facts.kind and all(map(values.get, one.needs)))
+    steps = [render(step, values) for step in said.next]
+    steps = [render(known.steps[step[1:]], values) if step.startswith("@") else step for step in steps]
+    who = f"{facts.who}: " if facts.who else ""
+    details = filter(None, (render(detail, values) for detail in known.details))
+    return " ".join([f"{sentence_case(who + render(said.sentence, values))}.", *details]), tuple(steps)
+
+
+def _values(facts: ReportFacts) -> Mapping[str, str]:
+    """The facts as text, and what follows from them."""
+    known = {name: text for name, text in asdict(facts).items() if isinstance(text, str)}
+    npu = f"NPU {facts.device}" if facts.device else f"chip {facts.chip}" if facts.chip else ""
+    kernel, code = facts.kernel or facts.op, _code(facts)
+    meaning = code.meaning if code is not None else ""
+    pid = facts.pid or facts.owner.removeprefix("pid ")
+    called = f"the call {facts.api}" if facts.api else "a call"
+    return {
+        **known,
+        **{name: _short(known[name]) for name in ("text", "said", "first_error")},
+        **_values_of_collective(facts),
+        **_values_of_lost(facts),
+        "npu": npu,
+        "the_npu": npu or "the NPU",
+        "kernel": kernel,
+        "the_kernel": kernel or "the kernel",
+        "subject": _subject(facts, kernel),
+        "on_core": kernel or facts.core,
+        "at": _at(facts, npu),
+        "why": _short(facts.words or facts.reason or meaning or facts.said or facts.text),
+        "meaning": meaning,
+        "number": str(code.number) if code is not None else "",
+        "code": str(facts.codes[0]) if facts.codes else "",
+        "codes": ", ".join(map(str, facts.codes[:4])),
+        "block": facts.text_of or next(iter(facts.blocks), "an error"),
+        "operator": f"operator {facts.op}" if facts.op else called,
+        "call": facts.api or "a call",
+        "sizes": _sizes(facts),
+        "driver_call": facts.driver_call or "a call",
+        "module": facts.module or "log",
+        "offset": _offset(facts),
+        "plog": pid if pid.isdecimal() else "PID",
+    }
+
+
+def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
+    code = facts.hccl
+    words = texts().hccl.get(str(int(code)), "HCCL knows no words for it") if code else ""
+    return {
+        "operation": facts.operation or "a collective operation",
+        "whom": f"rank {facts.remote}" if facts.remote.isdecimal() else "another rank (HCCL does not know which)",
+        "waits": facts.tag or _block("EI0002", facts),
+        "connects": facts.socket or facts.role or facts.remote or _block("EI0006", facts),
+        "within": f"within {facts.limit} s" if facts.limit else "in time",
+        "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
+        "look": "connect" if facts.socket or _block("EI0006", facts) else "ranks",
+    }
+
+
+def _block(name: str, facts: ReportFacts) -> str:
+    return name if name in facts.blocks else ""
+
+
+def _values_of_lost(facts: ReportFacts) -> Mapping[str, str]:
+    address, _, device = facts.lost.rpartition("/")
+    address = address or facts.server
+    heartbeat = "Heartbeat" in facts.lost_how
+    lost = "lost its heartbeat (its process ended, or the network failed)"
+    return {
+        "lost_device": device,
+        "lost_of": f" of {address}" if address else "",
+        "lost_how": lost if heartbeat else f"was reported: {facts.lost_how}",
+        "lost_at": f" at {facts.lost_at}" if facts.lost_at else "",
+    }
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split()).strip(" .")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _code(facts: ReportFacts) -> CannCode | None:
+    """The code that says most: the first one that is no mask, else the first that is known."""
+    known = [cann_codes()[code] for code in facts.codes if code in cann_codes()]
+    return next((code for code in known if not code.mask), known[0] if known else None)
+
+
+def _subject(facts: ReportFacts, kernel: str) -> str:
+    """`AICPU kernel NAME`, `a kernel`."""
+    unit = "AICPU kernel" if facts.aicpu or facts.unit == "Aicpu" else "kernel"
+    return f"{unit} {kernel}" if kernel else f"{'a' if unit == 'kernel' else 'an'} {unit}"
+
+
+def _at(facts: ReportFacts, npu: str) -> str:
+    """` on vector core 49 of NPU 0`."""
+    if not facts.core:
+        return f" on {npu}" if npu else ""
+    unit = "vector core" if "aiv" in facts.what else "AI core"
+    return f" on {unit} {facts.core}{f' of {npu}' if npu else ''}"
+
+
+def _sizes(facts: ReportFacts) -> str:
+    """`2.00 GiB were requested, 1.00 GiB of 60.97 GiB are free`."""
+    tried = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
+    parts = (
+        f"{tried} were requested" if tried else "",
+        f"{facts.free} of {facts.total or '?'} are free" if facts.free else "",
+        f"{facts.allocated} are in use by PyTorch" if facts.allocated else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _offset(facts: ReportFacts) -> str:
+    """`, 0x40 bytes into its code`: where in the kernel the program counter was."""
+    start, now = facts.pc_start, facts.pc
+    if not (start.startswith("0x") and now.startswith("0x")) or int(now, 16) < int(start, 16):
+        return ""
+    return f", {int(now, 16) - int(start, 16):#x} bytes into its code"

@@ -3,178 +3,154 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
-from livedbg.adapters.ascend.rules.ring_words import never_fits, why_full
-from livedbg.adapters.ascend.rules.sentences import (
-    LINES_BEFORE,
+from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts, facts
+from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
-    advice_of,
     code_of,
     ended_by,
     evidence,
-    fired,
-    latched_timeout,
-    masked,
     name_of,
     names_of,
-    progress_of,
     where_of,
 )
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.adapters.ascend.rules.rings import ring_values
+from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Severity, Task, TaskState
+from livedbg.model import Diagnostic, Task, TaskState
 
 __all__ = ["cann", "crash", "run_failed", "slow", "starved"]
 
-_CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (records the exception and its stack)"
-_CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (records the stack at the signal)"
-
-_TELLS_LOAD: Final = "to measure the load, next time: livedbg record TARGET -o FILE, or sar -q of sysstat"
-
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The process ended by a signal or an exception."""
+    """The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status).
+
+    The task that was running then is named as the likely place, which is inferred.
+    """
     crash = job.first("terminate")
     if crash is None:
         return
+    thrown = facts(crash, FailureFacts).thrown
     running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
     place = ""
     if len(running) == 1:
-        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} at that time."
-    elif not running and job.state.attributes.get("orchestrator") == "submitting" and crash.attributes.get("thrown"):
+        place = f"Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} at that time."
+    elif not running and job.run.orchestrator == "submitting" and thrown:
         place = (
-            " The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
+            "The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
             "likely place."
         )
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.CRITICAL,
-        sentence=f"{crash.sentence}{place}{_fault(job)}{masked(job)}",
+    code = job.known("cann-code", FailureFacts) or FailureFacts()
+    yield written(
+        "crash",
+        rule,
+        job,
+        state,
+        {"said": crash.sentence, "place": place, "fault_kernel": code.fault_kernel, "thrown": thrown},
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
         evidence=evidence(crash, *running, job.first("cann-code")),
-        next=(
-            _CATCH if crash.attributes.get("thrown") else _CATCH_SIGNALS,
-            LINES_BEFORE,
-        ),
         inferred=bool(place),
         since_wall_ns=crash.at_wall_ns,
     )
 
 
-def _fault(job: JobDiagnostics) -> str:
-    """The kernel that CANN's report of a fault names."""
-    code = job.first("cann-code")
-    kernel = code.attributes.get("fault_kernel", "") if code is not None else ""
-    if not kernel:
-        return ""
-    return (
-        f" CANN's report names kernel {kernel}. If its binSize is that of the runtime's aicore_kernel.o, the fault is "
-        "in the kernel that it called."
-    )
-
-
 def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run ended with an error code that no stall explains."""
+    """An Ascend run ended with an error code that no stall explains.
+
+    The finding has its meaning and the runtime's hint.
+    """
     failed, fatal = job.first("runtime-failed"), job.first("fatal")
-    if (failed is None and fatal is None) or job.completed or any(_explained(job, state)):
+    main = fatal or failed
+    if main is None or job.completed or any(_explained(job, state)):
         return
-    main, ring = fatal or failed, job.first("ring-full")
-    assert main is not None
-    message = main.attributes.get("message", "")
-    words = f" Its message: “{message}”." if message else ""
-    blame = main.attributes.get("blame", "")
-    whose = f" The usual cause is in: {blame}." if blame else ""
-    by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100
-    steps = dict.fromkeys(step for said in (main, failed) if said is not None for step in advice_of(said))
-    in_prepare = fatal is None and main.attributes.get("call") == "prepare_native_run"
-    if in_prepare and main.attributes.get("error_code") == "0":
-        steps = dict.fromkeys((_CATCH, *steps))
-    sentence = main.sentence
-    if ring is not None and ring.attributes.get("host_built") != "yes":
-        words, todo = why_full(ring)
-        sentence = f"The run failed{code_of(ring)}: the orchestrator could not submit another task."
-        whose, steps = "", dict.fromkeys(todo)
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.CRITICAL,
-        sentence=sentence + words + whose + fired(job) + masked(job),
-        entities=(job.orchestrator,) if by_orchestrator else (),
+    known, other = facts(main, FailureFacts), facts(failed or main, FailureFacts)
+    full, ring = job.first("ring-full"), job.known("ring-full", RingFacts)
+    name, values = (
+        "run-failed",
+        {
+            "said": main.sentence,
+            "message": known.message,
+            "blame": known.blame,
+            "advice": known.advice,
+            "hint": known.hint,
+            "other_advice": other.advice,
+            "other_hint": other.hint,
+            "in_prepare": flag(fatal is None and known.call == "prepare_native_run" and not known.error_code),
+        },
+    )
+    if full is not None and ring is not None and not ring.host_built:
+        name = "run-failed-never-fits" if ring.never_fits else "run-failed-full"
+        values = {**ring_values(ring), "code": code_of(full)}
+    yield written(
+        name,
+        rule,
+        job,
+        state,
+        values,
+        entities=(job.orchestrator,) if 0 < known.error_code < 100 else (),
         evidence=evidence(fatal, failed, job.first("cann-code")),
-        next=tuple(steps) or (LINES_BEFORE,),
         since_wall_ns=main.at_wall_ns,
     )
 
 
 def _explained(job: JobDiagnostics, state: RuleInput) -> Iterator[bool]:
     """Whether another rule already says why the run failed: of what is full, where a scope or a task holds it."""
-    ring = job.first("ring-full")
-    if ring is not None and ring.attributes.get("host_built") != "yes" and not never_fits(ring):
-        yield ring.attributes.get("by_scope") == "yes" or bool(job.roots(state.snapshot))
-    yield latched_timeout(job) is not None and bool(job.state.entities)
+    ring = job.known("ring-full", RingFacts)
+    if ring is not None and not ring.host_built and not ring.never_fits:
+        yield ring.by_scope or bool(job.roots(state.snapshot))
+    yield job.latched_timeout() is not None and bool(job.state.entities)
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.first(code) is not None
 
 
 def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """CANN's code, or a time-out, is all that the logs say."""
+    """The logs show only an error code of CANN (507018, 507046, …) or a time-out below the runtime.
+
+    Most of these codes mask the cause; the finding names the log that has it.
+    """
     code, ended, deinit = job.first("cann-code"), job.first("operation-ended"), job.first("deinit-timeout")
     main = code or ended or deinit
     if main is None or job.completed or any(_explained(job, state)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
-    steps: list[str] = []
-    words = ""
-    if deinit is not None and main is deinit:
-        if deinit.attributes.get("simulator") == "yes":
-            words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
-        steps = ["run fewer jobs at a time (--max-parallel 2)", "check whether the kernel on that core ends"]
-    elif code is not None and code.attributes.get("mask") == "yes":
+    known, words = facts(main, FailureFacts), ""
+    if main is deinit and known.simulator:
+        words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
+    elif known.mask:
         words = " That code masks the cause: it reports only that something failed. The logs have no cause."
-        where = code.attributes.get("device_log", "")
-        steps = [
-            f"read the device log as well: livedbg report --logs DIR, with the directory of {where}",
-            "set ASCEND_PROCESS_LOG_PATH to an empty directory and rerun",
-            "find the first failure on that device in the log: all later calls fail after it",
-        ]
-    elif code is not None:
-        steps = [step for step in (code.attributes.get("advice", ""), code.attributes.get("device_log", "")) if step]
-    ended_words = f" {ended.sentence}" if ended is not None and main is not ended else ""
-    if ended is not None:
-        steps.append(
-            "raise SIMPLER_OP_EXECUTE_TIMEOUT_US and SIMPLER_STREAM_SYNC_TIMEOUT_MS to test if it is only slow"
-        )
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.CRITICAL,
-        sentence=f"{main.sentence}{words}{ended_words}{fired(job)}",
+    yield written(
+        "cann",
+        rule,
+        job,
+        state,
+        {
+            "said": main.sentence,
+            "words": words,
+            "ended": ended.sentence if ended is not None and main is not ended else "",
+            "deinit": flag(main is deinit),
+            "mask": flag(known.mask),
+            "device_log": known.device_log,
+            "advice": known.advice,
+            "limited": flag(ended),
+        },
         entities=main.entities,
         evidence=evidence(code, ended, deinit),
-        next=tuple(steps),
         since_wall_ns=main.at_wall_ns,
     )
 
 
 def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The watchdog fired without a stall."""
+    """The scheduler's watchdog fired, but its thread had hardly run: a debugger stopped it, or it got no processor
+    time. Such a time-out is no evidence of a stall.
+    """
     starved = job.first("watchdog-starved")
     if starved is None or job.completed:
         return
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.ERROR,
-        sentence=f"{starved.sentence} {_load_words(starved)}{fired(job)}",
-        evidence=evidence(starved, job.first("timeout-exit")),
-        next=(
-            "rerun without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
-            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
-            *(() if starved.attributes.get("load") else (_TELLS_LOAD,)),
-        ),
-        since_wall_ns=starved.at_wall_ns,
-    )
+    load = facts(starved, StallFacts).load
+    words = f"At that time: {load}." if load else "The machine's load at that time is not known."
+    values = {"said": starved.sentence, "load": words, "known_load": load}
+    proofs = evidence(starved, job.first("timeout-exit"))
+    yield written("starved", rule, job, state, values, evidence=proofs, since_wall_ns=starved.at_wall_ns)
 
 
 def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
@@ -185,36 +161,15 @@ def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnos
         watchdog: the watchdog's diagnostic.
         tasks: the tasks that were running.
     """
-    one = len(tasks) == 1
-    where = f" {where_of(tasks[0], state.snapshot)}" if one else ""
-    subject = "Task" if one else "Tasks"
-    then = (
-        "Its kernel has returned since, so it was slow"
-        if one
-        else "Their kernels have returned since, so they were slow"
-    )
-    return Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        roots=tuple(task.id for task in tasks),
-        severity=Severity.ERROR,
-        sentence=(
-            f"{subject} {names_of(tasks)} still ran{where} when the scheduler's watchdog ended the run. {then}, "
-            f"not stuck.{progress_of(job)}{ended_by(watchdog)}{fired(job)}"
-        ),
-        entities=tuple(task.id for task in tasks),
-        evidence=evidence(watchdog, *tasks, job.first("runtime-failed")),
-        next=(
-            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts) above the kernel's run time",
-            "livedbg launch --recipe ascend-patience -- COMMAND   (tests it with a limit of 5 min)",
-            f"or find out why {tasks[0].kernel or 'the kernel'} is slow: a long loop, or a wait for a late task",
-        ),
-        inferred=True,
-        since_wall_ns=watchdog.at_wall_ns,
-    )
-
-
-def _load_words(starved: Diagnostic) -> str:
-    """How busy the machine was then, if that is known."""
-    load = starved.attributes.get("load", "")
-    return f"At that time: {load}." if load else "The machine's load at that time is not known."
+    one, many = "Its kernel has returned since, so it was slow", "Their kernels have returned since, so they were slow"
+    values = {
+        "who": f"{'Task' if len(tasks) == 1 else 'Tasks'} {names_of(tasks)}",
+        "where": f" {where_of(tasks[0], state.snapshot)}" if len(tasks) == 1 else "",
+        "then": one if len(tasks) == 1 else many,
+        "ended_by": ended_by(watchdog),
+        "kernel": tasks[0].kernel or "the kernel",
+    }
+    ids = tuple(task.id for task in tasks)
+    proofs = evidence(watchdog, *tasks, job.first("runtime-failed"))
+    since_ns = watchdog.at_wall_ns
+    return written("slow", rule, job, state, values, roots=ids, entities=ids, evidence=proofs, since_wall_ns=since_ns)

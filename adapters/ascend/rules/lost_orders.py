@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.rules.sentences import (
-    JobDiagnostics,
-    evidence,
-    name_of,
-)
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from msgspec import structs
+
+from livedbg.adapters.ascend.facts import OrderFacts, facts
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of
+from livedbg.adapters.ascend.rules.words import written
+from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Severity
+from livedbg.model import Diagnostic
+from livedbg.text.wording import many
 
 __all__ = ["flag_cycle", "missing_edge"]
 
 
 def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """An order that the task graph lost."""
+    """A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from the
+    writer to it (an argument declared as output where it is read too, or a manual scope without an explicit
+    dependency). The runtime does not track write-after-read orders, and this rule does not check them.
+    """
     for lost in job.unresolved("missing-edge"):
-        said = lost.attributes
-        reads = said.get("hazard") == "read after write"
+        said = facts(lost, OrderFacts)
+        reads = said.hazard == "read after write"
         harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
-        alike = int(said.get("count", "1")) - 1
-        more = f" {alike} more pair{'s' * (alike > 1)} of tasks are alike." if alike > 0 else ""
-        yield Finding(
-            rule=rule,
-            state=VerdictState.DIVERGED,
-            topic="dependency",
-            severity=Severity.ERROR,
-            sentence=(
-                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
-                f"Most likely: {said.get('why', '')}.{more}"
-            ),
-            entities=lost.entities,
-            evidence=evidence(lost),
-            next=tuple(said.get("next", "").splitlines()),
-        )
+        alike = said.count - 1
+        values = {
+            "lost": _lost_words(lost, state),
+            "harm": harm,
+            "why": said.why,
+            "alike": many(alike, "more pair of tasks", "more pairs of tasks") if alike > 0 else "",
+        }
+        steps = tuple(said.next.splitlines())
+        found = written("missing-edge", rule, job, state, values, entities=lost.entities, evidence=evidence(lost))
+        yield structs.replace(found, next=steps)
 
 
 def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
@@ -44,26 +43,21 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
     if first is None or second is None:
         return lost.sentence
-    said = lost.attributes
-    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
+    said = facts(lost, OrderFacts)
+    does = "reads" if said.hazard == "read after write" else "overwrites"
     return (
-        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
-        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
-        f"({said.get('first')}), and deps.json has no path between them."
+        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.region}, "
+        f"of tensor {said.tensor} ({said.second}) that task {name_of(first)} writes "
+        f"({said.first}), and deps.json has no path between them."
     )
 
 
 def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """A flag in memory that may close a cycle."""
+    """A stuck task and a task that depends on it both name a tensor without dependency: a flag in memory may close a
+    cycle that no edge declares. Always inferred.
+    """
     if job.completed:
         return
     for cycle in job.unresolved("flag-cycle"):
-        yield Finding(
-            rule=rule,
-            severity=Severity.WARNING,
-            sentence=cycle.sentence,
-            entities=cycle.entities,
-            evidence=evidence(cycle),
-            next=("find in the kernels' code what sets the flag",),
-            inferred=True,
-        )
+        values, proofs = {"said": cycle.sentence}, evidence(cycle)
+        yield written("flag-cycle", rule, job, state, values, entities=cycle.entities, evidence=proofs)

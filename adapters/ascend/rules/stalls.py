@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts, facts
 from livedbg.adapters.ascend.resources import FREED, Full
 from livedbg.adapters.ascend.rules.failed_runs import slow
-from livedbg.adapters.ascend.rules.ring_words import never_fits, ring_variable, scopes_of
-from livedbg.adapters.ascend.rules.run_progress import building
-from livedbg.adapters.ascend.rules.sentences import (
+from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
     clock,
     code_of,
-    count_behind,
     ended_by,
     evidence,
-    fired,
-    latched_timeout,
-    masked,
     name_of,
     names_of,
-    patience_s,
-    pid_of,
-    progress_of,
-    quiet_for_s,
-    shared,
     waiters_of,
     where_of,
 )
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.adapters.ascend.rules.progress import building
+from livedbg.adapters.ascend.rules.rings import ring_values, scopes_of
+from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Severity, Task, TaskState
+from livedbg.model import Diagnostic, Task, TaskState
 
 __all__ = ["stall", "who_blocks"]
 
@@ -59,7 +52,7 @@ class _Blocked(Struct, frozen=True):
     def of(cls, job: JobDiagnostics) -> _Blocked:
         """What the diagnostics of a job report."""
         watchdog = job.first("timeout-exit") or job.first("stall-summary")
-        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"), latched_timeout(job))
+        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
 
     @property
     def reported(self) -> bool:
@@ -74,11 +67,16 @@ class _Blocked(Struct, frozen=True):
     @property
     def drained(self) -> bool:
         """The watchdog ended the run, and its tasks completed after that."""
-        return self.watchdog is not None and self.watchdog.attributes.get("drained") == "yes"
+        return self.watchdog is not None and facts(self.watchdog, StallFacts).drained
 
 
 def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The tasks that hold a run up, if it is stalled."""
+    """A task of an Ascend run does not complete, and others wait for it.
+
+    The evidence is the scheduler's watchdog ([STALL …], TIMEOUT_EXIT), a full ring's oldest task, a tensor that the
+    orchestrator waits for, or (inferred) the quiet log of a living process with tasks in flight. Without a process, a
+    log that ends with tasks in flight is inconclusive. The finding names the cause, not the symptom.
+    """
     blocked = _Blocked.of(job)
     if _explained_otherwise(job, blocked) or not (blocked.reported or _quiet_too_long(job, state)):
         return
@@ -105,63 +103,67 @@ def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: Rul
     verb = ("was running" if one else "were running") if running else "had not completed"
     subject = f"Task {name_of(roots[0])}" if one else f"{len(roots)} tasks ({names_of(roots)})"
     where = f" {where_of(roots[0], state.snapshot)}" if one and running else ""
-    return Finding(
-        rule=rule,
-        state=VerdictState.UNKNOWN,
-        decides=True,
+    values = {"who": f"{subject} {verb}{where}", "behind": _behind(roots, job, state), **_steps(roots, job)}
+    return written(
+        "ends-open",
+        rule,
+        job,
+        state,
+        values,
         roots=tuple(task.id for task in roots),
-        severity=Severity.ERROR,
-        sentence=(
-            f"{subject} {verb}{where} where the log ends: hung, or died: no exit status. If the log still grows, it "
-            f"runs.{_behind(roots, job, state)}{progress_of(job)}{shared(job)}"
-        ),
         entities=_participants(job, roots, _Blocked.of(job), state),
         evidence=evidence(*roots, *waiters_of(roots, state), job.state),
-        next=_next(roots, job, pid_of(job, state.snapshot)),
-        inferred=True,
-        since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
+        since_wall_ns=_since_ns(roots),
     )
+
+
+def _since_ns(roots: Sequence[Task]) -> int | None:
+    return min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None)
 
 
 def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
     """Another rule judges the run: it completed or crashed, or something else than a task blocks it."""
-    ring = blocked.ring
+    ring = facts(blocked.ring, RingFacts) if blocked.ring is not None else RingFacts()
     return (
         job.completed
         or any(job.first(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
-        or (ring is not None and "yes" in {ring.attributes.get("by_scope"), ring.attributes.get("host_built")})
-        or (ring is not None and never_fits(ring))
+        or ring.by_scope
+        or ring.host_built
+        or ring.never_fits
     )
 
 
 def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
-    watchdog, cycle = blocked.watchdog, job.first("flag-cycle")
-    sentence = who_blocks(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
-    sentence += progress_of(job) + ended_by(watchdog or blocked.latched) + fired(job) + masked(job) + shared(job)
-    sentence += f" {cycle.sentence}" if cycle is not None else ""
-    waiters = waiters_of(roots, state)
-    return Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
+    values = {
+        "claim": who_blocks(roots, job, state),
+        "orchestrator": _orchestrator_waits(job, blocked, state),
+        "behind": _behind(roots, job, state),
+        "ended_by": ended_by(blocked.watchdog or blocked.latched),
+        "cycle": job.sentence("flag-cycle"),
+        **_steps(roots, job),
+    }
+    failures = job.first("runtime-failed"), job.first("cann-code")
+    return written(
+        "stall",
+        rule,
+        job,
+        state,
+        values,
         roots=tuple(task.id for task in roots),
-        severity=Severity.CRITICAL,
-        sentence=sentence,
         entities=_participants(job, roots, blocked, state),
-        evidence=evidence(*blocked.said, *roots, *waiters, job.state, *_failures(job)),
-        next=_next(roots, job, pid_of(job, state.snapshot)),
-        inferred=job.state.attributes.get("certain") != "yes",
-        since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
+        evidence=evidence(*blocked.said, *roots, *waiters_of(roots, state), job.state, *failures),
+        inferred=not job.run.certain,
+        since_wall_ns=_since_ns(roots),
     )
 
 
 def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
     """A sentence on the orchestrator where it waits for the roots, or ""."""
     if blocked.ring is not None:
-        freed = FREED[Full(blocked.ring.attributes.get("what", Full.SLOTS.value))]
+        ring = facts(blocked.ring, RingFacts)
         return (
-            f" The runtime reports “{blocked.ring.attributes.get('full', '')}”{code_of(blocked.ring)}. That is a "
-            f"symptom: {freed} freed only when the oldest task completes, so the orchestrator waits."
-            f"{scopes_of(blocked.ring)}"
+            f" The runtime reports “{ring.full}”{code_of(blocked.ring)}. That is a symptom: {FREED[Full(ring.what)]} "
+            f"freed only when the oldest task completes, so the orchestrator waits.{scopes_of(ring)}"
         )
     if blocked.tensor is not None:
         return f" The orchestrator waited for its output until a time-out{code_of(blocked.tensor)}."
@@ -181,40 +183,33 @@ def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked,
     return tuple(dict.fromkeys(found))
 
 
-def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:
-    return job.first("runtime-failed"), job.first("cann-code")
-
-
 def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
     """Nothing has happened for longer than the watchdog's limit, or than a task may run where no limit is known."""
-    if job.state.attributes.get("quiet") != "yes":
+    if not job.run.quiet:
         return False
-    return quiet_for_s(job, state.snapshot) >= patience_s(job, state)
+    return job.quiet_for_s(state.snapshot) >= job.patience_s(state)
 
 
 def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """The claim itself: which task, where, since when."""
     snapshot = state.snapshot
     if len(roots) > 1:
-        many = job.state.attributes.get("certain") == "yes"
+        many = job.run.certain
         head = f"{len(roots)} tasks have not completed" if many else f"One of {len(roots)} tasks has not completed"
         return f"{head}: {names_of(roots)}."
     task = roots[0]
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
-        likely = (
-            ""
-            if job.state.attributes.get("certain") == "yes"
-            else f" It is suspected: {job.state.attributes.get('reason', '')}."
-        )
+        likely = "" if job.run.certain else f" It is suspected: {job.run.reason}."
         return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}"
-    waits = task.attributes.get("waits_for", "")
-    if task.state is TaskState.READY and task.attributes.get("deferred") == "yes":
+    known = facts(task, TaskFacts)
+    if task.state is TaskState.READY and known.deferred:
+        waits = f" It waits for: {known.waits_for}." if known.waits_for else ""
         return (
             f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
-            f"been signalled{since}. All cores are idle.{f' It waits for: {waits}.' if waits else ''}"
+            f"been signalled{since}. All cores are idle.{waits}"
         )
-    if task.state is TaskState.READY and task.attributes.get("buffered") == "yes":
+    if task.state is TaskState.READY and known.buffered:
         return (
             f"Task {name_of(task)} is ready, but the scheduler has not dispatched it{since}. The log shows all "
             "dispatches."
@@ -229,7 +224,7 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
 
 def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """How many tasks wait behind the roots, in a sentence."""
-    behind, direct, known = count_behind(roots, job, state)
+    behind, direct, known = job.count_behind(roots, state)
     if not behind:
         return ""
     tasks = "1 task waits" if behind == 1 else f"{behind} tasks wait"
@@ -237,68 +232,38 @@ def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str
     return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
 
 
-def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ...]:
-    steps = []
-    kernel = roots[0].kernel or "its kernel"
-    if roots[0].attributes.get("buffered") == "yes":
-        steps.append(
-            f"check whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
-            "else report the dispatch loop to the runtime's maintainers"
-        )
-    elif roots[0].state is TaskState.READY:
-        steps.append(f"find what should signal the asynchronous completion that {kernel} registered")
-    else:
-        steps.append(f"check {kernel} for an endless loop, or a wait for a flag or signal that is never set")
-    steps.append(f"livedbg stacks {pid}   (on the simulator: the stack of the AICore thread shows the line)")
-    full = job.first("ring-full")
-    if full is not None:
-        steps.append(f"do not raise {ring_variable(full)} first: more tasks would only queue behind the stuck one")
-    if roots[0].kernel is None:
-        steps.append("livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)")
-    if job.state.attributes.get("graph") != "yes":
-        steps.append(
-            "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on a passing input: records all "
-            "dependencies)"
-        )
-    return tuple(steps)
+def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
+    """What decides about the next steps."""
+    ring = job.known("ring-full", RingFacts)
+    return {
+        "kernel": roots[0].kernel or "its kernel",
+        "nameless": flag(roots[0].kernel is None),
+        "buffered": flag(facts(roots[0], TaskFacts).buffered),
+        "ready": flag(roots[0].state is TaskState.READY),
+        "variable": ring_values(ring)["variable"] if ring is not None else "",
+        "graph": flag(job.run.graph),
+    }
 
 
 def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A stall with no task that could complete: only waiting tasks, or none at all."""
     report = job.first("timeout-exit") or job.first("stall-summary")
-    if report is None and job.state.attributes.get("building") == "yes":
+    if report is None and job.run.building:
         yield building(rule, job, state, _alive(state))
     if report is None:
         return
-    waiting = job.tasks_in(TaskState.SUBMITTED, state)
-    steps: tuple[str, ...]
-    sub_class, counted = report.attributes.get("sub_class", ""), progress_of(job)
-    listed = not sub_class and any(task.attributes.get("evidence") for task in waiting)  # by an old dump
-    if waiting and (listed or sub_class.startswith("S4")):
-        sentence = (
-            f"{job.state.attributes.get('waiting', len(waiting))} tasks wait, and none is running or ready: their "
-            f"dependencies can never be met ({names_of(waiting)})."
-        )
-        entities = tuple(task.id for task in waiting[:_ENTITIES])
-        steps = ("check the orchestration code for a cycle, or for a producer that it never submits",)
-    elif sub_class.startswith("S5"):
-        sentence = "The orchestrator hangs: all submitted tasks are done, and it submits no more."
-        entities = (job.orchestrator,)
-        steps = ("find what the orchestration code waits for on its AICPU thread",)
-    else:
-        sentence = f"{report.sentence} The log does not name the stuck task (log levels info and debug have more)."
-        entities, counted = (), ""  # its sentence has the counts
-        steps = (
-            *filter(None, (report.attributes.get("advice", ""),)),
-            f"livedbg attach {pid_of(job, state.snapshot)}   (while it hangs: a simulator's memory shows the task)",
-            "livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)",
-        )
-    yield Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
-        severity=Severity.CRITICAL,
-        sentence=sentence + counted + fired(job) + masked(job),
-        entities=entities,
-        evidence=evidence(report, *waiting[:8]),
-        next=steps,
-    )
+    waiting, said = job.tasks_in(TaskState.SUBMITTED, state), facts(report, StallFacts)
+    listed = not said.sub_class and any(facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
+    name: str = "nameless"
+    entities: tuple[str, ...] = ()
+    if waiting and (listed or said.sub_class.startswith("S4")):
+        name, entities = "never-met", tuple(task.id for task in waiting[:_ENTITIES])
+    elif said.sub_class.startswith("S5"):
+        name, entities = "orchestrator-hangs", (job.orchestrator,)
+    values = {
+        "said": report.sentence,
+        "waiting": str(len(waiting) if job.run.waiting is None else job.run.waiting),
+        "names": names_of(waiting),
+        "advice": said.advice,
+    }
+    yield written(name, rule, job, state, values, entities=entities, evidence=evidence(report, *waiting[:8]))

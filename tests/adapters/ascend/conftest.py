@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from livedbg.adapters.ascend.rules.tasks import rules
+from livedbg.adapters.ascend.rules import rules
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from livedbg.adapters.ascend.cann_reports.decoder import CannDecoder
-from livedbg.adapters.ascend.cann_reports.triggers import TRIGGERS
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.explained import explains
 from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.ascend.report_decoder import CannDecoder
+from livedbg.adapters.ascend.reports import triggers
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.clock import SourceClock
@@ -164,7 +164,7 @@ def test_lines_with_numbers_like_codes_are_no_report() -> None:
     ],
 )
 def test_error_lines_of_others_are_not_taken_for_understood(line: str) -> None:
-    assert not any(word.decode() in line for word in TRIGGERS)
+    assert not any(word.decode() in line for word in triggers())
 
 
 def test_error_lines_of_cann_s_logs_alone_are_inconclusive() -> None:
@@ -202,10 +202,7 @@ def test_R1_two_processes_in_one_log_keep_their_fields_apart() -> None:
         "current: 0x20, vec error info: 0.\n"
     )
     world = seen(one.format(pid=11, chip=1, core=5) + one.format(pid=12, chip=2, core=6))
-    told = sorted(
-        (said.attributes["pid"], said.attributes["chip"], said.attributes["core"])
-        for said in world.snapshot().diagnostics.values()
-    )
+    told = sorted((said.facts.pid, said.facts.chip, said.facts.core) for said in world.snapshot().diagnostics.values())
     assert told == [("11", "1", "5"), ("12", "2", "6")]
 
 
@@ -278,7 +275,7 @@ def test_the_exception_that_passes_a_report_on_is_no_finding_of_its_own() -> Non
 
 def test_every_form_has_a_trigger() -> None:
     for name, _, _ in SAID:
-        assert any(word.decode() in text(name) for word in TRIGGERS), name
+        assert any(word.decode() in text(name) for word in triggers()), name
 
 
 def test_what_a_compiler_raises_is_no_crash_of_its_own_but_what_comes_later_is() -> None:

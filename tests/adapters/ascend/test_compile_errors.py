@@ -18,10 +18,8 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.ascend.compile_errors import op_of, shapes_of
-from livedbg.adapters.ascend.compile_reader import MOST, CompileReader
-from livedbg.adapters.ascend.passes import find_dumps, next_pass
-from livedbg.adapters.ascend.pipeline import PIPELINE
+from livedbg.adapters.ascend.compile_reader import MOST, CompileReader, op_of, shapes_of
+from livedbg.adapters.ascend.passes import find_dumps, next_pass, pipeline
 from tests.cli.zygote import Livedbg, run_livedbg
 
 COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
@@ -246,10 +244,10 @@ def test_operations_and_shapes() -> None:
 
 
 def test_the_pass_behind_another() -> None:
-    assert next_pass("") == PIPELINE[0]
+    assert next_pass("") == pipeline()[0]
     assert next_pass("OutlineClusterScopes") == "ConvertTensorToTileOps"
     assert next_pass("Simplify") == ""  # twice in the pipeline: which of them is not known
-    assert next_pass(PIPELINE[-1]) == ""
+    assert next_pass(pipeline()[-1]) == ""
     assert next_pass("SomethingNew") == ""
 
 

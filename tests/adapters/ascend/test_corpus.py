@@ -64,7 +64,7 @@ def test_counts_of_the_hung_kernel(recorded: Path) -> None:
     counter = snapshot.counters[CounterKey("run:ascend/main", "completed")]
     assert (counter.value, counter.total) == (3, 5)
     assert snapshot.tasks[T + "r1t3"].fanin_left == 1
-    assert snapshot.diagnostics["ascend/timeout-exit"].attributes["sub_class"] == "S1:running-stalled"
+    assert snapshot.diagnostics["ascend/timeout-exit"].facts.sub_class == "S1:running-stalled"
     assert snapshot.resources["core:ascend/8"].attributes["type"] == "AIV0"
     assert snapshot.resources["core:ascend/9"].attributes["type"] == "AIV1"
 
@@ -78,7 +78,7 @@ def test_ring_full_is_the_symptom(recorded: Path, findings: Find) -> None:
     assert (EdgeKind.HOLDS, T + "r1t0", "ring:ascend/1") in snapshot.edges
     done = [t for t in snapshot.tasks.values() if t.state is TaskState.COMPLETED]
     assert len(done) == 14
-    assert all(t.attributes["inferred"] for t in done)
+    assert all(t.facts.inferred for t in done)
 
 
 @pytest.mark.parametrize("folder", ["timeout_debug", "live_gdb"])

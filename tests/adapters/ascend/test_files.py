@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend import files
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.adapters.ascend.dumps.graphs import parse_graph
 from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.model import EdgeKind, EdgeState
 from tests.adapters.ascend.replay import replay_folder

@@ -39,9 +39,9 @@ def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
     ("text", "words"),
     [
         (FAILED, "output 'y' in 32,768 of 524,288 elements (rtol 1e-05, atol 1e-05)."),
-        (FAILED.replace("['y']", "['y', 'z']"), "2 outputs ('y', 'z'), the first in 32,768 of 524,288 elements"),
+        (FAILED.replace("['y']", "['y', 'z']"), "outputs 'y', 'z', the first in 32,768 of 524,288 elements"),
         (PASSED + FAILED, "output 'y' in 32,768 of 524,288 elements"),
-        (SIMPLER, "output 'f' by up to 0.25 (rtol 0.001, atol 0.001)."),
+        (SIMPLER, "output 'f' by up to 0.25 (rtol 0.001, atol 0.001), at _compare_outputs (scene_test.py:1220)."),
     ],
     ids=["one output", "two outputs", "after a pass", "simpler"],
 )
@@ -63,4 +63,4 @@ def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
 )
 def test_a_later_pass_and_texts_that_are_none(tmp_path: Path, text: str) -> None:
     _, document = report(tmp_path, text)
-    assert "ascend-golden" not in {finding["rule"] for finding in document["findings"]}
+    assert document["verdict"]["state"] in ("exited", "unknown") and "differ" not in document["verdict"]["sentence"]

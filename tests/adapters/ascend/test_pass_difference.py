@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from livedbg.adapters.ascend.pass_difference import change_of
-from livedbg.adapters.ascend.passes import find_dumps
+from livedbg.adapters.ascend.passes import change_of, find_dumps
 from tests.adapters.ascend.test_compile_errors import COMPILED, report
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from livedbg.adapters.ascend import passes
-from livedbg.adapters.ascend.compile_errors import Place
 from livedbg.adapters.ascend.compile_reader import CompileReader
-from livedbg.adapters.ascend.passes import quoted
+from livedbg.adapters.ascend.passes import Place, quoted
 
 
 def test_only_lines_of_programs_are_quoted(tmp_path: Path) -> None:

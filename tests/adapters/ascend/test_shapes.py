@@ -388,7 +388,7 @@ def test_R1_each_completion_names_what_it_is_concluded_from() -> None:
     }.items():
         task = replay_lines([*begun, *lines]).tasks[T + "r0t0"]
         assert task.state is TaskState.COMPLETED, name
-        said[name] = task.attributes["inferred"]
+        said[name] = task.facts.inferred
     assert all(said.values()) and len(set(said.values())) == 3, said
     run = Run(Names(), KernelNames())
     run.use_graph(TaskGraph({raw: DeclaredTask(raw) for raw in (0, 1)}, (Dependency(0, 1),)))
@@ -450,7 +450,7 @@ def test_graph_of_another_run_is_let_go(findings: Find, tmp_path: Path) -> None:
     for files_first in (True, False):
         snapshot = replay_folder(tmp_path, files_first=files_first)
         assert snapshot.tasks[T + "r0t0"].kernel == "func 1"
-        assert snapshot.diagnostics["ascend/run-state"].attributes["graph"] == "no"
+        assert snapshot.diagnostics["ascend/run-state"].facts.graph is False
 
 
 def test_first_host_build_graph(findings: Find) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.adapters.ascend.rules.sentences import jobs
+from livedbg.adapters.ascend.rules.jobs import jobs
 from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.analysis import Finding, VerdictState
 from livedbg.analysis.graphs import GraphKeeper

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from livedbg.adapters.ascend.diagnostics.stalls import stall_diagnostics
+from livedbg.adapters.ascend.diagnostics.watchdogs import stall_diagnostics
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, classify
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.stalls import Stall, StallReader
-from livedbg.adapters.ascend.timeouts import Limit
+from livedbg.adapters.ascend.watchdogs import Limit
 from livedbg.linux.load import Load
 from livedbg.model import Diagnostic, TaskState
 
@@ -54,7 +54,7 @@ class Rounds:
         elif kind == "stall_cluster":
             self.reader.cluster(fields, where)
         else:
-            assert kind == "timeout_exit"
+            assert kind == "timeout"
             self.reader.timeout(fields, where)
 
     def running(self, task: int, core: int = 8, more: str = "owner_thread=2 ", idle: int = 100) -> Rounds:
@@ -91,7 +91,7 @@ def test_a_running_task_is_on_its_cores_since_the_run_s_last_progress() -> None:
     assert (task.state, task.since_wall_ns, task.since_exact) == (TaskState.RUNNING, BEGAN, False)
     assert (task.cores, task.owner, task.kernels) == ({8: "aiv0"}, 2, (-1, 3, -1))
     assert (task.met, task.fanin, task.missing) == (1, 1, 0)
-    assert (task.evidence, task.evidence_text) == ("err.txt:1", "line of err.txt:1")
+    assert (task.said.source, task.said.text) == ("err.txt:1", "line of err.txt:1")
     assert rounds.cores() == {8: 1}
     assert (rounds.stall.listed, rounds.run.confirmed) == ({1}, {1})
     assert {1, 8} <= rounds.run.changed | rounds.run.changed_cores
@@ -289,9 +289,9 @@ def test_a_cluster_s_busy_core_runs_its_task_and_its_idle_ones_none() -> None:
 def test_a_cluster_line_keeps_what_the_line_of_the_task_says() -> None:
     rounds = Rounds().running(1).cluster("core8(busy kernel=4 task=1 cond_reg_state=ack)")
     task = rounds.run.tasks[1]
-    assert (task.evidence, task.evidence_text, task.kernels) == ("err.txt:1", "line of err.txt:1", (-1, 3, -1))
+    assert (task.said.source, task.said.text, task.kernels) == ("err.txt:1", "line of err.txt:1", (-1, 3, -1))
     alone = Rounds().cluster("core8(busy kernel=-1 task=1 cond_reg_state=ack)").run.tasks[1]
-    assert (alone.evidence, alone.kernels) == ("err.txt:1", ())
+    assert (alone.said.source, alone.kernels) == ("err.txt:1", ())
     zero = Rounds().cluster("core8(busy kernel=0 task=0 cond_reg_state=ack)")
     assert (zero.run.tasks[0].kernels, zero.stall.running) == ((-1, 0, -1), {0})
 
@@ -371,24 +371,23 @@ def test_what_a_round_says_as_diagnostics() -> None:
     going_on = diagnosed(Stall(100, mark()))
     assert list(going_on) == ["stall-summary"]
     assert going_on["stall-summary"].sentence.endswith("no progress for 100 idle iterations; its line has no counts.")
-    attributes = going_on["stall-summary"].attributes
-    assert (attributes["drained"], attributes["sub_class"], attributes["sub_class_by"]) == ("no", "", "")
-    assert "orch_done" not in attributes
-    assert attributes["code"] == "code 100, SCHEDULER_TIMEOUT"
+    facts = going_on["stall-summary"].facts
+    assert (facts.drained, facts.sub_class, facts.sub_class_by, facts.orch_done) == (False, "", "", None)
+    assert facts.code == "code 100, SCHEDULER_TIMEOUT"
     counted = diagnosed(Stall(100, mark(), exit=True), completed=0, total=4, running=1)["timeout-exit"]
     assert counted.sentence.endswith("; 0 of 4 tasks are done.")
     assert counted.sentence.startswith("The scheduler's watchdog ended the run (S1:running-stalled: ")
-    assert counted.attributes["advice"] and not attributes["advice"]
+    assert counted.facts.advice and not facts.advice
     classless = diagnosed(Stall(100, mark(), exit=True))["timeout-exit"]
     assert classless.sentence == "The scheduler's watchdog ended the run; its line has no counts."
-    assert counted.attributes["sub_class_by"] == "counts" and counted.attributes["sub_class"].startswith("S1")
+    assert counted.facts.sub_class_by == "counts" and counted.facts.sub_class.startswith("S1")
 
 
-@pytest.mark.parametrize(("done", "said"), [(True, "yes"), (False, "no")])
-def test_whether_the_orchestrator_is_done_is_said_where_it_is_known(done: bool, said: str) -> None:
+@pytest.mark.parametrize("done", [True, False])
+def test_whether_the_orchestrator_is_done_is_said_where_it_is_known(done: bool) -> None:
     stall = Stall(100, mark(), exit=True, orchestrator_done=done, sub_class="S3:ready-but-all-idle", drained=mark("x"))
-    attributes = diagnosed(stall)["timeout-exit"].attributes
-    assert (attributes["orch_done"], attributes["drained"], attributes["sub_class_by"]) == (said, "yes", "")
+    facts = diagnosed(stall)["timeout-exit"].facts
+    assert (facts.orch_done, facts.drained, facts.sub_class_by) == (done, True, "")
 
 
 def test_each_core_that_was_not_collected_is_named() -> None:
@@ -418,7 +417,7 @@ def doubted(idle: int, **changes: int) -> dict[str, Diagnostic]:
 def test_a_scheduler_that_turned_its_loop_too_seldom_was_starved(idle: int, starved: bool) -> None:
     said = doubted(idle)
     assert ("watchdog-starved" in said) == starved
-    assert not starved or said["watchdog-starved"].attributes["load"] == ""
+    assert not starved or said["watchdog-starved"].facts.load == ""
 
 
 def test_a_core_that_hangs_proves_a_stall_however_starved_the_scheduler_was() -> None:
@@ -427,7 +426,7 @@ def test_a_core_that_hangs_proves_a_stall_however_starved_the_scheduler_was() ->
 
 def test_how_busy_the_machine_was_is_said_beside_a_time_out() -> None:
     starved, went = doubted(10, load=40), doubted(5_000, load=40)
-    assert starved["watchdog-starved"].attributes["load"].startswith("load 40.0 on 16 CPUs")
+    assert starved["watchdog-starved"].facts.load.startswith("load 40.0 on 16 CPUs")
     assert "machine-busy" not in starved and "watchdog-starved" not in went
-    assert went["machine-busy"].attributes["load"].startswith("load 40.0 on 16 CPUs")
+    assert "load 40.0 on 16 CPUs" in went["machine-busy"].sentence
     assert list(doubted(5_000, load=1)) == ["timeout-exit"] == list(doubted(5_000))

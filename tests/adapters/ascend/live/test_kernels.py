@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend.kernel_files import kernel_label, name_kernels
 from livedbg.adapters.ascend.live.library import LibraryFinder
+from livedbg.adapters.ascend.names import kernel_label, name_kernels
 from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import blocked_syscall
 from livedbg.unwind.capture import capture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.live import progress
+from livedbg.adapters.ascend.live import state as progress
 from livedbg.adapters.ascend.live.scene import began_mono_ns
 from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
@@ -134,7 +134,7 @@ def test_one_look_at_an_old_run_that_does_not_move_is_unknown_and_names_the_task
     )
 
 
-@pytest.mark.invariant("long_runs.L1")
+@pytest.mark.invariant("run_progress.L1")
 def test_L1_an_old_run_that_moves_runs_and_so_does_a_young_one() -> None:
     watching = Watching(MINUTE, age_s=42)
     watching.take(sample(*HUNG))
@@ -208,7 +208,7 @@ def test_an_orchestrator_that_submits_nothing() -> None:
     assert verdict.state is VerdictState.UNKNOWN and "submitted nothing for 29 s, and all submitted" in verdict.sentence
 
 
-@pytest.mark.invariant("live_view.V3")
+@pytest.mark.invariant("live_view.V2")
 def test_V3_what_waits_for_a_core_is_behind_the_task_that_has_it_and_counted_once() -> None:
     hung = [task(number, RUNS, 8 + number) for number in range(16)]
     queued = task(16, READY, queued=8)

@@ -1,0 +1,202 @@
+"""How a diagnostic of a job is made; how far a run is, whose log it writes, and what its task graph lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from msgspec import Struct, structs
+
+from livedbg.adapters.ascend.dumps.graphs import next_of, why_of
+from livedbg.adapters.ascend.facts import JobFacts, OrderFacts, RunFacts
+from livedbg.adapters.ascend.forms import read_data
+from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.watchdogs import limit_of
+from livedbg.graphs.lost import grouped
+from livedbg.model import Diagnostic, Severity
+from livedbg.signatures.templates import names_in, render
+
+__all__ = ["flag_cycles", "lost_orders", "run_complete", "run_state", "shared_log", "statement"]
+
+_LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
+_PLAIN: Final = JobFacts()
+
+
+class _Text(Struct, frozen=True, forbid_unknown_fields=True):
+    severity: Severity
+    sentence: str
+
+
+@cache
+def _texts() -> Mapping[str, _Text]:
+    return read_data("diagnostics.toml", dict[str, _Text])
+
+
+def statement(
+    job: Job,
+    code: str,
+    values: Mapping[str, object],
+    *,
+    entities: tuple[str, ...] = (),
+    facts: JobFacts = _PLAIN,
+    attributes: dict[str, str] | None = None,
+    marks: tuple[Mark | None, ...] = (),
+    shown_by: Mark | None = None,
+    detail: object = "",
+) -> Diagnostic:
+    """A statement about a job.
+
+    Args:
+        job: the job.
+        code: the kind of statement (data/diagnostics.toml).
+        values: for its sentence; None for one that is not known.
+        entities: what it is about.
+        facts: its fields; the job is added.
+        attributes: fields that the core asks for.
+        marks: the lines that show it.
+        shown_by: what shows it where no line does: a file, memory.
+        detail: tells it from others of its kind.
+    """
+    text = _texts()[code]
+    assert names_in(text.sentence) <= values.keys(), code
+    sentence = render(text.sentence, {name: str(value) for name, value in values.items() if value is not None})
+    if shown_by is not None:
+        marks = (structs.replace(shown_by, text=sentence),)
+    real = [mark for mark in marks if mark is not None and mark.name]
+    return Diagnostic(
+        id=job.names.diagnostic(code, detail),
+        system="ascend",
+        code=code,
+        severity=text.severity,
+        sentence=sentence,
+        entities=entities,
+        facts=structs.replace(facts, scope=job.names.scope),
+        attributes=attributes or {},
+        evidence=tuple(mark.evidence() for mark in real),
+        at_wall_ns=real[0].wall_ns if real else None,
+    )
+
+
+def run_state(job: Job) -> Diagnostic:
+    """The phase of the run, its counts, and the tasks that hold it up."""
+    run, counts, suspicion = job.run, job.run.counts, job.suspicion
+    live = job.live
+    limit = limit_of("scheduler", job.environment) if job.environment is not None else None
+    facts = RunFacts(
+        phase=run.phase,
+        place=job.place,
+        orchestrator=run.orchestrator,
+        building=run.building,
+        certain=suspicion.certain,
+        reason=suspicion.reason,
+        quiet=job.quiet,
+        last_wall_ns=job.still_since_wall_ns or 0,
+        process=job.process,
+        graph=run.graph is not None or live.speaks,
+        memory=live.speaks,
+        moved=live.speaks and live.progress.moved,
+        began_wall_ns=(live.progress.began_wall_ns if live.speaks else None) or 0,
+        limit_s=limit.seconds if limit is not None else 0.0,
+        limit_by=limit.by if limit is not None else "",
+        **structs.asdict(counts),
+    )
+    completed = run.phase == "completed"
+    records = [] if completed else [run.tasks.get(raw) for raw in suspicion.tasks[:8]]
+    marks = [record.said for record in records if record is not None]
+    if not suspicion.certain:
+        marks.append(job.last_mark)
+    done = counts.completed if counts.completed is not None else run.done
+    total = counts.total if counts.total is not None else "an unknown number of"
+    return statement(
+        job,
+        "run-state",
+        {"said": _complete_sentence(job) if completed else f"The run has completed {done} of {total} tasks."},
+        entities=() if completed else tuple(job.names.task(raw) for raw in suspicion.tasks),
+        facts=facts,
+        marks=tuple(marks),
+    )
+
+
+def run_complete(job: Job) -> Diagnostic:
+    """The run completed."""
+    return statement(job, "run-complete", {"said": _complete_sentence(job)}, marks=(job.last_mark,))
+
+
+def shared_log(job: Job) -> Diagnostic:
+    """Several chips write into one log: which of them is stuck, by their spans, or that nothing tells."""
+    at_work, stuck = sorted(job.chips_at_work & job.chips.keys()), job.stuck_chip
+    if stuck is None and len(at_work) == 1 and len(job.chips_begun) > 1:
+        stuck = at_work[0]
+    known = stuck is not None and stuck in job.chips
+    some = not known and 1 < len(at_work) < len(job.chips)
+    values = {
+        "chips": len(job.chips),
+        "devices": ", ".join(str(device) for device in sorted(job.chips.values())),
+        "stuck": job.chips.get(stuck or 0) if known else None,
+        "pid": stuck,
+        "unclear": None if known else "devices",
+        "open": ", ".join(str(job.chips[pid]) for pid in at_work) if some else None,
+    }
+    return statement(job, "shared-log", values)
+
+
+def _complete_sentence(job: Job) -> str:
+    total = job.run.counts.total
+    return f"The run completed: {total} of {total} tasks." if total else "The run completed."
+
+
+def lost_orders(job: Job) -> Iterator[Diagnostic]:
+    """Orders that the graph lacks, those alike together."""
+    graph = job.run.graph
+    if graph is None:
+        return
+    for group in grouped(job.lost.sure, graph)[:_LOST_SHOWN]:
+        lost = group.example
+        first, second = task_name(lost.first), task_name(lost.second)
+        values = {
+            **structs.asdict(lost),
+            "region": lost.region,
+            "first": first,
+            "second": second,
+            "does": "reads" if lost.hazard == "read after write" else "overwrites",
+        }
+        facts = OrderFacts(
+            tensor=lost.tensor,
+            first=lost.first_mode,
+            second=lost.second_mode,
+            region=lost.region,
+            hazard=lost.hazard,
+            why=why_of(lost),
+            next="\n".join(next_of(lost)),
+            count=group.count,
+        )
+        yield statement(
+            job,
+            "missing-edge",
+            values,
+            entities=(job.names.task(lost.second), job.names.task(lost.first)),
+            facts=facts,
+            shown_by=Mark(job.graph_mark.name, "", job.graph_mark.wall_ns, kind="file"),
+            detail=f"{first}-{second}",
+        )
+
+
+def flag_cycles(job: Job) -> Iterator[Diagnostic]:
+    """Stuck tasks that may wait for a flag in memory which only a task behind them sets."""
+    graph = job.run.graph
+    if graph is None:
+        return
+    for raw in job.suspicion.tasks[:8]:
+        for partner in graph.flag_partners(raw):
+            names = task_name(raw), task_name(partner)
+            yield statement(
+                job,
+                "flag-cycle",
+                dict(zip(("task", "partner"), names, strict=True)),
+                entities=(job.names.task(raw), job.names.task(partner)),
+                shown_by=Mark(job.graph_mark.name, "", kind="file"),
+                detail="-".join(names),
+            )

@@ -1,0 +1,214 @@
+"""Makes reports of what logs say of failures on NPUs: whose lines they are, and which of them belong together.
+
+Invariants:
+    cann_reports.R1. Lines of one process (by its prefix, or by the pid that its message names) are never put into the
+        report of another.
+    cann_reports.R2. What comes long after a report is another one: the process went on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Final
+
+from msgspec import Struct, field
+
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.reports import CAUSES, CODE, Fact, Report, exact, found_in, triggers
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, Stamp
+
+__all__ = ["CannDecoder"]
+
+_REPORT_NS: Final = 1_000_000_000  # changed reports are told at least this often while a large log is read
+_LONGEST: Final = 4_000  # characters of a line that are read
+_FAR: Final = 400  # lines after a report from which on it is another one
+_MOST: Final = 200  # reports of one log
+_LINES: Final = 60  # of a report that are numbered
+_TEXT: Final = 600  # characters of evidence
+_DLOG: Final = re.compile(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
+_HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
+_PID: Final = re.compile(r"\bpid=(\d{1,10})")
+_RANK: Final = re.compile(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
+_WARNED: Final = "Warning: NPU warning"
+_RAISED: Final = (
+    "Error: ",
+    "Traceback (most recent",
+    "(PID:",
+    "[ERROR]",
+    "ERROR",
+    "terminate called",
+    "exits for this",
+)
+
+
+class _Log(Struct):
+    """What is known of one log."""
+
+    name: str
+    process: str
+    reports: dict[str, Report] = field(default_factory=dict)
+    current: str | None = None
+    pids: dict[str, str] = field(default_factory=dict)  # whose pid it is
+    told: int = 0
+
+
+class CannDecoder(LogDecoder):
+    """Makes a diagnostic of each failure on an NPU that a log tells."""
+
+    name = "ascend"
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+        self._changed: dict[int, Report] = {}
+        self._count = 0
+        self._told_ns = 0
+        self._fresh = False
+
+    @property
+    def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
+        """See LogDecoder."""
+        return triggers()
+
+    @property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
+        """See LogDecoder."""
+        return exact()
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        name = PurePath(source.path).name if source.path else source.name
+        self._logs[source.id] = _Log(name or source.id, source.process or "")
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        log = self._logs.get(record.source)
+        if log is None:
+            log = self._logs[record.source] = _Log(record.source.rpartition("/")[2], "")
+        if record.severity is Severity.DEBUG:
+            return (), ()
+        warned = _WARNED in record.text
+        raised = not warned and (
+            record.severity.rank >= Severity.ERROR.rank or any(word in record.text for word in _RAISED)
+        )
+        rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
+        links: dict[str, None] = {}
+        writer = _writer(record)
+        for number, line, body in _lines(record.text):
+            found = found_in(body)
+            if not found and log.current is None:
+                continue
+            owner, mark = _owner(log, record, writer, found), self._mark(log, record, number, line)
+            report = self._open(log, owner, record)
+            if report is None and (any(not fact.weak for fact in found) or (found and raised)):
+                report = self._begin(log, record.source, owner, mark)
+            if report is not None:
+                log.current = owner
+                if found:
+                    links[_id(report)] = None
+                strong = any(not fact.weak for fact in found)
+                self._learn(report, found, mark, raised=raised or (strong and not warned))
+                if rank is not None:
+                    report.fields.setdefault("rank", rank[1])
+        if self._fresh or stamp["mono_ns"] - self._told_ns >= _REPORT_NS:
+            return self._collect(stamp), tuple(links)
+        return (), tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """Tell what has changed."""
+        return self._collect(stamp)
+
+    def _mark(self, log: _Log, record: LogRecord, number: int, line: str) -> Mark:
+        exact = record.wall_ns is not None
+        at = record.line_at(number)
+        return Mark(log.name, line.strip()[:_TEXT], record.wall_ns, exact, log=record.source, line=at)
+
+    def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, *, raised: bool) -> None:
+        for fact in found:
+            report.learn(fact, mark)
+        report.raised = report.raised or raised
+        report.last = mark
+        if found and mark.line is not None and len(report.lines) < _LINES:
+            report.lines.append(mark.line)
+        self._changed[report.number] = report
+
+    @staticmethod
+    def _open(log: _Log, owner: str, record: LogRecord) -> Report | None:
+        """The report that a line may belong to."""
+        report = log.reports.get(owner)
+        if report is None and owner and "" in log.reports and _near(log.reports[""], record):
+            report = log.reports[owner] = log.reports.pop("")  # the pid stands in a later line of it
+            report.owner = owner
+        return report if report is not None and _near(report, record) else None
+
+    def _begin(self, log: _Log, source: str, owner: str, mark: Mark) -> Report | None:
+        if log.told >= _MOST:
+            return None
+        log.told += 1
+        self._count += 1
+        self._fresh = True
+        report = log.reports[owner] = Report(self._count, source, owner, log.process, mark)
+        return report
+
+    def _collect(self, stamp: Stamp) -> list[Event]:
+        self._fresh, self._told_ns = False, stamp["mono_ns"]
+        changed, self._changed = self._changed, {}
+        return [DiagnosticSeen(diagnostic=_diagnostic(report), **stamp) for report in changed.values()]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """The lines of a record: number, line, text; those of a text in JSON's quotes too."""
+    for number, line in enumerate(text.split("\n")):
+        for part in line.split("\\n") if "\\n" in line else (line,):
+            yield number, line, part[:_LONGEST]
+
+
+def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:
+    """Whose line it is: by its prefix, by the pid in it, else that of the line before."""
+    named = _PID.search(writer)
+    if named is not None:
+        log.pids.setdefault(named[1], writer)
+    own = str(record.pid or "") if _DLOG.search(record.text, 0, _HEAD) else ""  # else it may be a wrapper's
+    pid = next((fact.fields["pid"] for fact in found if "pid" in fact.fields), own)
+    known = log.pids.get(pid, "")
+    if known:
+        return known
+    if writer and pid and len(log.pids) < _MOST:
+        log.pids[pid] = writer
+    return writer or (f"pid {pid}" if pid else log.current or "")
+
+
+def _writer(record: LogRecord) -> str:
+    worker = record.writer.startswith("worker ") and record.pid is not None
+    return f"({record.writer} pid={record.pid})" if worker else record.writer
+
+
+def _near(report: Report, record: LogRecord) -> bool:
+    line = report.last.line if report.last is not None else None
+    return record.line is None or not line or record.line - line <= _FAR
+
+
+def _id(report: Report) -> str:
+    digest = hashlib.blake2b(f"{report.source}\n{report.number}".encode(), digest_size=6).hexdigest()
+    return f"diagnostic:ascend/cann-report/{digest}"
+
+
+def _diagnostic(report: Report) -> Diagnostic:
+    facts = report.facts
+    return Diagnostic(
+        id=_id(report),
+        system="ascend",
+        code=CODE,
+        severity=Severity.ERROR,
+        sentence=f"CANN reports a failure ({facts.kind}).",
+        entities=(report.process,) if report.process else (),
+        facts=facts,
+        evidence=tuple(mark.evidence() for mark in report.marks),
+        at_wall_ns=report.first.wall_ns,
+        cause=CAUSES.get(report.kind, CauseClass.DEVICE),
+        writer=f"rank {facts.rank}" if facts.rank else "",
+    )

@@ -1,0 +1,343 @@
+"""One failure of one process, as the lines of its log tell it, piece by piece.
+
+CANN, torch_npu, HCCL and MindSpore print these; data/reports.toml has how the lines look.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from livedbg.adapters.ascend.codes import Group, cann_codes
+from livedbg.adapters.ascend.facts import ReportFacts
+from livedbg.adapters.ascend.forms import Form, Forms, read_data
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.model import CauseClass, Diagnostic, ExceptionHit
+from livedbg.model.facts import facts_from, facts_of
+
+__all__ = [
+    "CAUSES",
+    "CODE",
+    "Fact",
+    "Kind",
+    "Report",
+    "exact",
+    "found_in",
+    "is_npu",
+    "report_facts",
+    "texts",
+    "triggers",
+]
+
+CODE: Final = "cann-report"
+"""Code of the diagnostics."""
+
+_CODES: Final = 12  # of one report
+_MARKS: Final = 4  # lines of evidence, but for the last
+
+
+class Kind(StrEnum):
+    """What failed, the nearest to a cause first."""
+
+    HARDWARE = "hardware"
+    FAULT = "fault"  # of a kernel on a core
+    MEMORY = "memory"
+    SETUP = "setup"
+    OPERATOR = "operator"  # the host refused a call, before anything ran
+    TIMEOUT = "timeout"  # of a kernel
+    DRIVER = "driver"
+    COLLECTIVE = "collective"
+    OTHER = "other"
+    MASKED = "masked"  # only that something failed
+    LOGGED = "logged"  # an error line of CANN's logs, and nothing else
+    EXIT = "exit"  # that a process ended with an exception
+
+
+CAUSES: Final = {
+    Kind.HARDWARE: CauseClass.HOST,
+    Kind.COLLECTIVE: CauseClass.PEER,
+    Kind.MASKED: CauseClass.PROCESS,
+    Kind.EXIT: CauseClass.SUMMARY,
+}
+"""How near to the cause of an end a kind is; the others are faults of a program on a device."""
+_OF_GROUP: Final = {
+    Group.HARDWARE: Kind.HARDWARE,
+    Group.FAULT: Kind.FAULT,
+    Group.MEMORY: Kind.MEMORY,
+    Group.SETUP: Kind.SETUP,
+    Group.USAGE: Kind.OPERATOR,
+    Group.RESOURCE: Kind.OPERATOR,
+    Group.TIMEOUT: Kind.TIMEOUT,
+    Group.MASK: Kind.MASKED,
+}
+_FFTS_TIMEOUT: Final = "507048"
+_UNKNOWN: Final = "99999"  # torch_npu's ERR99999
+_MEMORY_BLOCKS: Final = frozenset({"EL0004", "EI0007", "EI0011"})
+_SETUP_BLOCKS: Final = frozenset({"EJ0001", "EJ0002", "EJ0003", "EJ0004"})
+_COLLECTIVE_BLOCKS: Final = frozenset(
+    {"EI0002", "EI0005", "EI0006", "EI0008", "EI0009", "EI0010", "EI0012", "EI0013", "EI0015"}
+)
+_INNER: Final = ("Inner Error", "Internal error", "Inner error")
+_EXCEPTIONS: Final = re.compile(
+    r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend\b|Launch kernel failed|\bERR\d{5} "
+    r"|Inner error is reported"
+)
+_FIRST_WINS: Final = frozenset({"core", "aicpu"})
+_RANK: Final = re.compile(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
+_WORKER: Final = re.compile(r"\((?P<name>[\w .:-]{1,60}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
+_OPERATION: Final = re.compile(
+    r"(?:Hcom|hcom_?)?(?P<name>All-?Reduce|AllGather\w*|ReduceScatter\w*|Broadcast|AllToAll\w*|Send|Recv\w*|Reduce|Scatter|Gather|Barrier|BatchSendRecv)",
+    re.IGNORECASE,
+)
+_BLOCK: Final = b"[PID: "  # in a message of any module: `E10007: [PID: 441] …`
+_MASKED_CODES: Final = 500_000  # the numbers from here on are CANN's alone
+
+
+class Said(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said of a kind of report.
+
+    Attributes:
+        needs: names of values that must be known.
+        sentence: template of what failed, where and why.
+        next: templates of what to do; `@NAME` for one of the file's `[steps]`.
+    """
+
+    kind: str
+    sentence: str
+    needs: tuple[str, ...] = ()
+    next: tuple[str, ...] = ("@read", "@blocking")
+
+
+class Texts(Struct, frozen=True, forbid_unknown_fields=True):
+    """data/reports.toml."""
+
+    words: tuple[str, ...]
+    blocks: tuple[str, ...]
+    codes: tuple[int, ...]
+    details: tuple[str, ...]
+    said: tuple[Said, ...]
+    steps: dict[str, str]
+    hccl: dict[str, str]
+    forms: tuple[Form, ...] = field(name="form")
+
+
+class Fact(NamedTuple):
+    """What one line says.
+
+    Attributes:
+        kind: which form it has.
+        fields: what the form's groups matched.
+        weak: it begins no report: such words stand in lines of anybody.
+    """
+
+    kind: str
+    fields: dict[str, str]
+    weak: bool
+
+
+@cache
+def texts() -> Texts:
+    """The file."""
+    return read_data("reports.toml", Texts)
+
+
+@cache
+def _forms() -> Forms:
+    return Forms(texts().forms)
+
+
+def triggers() -> tuple[bytes, ...]:
+    """What stands in every record that says something of a failure on an NPU, and hardly in any other."""
+    known, rare = texts(), [number for number in cann_codes() if number < _MASKED_CODES]
+    codes = [str(number) for number in cann_codes() if number > _MASKED_CODES]
+    codes += [f"{word}{number}" for word in ("error code is ", "error code:", "failed: ") for number in rare]
+    codes += [f"error code is {number}" for number in known.codes]
+    return (_BLOCK, *(word.encode() for word in (*known.words, *known.blocks, *codes)))
+
+
+def exact() -> Mapping[bytes, re.Pattern[bytes]]:
+    """As `LogDecoder.exact`."""
+    return {_BLOCK: re.compile(rb"(?<=\d: )\[PID: \d")}
+
+
+def found_in(line: str) -> list[Fact]:
+    """All that a line says, in the order of the file."""
+    found = []
+    for form in _forms().of(line):
+        fields = form.fields(line)
+        if fields is not None:
+            named = {name.rstrip("0123456789"): text for name, text in fields.items() if text is not None}
+            found.append(Fact(form.kind, named, form.weak))
+    return found
+
+
+def report_facts(said: Diagnostic) -> ReportFacts:
+    """The facts of a report; in recordings of before they are texts."""
+    if said.facts is not None:
+        return facts_of(said.facts, ReportFacts)
+    known = said.attributes
+    lists = {name: tuple(known.get(name, "").split()) for name in ("codes", "blocks", "lines")}
+    named = {"who": _who(known, known.get("owner", "")), "operation": _operation(known), "raised": "raised" in known}
+    return facts_from({**known, **lists, **named}, ReportFacts)
+
+
+def _who(fields: Mapping[str, str], owner: str) -> str:
+    rank, worker = _RANK.search(owner), _WORKER.search(owner)
+    if "rank" in fields:
+        return f"rank {fields['rank']}"
+    if rank is not None:
+        return f"rank {next(one for one in rank.groups() if one)}"
+    if worker is not None:
+        return f"{worker['name'].strip()} (pid {worker['pid']})"
+    pid = fields.get("pid") or owner.removeprefix("pid ")
+    return f"process {pid}" if pid.isdecimal() else ""
+
+
+def _operation(fields: Mapping[str, str]) -> str:
+    operation = _OPERATION.search(fields.get("tag", ""))
+    return operation["name"] if operation is not None else ""
+
+
+def is_npu(hit: ExceptionHit) -> bool:
+    """Whether an exception that a log shows is one of the NPU's software."""
+    return _EXCEPTIONS.search(hit.message) is not None
+
+
+class Report(Struct):
+    """One failure.
+
+    Attributes:
+        number: of it, among those of its session.
+        fields: what is known of it, by the names of the forms' groups; what came first stays.
+        codes: return codes, in order.
+        blocks: identifiers of CANN's messages, in order.
+        kinds: of the facts.
+        raised: some line is no warning, but an error, or part of an exception.
+        first: the first line.
+        cause: the line that says most of the cause.
+        last: the last line.
+        lines: numbers of the first lines that told something.
+    """
+
+    number: int
+    source: str
+    owner: str
+    process: str
+    first: Mark
+    fields: dict[str, str] = field(default_factory=dict)
+    codes: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
+    kinds: dict[str, Mark] = field(default_factory=dict)
+    raised: bool = False
+    last: Mark | None = None
+    lines: list[int] = field(default_factory=list)
+
+    def learn(self, fact: Fact, mark: Mark) -> None:
+        """Take one fact."""
+        fields = dict(fact.fields)
+        code, block = fields.pop("code", ""), fields.pop("block", "")
+        if code and code not in self.codes and len(self.codes) < _CODES:
+            self.codes.append(code)
+        if block:
+            if block not in self.blocks and len(self.blocks) < _CODES:
+                self.blocks.append(block)
+            text = fields.pop("text", "")
+            if not text.startswith(_INNER) and fact.kind in ("block", "titled"):
+                self.fields.setdefault("text", text)
+                self.fields.setdefault("text_of", block)
+        if fact.kind in _FIRST_WINS and fact.kind in self.kinds:
+            return  # a further core: its fields must not be mixed with those of the first
+        if fact.kind == "words" and "words" in self.fields:
+            return
+        for name, text in fields.items():
+            if text not in ("", "-1"):
+                self.fields.setdefault(name, text)
+        self.kinds.setdefault(fact.kind, mark)
+
+    @property
+    def known(self) -> list[Group]:
+        """Groups of its codes."""
+        known = cann_codes()
+        return [known[int(code)].group for code in self.codes if int(code) in known]
+
+    @property
+    def kind(self) -> Kind:
+        """What it is, by all that is known now."""
+        kinds, groups, blocks = self.kinds, self.known, set(self.blocks)
+        if "hardware" in kinds or Group.HARDWARE in groups:
+            return Kind.HARDWARE
+        if "core" in kinds or "aicpu" in kinds or "kernel" in kinds or Group.FAULT in groups:
+            timed_out = Group.TIMEOUT in groups and Group.FAULT not in groups
+            return Kind.TIMEOUT if timed_out and _FFTS_TIMEOUT not in self.codes else Kind.FAULT
+        if "memory" in kinds or Group.MEMORY in groups or blocks & _MEMORY_BLOCKS:
+            return Kind.MEMORY
+        if blocks & _COLLECTIVE_BLOCKS or {"notify", "socket", "link", "lost", "hccl", "port"} & kinds.keys():
+            return Kind.SETUP if blocks & _SETUP_BLOCKS else Kind.COLLECTIVE
+        if "driver" in kinds and "Open" not in self.fields.get("driver_call", ""):
+            return Kind.DRIVER
+        if {"setup", "driver"} & kinds.keys() or Group.SETUP in groups or blocks & _SETUP_BLOCKS:
+            return Kind.SETUP
+        return self._lesser(groups)
+
+    def _lesser(self, groups: list[Group]) -> Kind:
+        if "operator" in self.kinds or "mindspore" in self.kinds:
+            return Kind.OPERATOR if "op" in self.fields else Kind.OTHER
+        for group in (Group.USAGE, Group.RESOURCE, Group.TIMEOUT):
+            if group in groups:
+                return _OF_GROUP[group]
+        if "text" in self.fields:
+            return Kind.OTHER
+        if self.codes or "reason" in self.fields or "call" in self.kinds:
+            return Kind.MASKED
+        if "logged" in self.kinds:
+            return Kind.LOGGED
+        if self.fields.get("torch") == _UNKNOWN:
+            return Kind.EXIT
+        return Kind.OTHER if "said" in self.fields else Kind.MASKED
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Its evidence: the first line, those that say most, the last one."""
+        order = (
+            "hardware",
+            "core",
+            "aicpu",
+            "kernel",
+            "words",
+            "memory",
+            "driver",
+            "setup",
+            "notify",
+            "lost",
+            "socket",
+            "operator",
+            "titled",
+            "block",
+            "call",
+        )
+        best = [self.kinds[kind] for kind in order if kind in self.kinds][:_MARKS]
+        marks = [self.first, *best, *([self.last] if self.last is not None else [])]
+        return tuple(dict.fromkeys(marks))
+
+    @property
+    def facts(self) -> ReportFacts:
+        """All that is known of it."""
+        known = {
+            "kind": self.kind.value,
+            "who": _who(self.fields, self.owner),
+            "operation": _operation(self.fields),
+            "codes": self.codes,
+            "blocks": self.blocks,
+            "order": self.number,
+            "owner": self.owner,
+            "source": self.source,
+            "process": self.process,
+            "lines": list(dict.fromkeys(self.lines)),
+            "raised": self.raised,
+        }
+        return facts_from({**self.fields, **known}, ReportFacts)

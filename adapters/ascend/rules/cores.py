@@ -1,0 +1,104 @@
+"""Cores that a run waits for: their kernels have not returned, or have and were not collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from livedbg.adapters.ascend.facts import CoreFacts, facts
+from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
+from livedbg.adapters.ascend.rules.words import written
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
+from livedbg.model import Severity, Thread, ids
+from livedbg.text.wording import sentence_case
+
+__all__ = ["core_anomaly", "unreturned"]
+
+_SHOWN: Final = 3  # cores that the sentence names
+
+
+def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """The scheduler has ended the run, and the host waits for the thread of a core whose kernel has not returned.
+
+    The simulator's host joins the threads of all cores before it reports anything.
+    """
+    left = job.unresolved("core-unreturned")
+    process = state.snapshot.processes.get(job.run.process)
+    if not left or process is None or process.exited or job.first("timeout-exit") is not None:
+        return
+    cores = [facts(said, CoreFacts) for said in left]
+    threads = [core.tid for core in cores]
+    waiter = _waiter({ids.thread(process.host, process.pid, tid) for tid in threads}, state)
+    if waiter is None:
+        return  # the run is being set up, or ends
+    waited = waited_ns(waiter, state.snapshot) or 0
+    stalled = waited >= state.settings.thread_stall_ns
+    many = len(left) > 1
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    names = ", ".join(_core(core, job, state) for core in cores[:_SHOWN]) + more
+    names = f"The kernels of {len(left)} cores ({names}) have" if many else f"{sentence_case(names)} has"
+    yield written(
+        "unreturned",
+        rule,
+        job,
+        state,
+        {
+            "names": names,
+            "waited": duration(waited),
+            "these": "these cores" if many else "this core",
+            "call": waiter.waits_in or "a join",
+        },
+        **({} if stalled else {"state": VerdictState.UNKNOWN, "decides": True, "severity": Severity.WARNING}),
+        roots=tuple(_root(core, job) for core in cores),
+        entities=(
+            *(_root(core, job) for core in cores),
+            *(ids.thread(process.host, process.pid, tid) for tid in threads),
+            waiter.id,
+        ),
+        evidence=evidence(*left, job.first("runtime-failed")),
+        since_wall_ns=since_wall_ns(waiter, state.snapshot),
+    )
+
+
+def _waiter(threads: set[str], state: RuleInput) -> Thread | None:
+    """A thread that waits for one of some threads."""
+    names = (waiter for thread in sorted(threads) for waiter in state.graph.waiters_of(thread))
+    return next((state.snapshot.threads[name] for name in names if name in state.snapshot.threads), None)
+
+
+def _core(left: CoreFacts, job: JobDiagnostics, state: RuleInput) -> str:
+    """`task r1t2 (func 2) on core 10`, `the kernel on core 10`."""
+    name = state.snapshot.resources.get(f"core:{job.scope}/{left.core}")
+    place = name.name if name is not None else f"core {left.core}"
+    if left.task is None:
+        return f"the kernel on {place}" if left.func is None else f"kernel func {left.func} on {place}"
+    task = state.snapshot.tasks.get(_root(left, job))
+    kernel = (task.kernel if task is not None else None) or (f"func {left.func}" if left.func is not None else "")
+    return f"task {task_name(left.task)}{f' ({kernel})' if kernel else ''} on {place}"
+
+
+def _root(left: CoreFacts, job: JobDiagnostics) -> str:
+    """The task that the core was given; the core, where that is not known."""
+    prefix = job.task_prefix.removesuffix("r")
+    return f"{prefix}{task_name(left.task)}" if left.task is not None else f"core:{job.scope}/{left.core}"
+
+
+def core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """An AI core has finished a task, but the scheduler still counts it as busy. The kernel is not stuck."""
+    if job.completed:
+        return
+    for anomaly in job.unresolved("core-anomaly"):
+        values, proofs, since_ns = {"said": anomaly.sentence}, evidence(anomaly), anomaly.at_wall_ns
+        yield written(
+            "core-anomaly",
+            rule,
+            job,
+            state,
+            values,
+            entities=anomaly.entities,
+            evidence=proofs,
+            since_wall_ns=since_ns,
+        )

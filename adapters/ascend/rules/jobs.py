@@ -1,0 +1,304 @@
+"""Shared by the Ascend rules: jobs as diagnostics describe them; names, places and counts as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from livedbg.adapters.ascend.facts import (
+    FailureFacts,
+    JobFacts,
+    RingFacts,
+    RunFacts,
+    StallFacts,
+    TaskFacts,
+    facts,
+    scope_of,
+)
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import waited_ns
+from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentences
+
+__all__ = [
+    "JobDiagnostics",
+    "clock",
+    "code_of",
+    "ended_by",
+    "evidence",
+    "jobs",
+    "name_of",
+    "names_of",
+    "waiters_of",
+    "where_of",
+]
+
+F = TypeVar("F", bound=JobFacts)
+
+_NAMES_SHOWN: Final = 6
+_EVIDENCE_SHOWN: Final = 8
+_WAITERS_SHOWN: Final = 2
+_COUNTED: Final = 10_000  # of the tasks behind a root
+
+
+class JobDiagnostics(Struct, frozen=True):
+    """One Ascend job.
+
+    Attributes:
+        state: its `run-state` diagnostic.
+        run: what that says.
+        others: the other diagnostics of the same job.
+        scope: `ascend`, or `ascend/LABEL` if there are several jobs.
+    """
+
+    state: Diagnostic
+    run: RunFacts
+    others: tuple[Diagnostic, ...]
+    scope: str
+
+    @property
+    def label(self) -> str:
+        """Its name among several jobs."""
+        return self.scope.partition("/")[2] or self.run.place
+
+    @property
+    def orchestrator(self) -> str:
+        """Identifier of the thread that submits its tasks."""
+        return f"task:{self.scope}/orchestrator"
+
+    @property
+    def task_prefix(self) -> str:
+        """What the identifiers of its tasks (but the orchestrator) begin with."""
+        return f"task:{self.scope}/r"
+
+    @property
+    def completed(self) -> bool:
+        """Its present run has completed."""
+        return self.run.phase == "completed"
+
+    def unresolved(self, code: str) -> list[Diagnostic]:
+        """Its unresolved diagnostics of one code."""
+        return [d for d in self.others if d.code == code and not d.resolved]
+
+    def first(self, code: str) -> Diagnostic | None:
+        """Its first unresolved diagnostic of one code."""
+        return next(iter(self.unresolved(code)), None)
+
+    def roots(self, snapshot: Snapshot) -> list[Task]:
+        """The tasks that block it, as the adapter concluded."""
+        return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
+
+    def tasks_in(self, wanted: TaskState, state: RuleInput) -> list[Task]:
+        """Its tasks in a state (not COMPLETED), but for the orchestrator."""
+        return [t for t in state.tasks_in(wanted) if t.system == "ascend" and t.id.startswith(self.task_prefix)]
+
+    def waits_for_orchestrator(self, state: RuleInput) -> bool:
+        """Whether the orchestrator waits for one of the roots."""
+        edges = state.snapshot.edges
+        return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
+
+    def quiet_for_s(self, snapshot: Snapshot) -> float:
+        """Time since the last line of a job's log."""
+        last_ns = self.run.last_wall_ns
+        return (snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
+
+    def open_for_s(self, snapshot: Snapshot) -> float | None:
+        """How long a job's run is open, by the scheduler's memory; else how long the main thread has waited.
+
+        Returns:
+            None where neither is known. No task of the run can run for longer.
+        """
+        if self.run.began_wall_ns:
+            return max(0.0, (snapshot.now().wall_ns - self.run.began_wall_ns) / 1e9)
+        process = snapshot.processes.get(self.run.process)
+        main = None if process is None else snapshot.threads.get(ids.thread(process.host, process.pid, process.pid))
+        waited = None if main is None else waited_ns(main, snapshot)
+        return None if waited is None else waited / 1e9
+
+    def long_s(self, state: RuleInput) -> float:
+        """From when on it is long that a task runs: longer for a kernel that is known to be slow."""
+        found = state.settings.task_stall_s
+        for task in self.roots(state.snapshot):
+            known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
+            if known is not None:
+                found = max(found, state.settings.slow_factor * known.longest_ns / 1e9)
+        return found
+
+    def patience_s(self, state: RuleInput) -> float:
+        """From when on a run without progress is stalled: no less than the limit of its watchdog, if that is known."""
+        return max(self.long_s(state), self.run.limit_s)
+
+    def limit_words(self) -> str:
+        """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
+        return f"{self.run.limit_s:g} s ({self.run.limit_by})" if self.run.limit_s else ""
+
+    def count_behind(self, roots: Sequence[Task], state: RuleInput) -> tuple[int, int, bool]:
+        """How many tasks wait behind the roots.
+
+        Returns:
+            all of them (as the runtime counts, where its lists are cut); those that wait directly; and
+            whether that second number is known.
+        """
+        ids = {task.id for task in roots}
+        edges = state.snapshot.edges
+
+        def waiters(task: str) -> Iterator[str]:
+            for waiter in state.graph.waiters_of(task):
+                found = (edges.get(EdgeKey(kind, waiter, task)) for kind in (EdgeKind.DEPENDS_ON, EdgeKind.WAITS_FOR))
+                if waiter != self.orchestrator and any(e is not None and e.state is EdgeState.PENDING for e in found):
+                    yield waiter
+
+        direct = {waiter for root in ids for waiter in waiters(root)} - ids  # a root may wait for another one
+        seen, todo = set(direct), list(direct)
+        while todo and len(seen) < _COUNTED:
+            for waiter in waiters(todo.pop()):
+                if waiter not in seen and waiter not in ids:
+                    seen.add(waiter)
+                    todo.append(waiter)
+        counted = 0 if self.run.memory else self.run.waiting or 0  # memory shows each task that waits, and for what
+        known = self.run.graph or (len(seen) == 1 and counted <= 1)
+        return max(len(seen), counted), len(direct), known
+
+    def pid(self, snapshot: Snapshot) -> str:
+        """The pid of a job's process, for a command; `PID` if it is unknown, as where only logs are read."""
+        alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
+        own = alive.get(self.run.process)
+        targets = [one for one in alive.values() if one.target]
+        if own is None and len(targets) == 1:
+            own = targets[0]
+        return str(own.pid) if own is not None else "PID"
+
+    def progress(self) -> str:
+        """` 3 of 5 tasks are done.`, or nothing where that is not known."""
+        done, total = self.run.completed, self.run.total
+        return f" {done} of {total} tasks are done." if done is not None and total is not None else ""
+
+    def sentence(self, code: str) -> str:
+        """What its first unresolved diagnostic of one code says, after a blank; "" where there is none."""
+        said = self.first(code)
+        return f" {said.sentence}" if said is not None else ""
+
+    def known(self, code: str, kind: type[F]) -> F | None:
+        """The facts of its first unresolved diagnostic of one code."""
+        said = self.first(code)
+        return facts(said, kind) if said is not None else None
+
+    def latched_timeout(self) -> Diagnostic | None:
+        """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
+        fatal = self.first("fatal")
+        by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
+        return fatal if fatal is not None and by_memory and facts(fatal, FailureFacts).error_code == 100 else None
+
+    def fired(self) -> str:
+        """` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …` if one fired."""
+        busy = self.sentence("machine-busy")
+        if busy:
+            busy += " The cores of the simulator are threads, so a slow task can look stuck."
+        return self.sentence("watchdog-fired") + busy + self.sentence("limits-ignored")
+
+    def masked(self) -> str:
+        """` CANN returned 507018 (…); that code masks this cause.` if it did."""
+        code = self.first("cann-code")
+        if code is None or not facts(code, FailureFacts).mask:
+            return ""
+        return f" {sentences(code.sentence, 'That code masks this cause')}"
+
+
+def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
+    """The Ascend jobs of a snapshot."""
+    by_scope: dict[str, list[Diagnostic]] = {}
+    for diagnostic in snapshot.diagnostics.values():
+        if diagnostic.system == "ascend":
+            by_scope.setdefault(scope_of(diagnostic), []).append(diagnostic)
+    found = []
+    for scope, said in by_scope.items():
+        state = next((d for d in said if d.code == "run-state"), None)
+        if state is not None:
+            others = tuple(d for d in said if d is not state)
+            found.append(JobDiagnostics(state, facts(state, RunFacts), others, scope or "ascend"))
+    return found
+
+
+def name_of(task: Task) -> str:
+    """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
+    known = facts(task, TaskFacts)
+    words = [task.kernel] if task.kernel else []
+    if task.kernel and known.func and not task.kernel.startswith("func "):
+        words.append(f"func {known.func}")
+    if known.task_id != known.local:
+        words.append(f"id {known.task_id}")
+    return f"{task.name} ({', '.join(words)})" if words else task.name
+
+
+def names_of(tasks: Sequence[Task]) -> str:
+    """Names of several tasks, cut."""
+    shown = ", ".join(name_of(task) for task in tasks[:_NAMES_SHOWN])
+    return shown + (f" and {len(tasks) - _NAMES_SHOWN} more" if len(tasks) > _NAMES_SHOWN else "")
+
+
+def where_of(task: Task, snapshot: Snapshot) -> str:
+    """`on core 8 (AIV0)`."""
+    cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
+    return f"on {', '.join(cores)}" if cores else "on an unknown core"
+
+
+def clock(task: Task) -> str:
+    """When a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
+    at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
+    words = {"exact": "", "not after": " or earlier"}
+    return f"{at} UTC{words.get(facts(task, TaskFacts).since, ' or a little later')}"
+
+
+def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
+    """The evidence of diagnostics, and the lines that tasks rest on; each line once."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for one in said:
+        if isinstance(one, Diagnostic):
+            for item in one.evidence:
+                found.setdefault((item.place, item.text), item)
+        elif one is not None:
+            for item in _lines_of(one):
+                found.setdefault((item.place, item.text), item)
+    return tuple(found.values())[:_EVIDENCE_SHOWN]
+
+
+def _lines_of(task: Task) -> Iterator[Evidence]:
+    """The line that the state of a task rests on, and the one that gave it to its core."""
+    known = facts(task, TaskFacts)
+    for place, text, at in (
+        (known.entered, known.entered_text, known.entered_wall_ns),
+        (known.evidence, known.evidence_text, known.evidence_wall_ns),
+    ):
+        if place:
+            kind = "memory" if place.startswith("memory of ") else "log"
+            yield Evidence(kind=kind, source=place, text=text, at_wall_ns=at)
+
+
+def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
+    """The first tasks that wait for the roots directly, whose lines say so."""
+    tasks = state.snapshot.tasks
+    found = dict.fromkeys(waiter for root in roots for waiter in state.graph.waiters_of(root.id))
+    return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
+
+
+def code_of(said: Diagnostic) -> str:
+    """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
+    code = facts(said, RingFacts).code or facts(said, FailureFacts).code
+    return f" ({code})" if code else ""
+
+
+def ended_by(watchdog: Diagnostic | None) -> str:
+    """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
+    if watchdog is not None and watchdog.code == "fatal":
+        return " The scheduler's watchdog ended the run (code 100, by the scheduler's memory)."
+    if watchdog is None or watchdog.code != "timeout-exit":
+        return ""
+    said = facts(watchdog, StallFacts)
+    sub_class = f"{said.sub_class} by its counts" if said.sub_class_by == "counts" else said.sub_class
+    words = "; ".join(word for word in (said.code, sub_class) if word)
+    return f" The scheduler's watchdog ended the run ({words})."

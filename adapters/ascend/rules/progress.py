@@ -1,0 +1,167 @@
+"""An Ascend run that has not failed: it is being prepared, it runs, it makes no progress for long, or has ended well.
+
+The scheduler's watchdog is what ends a stuck run. Before its limit a kernel that is slow and one that is stuck look the
+same. An orchestrator that computes or loops in user code is seen by no watchdog at all.
+
+Invariants:
+    run_progress.L1. Progress that memory showed is never older than the threshold in a run that is called running. In
+        one sample the threshold is compared with the age of the run, for no task of it can run for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from livedbg.adapters.ascend.facts import TaskFacts, facts
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, where_of
+from livedbg.adapters.ascend.rules.words import written
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Severity, Task, TaskState
+from livedbg.text.quantities import duration
+from livedbg.text.wording import many
+
+__all__ = ["building", "goes_on", "long_run", "run_complete"]
+
+_TROUBLE: Final = (
+    "cann-code",
+    "core-anomaly",
+    "deinit-timeout",
+    "fatal",
+    "operation-ended",
+    "ring-full",
+    "runtime-failed",
+    "stall-summary",
+    "tensor-wait-timeout",
+    "terminate",
+    "timeout-exit",
+)
+
+
+def _is_long(job: JobDiagnostics, state: RuleInput) -> bool:
+    """True if a run has made no progress for long, or may have, and its watchdog's limit has not passed (L1)."""
+    run = job.run
+    if run.phase not in {"starting", "running"}:
+        return False
+    still_s, known = job.quiet_for_s(state.snapshot), run.memory
+    if run.quiet:
+        roots = bool(job.roots(state.snapshot))
+        within = still_s < job.patience_s(state)
+        return still_s >= job.long_s(state) and ((within and roots) or (known and not roots))
+    if not known or run.moved:
+        return False
+    return (job.open_for_s(state.snapshot) or still_s) >= job.long_s(state)
+
+
+def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """A run whose scheduler's memory shows no progress for long, before the limit of its watchdog: a task that runs
+    for long, or an orchestrator that submits nothing. Slow or stuck: that can't be told, so the verdict is unknown.
+    """
+    if not _is_long(job, state) or any(job.first(code) for code in ("timeout-exit", "stall-summary", "fatal")):
+        return
+    roots = job.roots(state.snapshot)
+    running = [task for task in roots if task.state is TaskState.RUNNING]
+    ids = tuple(task.id for task in roots) or (job.orchestrator,)
+    values = {
+        "claim": _tasks(running, job, state) if running else _ready(roots, job, state) or _nobody(job, state),
+        "still": job.sentence("scheduler-still"),
+        "what": "each AICore thread" if running else "the thread in aicpu_orchestration_entry",
+    }
+    since_ns, proofs = job.run.last_wall_ns or None, evidence(*roots, job.state)
+    yield written("long", rule, job, state, values, roots=ids, entities=ids, evidence=proofs, since_wall_ns=since_ns)
+
+
+def _for(job: JobDiagnostics, state: RuleInput) -> str:
+    """` for 12 s`; ` for 0.6 s or more, at most 40 s`, where livedbg came after it began."""
+    still_s, open_s = job.quiet_for_s(state.snapshot), job.open_for_s(state.snapshot)
+    if job.run.moved or open_s is None or open_s <= still_s:
+        return f" for {duration(still_s * 1e9)}"
+    return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
+
+
+def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+    one = len(running) == 1
+    who = f"task {name_of(running[0])}" if one else f"{len(running)} tasks ({names_of(running)})"
+    where = f" {where_of(running[0], state.snapshot)}" if one else ""
+    return f"{who} {'has' if one else 'have'} been running{where}{_for(job, state)}. {_slow_or_stuck(job)}"
+
+
+def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+    """The same of tasks that are ready or whose completion is deferred; "" if there are none."""
+    if not roots:
+        return ""
+    waits = facts(roots[0], TaskFacts).waits_for if len(roots) == 1 else ""
+    deferred = all(facts(task, TaskFacts).deferred for task in roots)
+    what = "whose deferred (asynchronous) completion has not been signalled" if deferred else "on no core"
+    condition = f" It waits for: {waits}." if waits else ""
+    return (
+        f"no task has been running{_for(job, state)}; {many(len(roots), 'task')} ({names_of(roots)}) "
+        f"{'is' if len(roots) == 1 else 'are'} ready, {what}.{condition} {_slow_or_stuck(job)}"
+    )
+
+
+def _nobody(job: JobDiagnostics, state: RuleInput) -> str:
+    """The same where no task could go on."""
+    waiting = job.run.waiting or 0
+    if job.run.orchestrator == "submitting":
+        left = f"{many(waiting, 'task')} wait" if waiting else "all submitted tasks are done"
+        return (
+            f"the orchestrator has submitted nothing{_for(job, state)}, and {left}. It computes or loops in the "
+            "orchestration code; no watchdog of the runtime watches that, so livedbg can't tell slow from stuck."
+        )
+    return f"no task has been running or ready{_for(job, state)}. {_slow_or_stuck(job)}"
+
+
+def _slow_or_stuck(job: JobDiagnostics) -> str:
+    limit = job.limit_words()
+    until = f" before the limit of the scheduler's watchdog, {limit}" if limit else ""
+    return f"livedbg can't tell slow from stuck{until}."
+
+
+def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
+    """The log ends while the orchestration code runs on the host.
+
+    Args:
+        rule: name of the rule.
+        job: the job.
+        state: what is known.
+        alive: a process is seen that may write the log.
+    """
+    values = {"died": "" if alive else " It hung, or died: no exit status."}
+    open_ = {} if alive else {"state": VerdictState.UNKNOWN, "decides": True}
+    ids, proofs = (job.orchestrator,), evidence(job.state)
+    return written("building", rule, job, state, values, roots=ids, entities=ids, evidence=proofs, **open_)
+
+
+def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """An Ascend run completed all its tasks."""
+    complete = job.first("run-complete")
+    if complete is not None and job.completed:
+        alive = any(not process.exited for process in state.snapshot.processes.values())
+        yield Finding(
+            rule=rule,
+            state=VerdictState.EXITED if not alive else None,  # the process may begin another run
+            severity=Severity.INFO,
+            sentence=complete.sentence,
+            evidence=evidence(complete),
+            since_wall_ns=complete.at_wall_ns,
+        )
+
+
+def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """An Ascend run has not ended and its log is being written to (running), or its log ends before the run does and
+    names no task that is under way (unknown).
+    """
+    if job.run.phase not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
+        return
+    if _is_long(job, state):
+        return  # long_run says so
+    roots = job.roots(state.snapshot)
+    running = [task for task in roots if task.state is TaskState.RUNNING]
+    proofs = evidence(*running, job.state)
+    if not job.run.quiet and job.run.last_wall_ns:  # else no line has a time
+        doing = f"{names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
+        yield written("goes-on", rule, job, state, {"state": job.state.sentence, "doing": doing}, evidence=proofs)
+    elif job.run.quiet and not roots and not job.run.building:
+        yield written("cut-off", rule, job, state, {}, evidence=proofs)

@@ -1,0 +1,67 @@
+"""A full ring, heap or pool: the orchestrator that waits for itself, and what all findings on what is full say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from livedbg.adapters.ascend.facts import RingFacts
+from livedbg.adapters.ascend.resources import VARIABLES, Full
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
+from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.text.wording import sentence_case
+
+__all__ = ["ring_values", "scope_deadlock", "scopes_of"]
+
+
+def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """The orchestrator waits for a slot of a ring, or for memory of its heap, that only the end of its own open scope
+    can free.
+    """
+    full, ring = job.first("ring-full"), job.known("ring-full", RingFacts)
+    if full is None or ring is None or job.completed or not ring.by_scope or ring.never_fits:
+        return
+    yield written(
+        "scope-deadlock",
+        rule,
+        job,
+        state,
+        ring_values(ring),
+        roots=tuple(entity for entity in full.entities if not entity.startswith(job.task_prefix)),
+        entities=full.entities,
+        evidence=evidence(full),
+        since_wall_ns=full.at_wall_ns,
+    )
+
+
+def ring_values(full: RingFacts) -> Mapping[str, str]:
+    """What is said of something that is full.
+
+    `variable` sizes it, with its value if the log has it: `PTO2_RING_HEAP (now 262,144 bytes)`; `setting` is the one in
+    code that it does not override (simpler CallConfig.runtime_env, pypto RunConfig); `which_scope`: a recipe can tell
+    which scope fills it.
+    """
+    variable, heap, pool = VARIABLES[Full(full.what)], full.what == Full.HEAP.value, full.what == Full.POOL.value
+    unit, setting = "bytes" if heap else "entries", variable.removeprefix("PTO2_").lower()
+    holders = ["a task that does not complete", "an open scope", *(["the producers of one task alone"] if pool else [])]
+    return {
+        "name": full.name,
+        "the_name": sentence_case(full.name),
+        "level": full.level,
+        "unit": unit,
+        "bytes": flag(heap),
+        "size": full.size,
+        "wanted": full.wanted,
+        "variable": f"{variable} (now {full.size} {unit})" if full.size else variable,
+        "setting": f", or {setting} where the program's own configuration sets it" * setting.startswith("ring_"),
+        "fan_in": flag(pool),
+        "holders": f"{', '.join(holders[:-1])} or {holders[-1]}",
+        "scopes": scopes_of(full),
+        "which_scope": flag(not full.scopes and not full.host_built),
+    }
+
+
+def scopes_of(full: RingFacts) -> str:
+    """` The scope at orchestration.cpp:77 (depth 1) has begun and not ended. …`, where scope_stats.jsonl tells it."""
+    return f" {full.scopes}" if full.scopes else ""

@@ -1,0 +1,85 @@
+"""Writes the findings on runs: what each says, and what to do next (data/findings.toml)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from livedbg.adapters.ascend.forms import Line, lines, read_data
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Severity
+from livedbg.signatures.templates import names_in, render
+
+__all__ = ["flag", "texts", "written"]
+
+
+class Text(Struct, frozen=True, forbid_unknown_fields=True):
+    """One kind of finding: as `Finding`, but `sentence` and `next` are templates."""
+
+    severity: Severity
+    sentence: str
+    state: VerdictState | None = None
+    decides: bool = False
+    inferred: bool = False
+    topic: str = ""
+    next: tuple[str | Line, ...] = ()
+
+
+@cache
+def texts() -> Mapping[str, Text]:
+    """All of them, by name."""
+    return read_data("findings.toml", dict[str, Text])
+
+
+@cache
+def _asked(name: str) -> frozenset[str]:
+    """The values that a text asks for."""
+    text = texts()[name]
+    steps = [step.text if isinstance(step, Line) else step for step in text.next]
+    conditions = [word for step in text.next if isinstance(step, Line) for word in (*step.needs, *step.lacks)]
+    return frozenset(conditions).union(*map(names_in, (text.sentence, *steps)))
+
+
+def flag(known: object) -> str:
+    """A value that is known where something holds."""
+    return "known" if known else ""
+
+
+def written(
+    name: str, rule: str, job: JobDiagnostics, state: RuleInput, values: Mapping[str, str], /, **more: Any
+) -> Finding:
+    """A finding.
+
+    Args:
+        name: in data/findings.toml.
+        rule: name of the rule.
+        job: whose run it is about.
+        state: what is known.
+        values: for the templates, beside those of every job.
+        more: other fields of the finding; they come before what the file has.
+    """
+    text = texts()[name]
+    known = {
+        "pid": job.pid(state.snapshot),
+        "progress": job.progress(),
+        "fired": job.fired(),
+        "masked": job.masked(),
+        "shared": job.sentence("shared-log"),
+        "limit": job.limit_words(),
+        **values,
+    }
+    assert _asked(name) <= known.keys(), f"{name}: {_asked(name) - known.keys()}"
+    steps = (Line(step) if isinstance(step, str) else step for step in text.next)
+    given = {"severity": text.severity, "state": text.state, "decides": text.decides, "inferred": text.inferred}
+    return Finding(
+        rule=rule,
+        sentence=render(text.sentence, known),
+        next=tuple(dict.fromkeys(lines(steps, "", known))),
+        topic=text.topic,
+        **{**given, **more},
+    )

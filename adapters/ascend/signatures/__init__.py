@@ -1,0 +1,1 @@
+"""Failure texts of Ascend's harnesses, as signatures (docs/signatures.md)."""
