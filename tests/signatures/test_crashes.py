@@ -38,3 +38,9 @@ def test_D1_each_example_is_one_crash_or_none(example: Example, kind: str) -> No
 
 def test_the_file_of_runs_of_tests_has_no_problem() -> None:
     assert list(problems(run_book().rooms[0])) == []
+
+
+def test_libc_s_type_is_whole() -> None:
+    crash = crash_in("libc++abi: terminating due to uncaught exception of type std::runtime_error: no device")
+    assert crash is not None
+    assert (crash[0].exception, crash[0].sentence) == ("std::runtime_error", "no device")
