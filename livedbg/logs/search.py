@@ -14,11 +14,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import AnyStr, Final, Generic, Protocol
+from typing import TYPE_CHECKING, AnyStr, Final, Generic, Protocol
 
 from livedbg.logs.lines import Line, line_text
-from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.logs.writers import WORDS, written_by
+
+if TYPE_CHECKING:  # whoever searches lines as they are need not know what wraps them
+    from livedbg.logs.wrapping.door import FrontDoor
 
 __all__ = [
     "FOLD",

@@ -17,17 +17,12 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.last_words import ends_tests
-from livedbg.model import ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import FAILED_TESTS, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, parse
 from livedbg.signatures.said import Said
 
-__all__ = ["FAILED_TESTS", "FAULT", "CrashDecoder", "crash_book", "crash_in", "run_book"]
-
-FAULT: Final = "fatal-python-error"
-"""What ended a process as Python's faulthandler tells it."""
-FAILED_TESTS: Final = "failed-tests"
-"""A test run in which tests failed."""
+__all__ = ["CrashDecoder", "crash_book", "crash_in", "run_book"]
 
 _NEWLINE: Final = "\n"
 _WHY: Final = 300  # characters of what failed in a test
