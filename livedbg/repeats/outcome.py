@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from livedbg.logs.sanitizers import ENDED, WARNED, own_frames, place_of
 from livedbg.model import ExceptionHit, Frame, Stack
 
-__all__ = ["EndCause", "How", "RunEnd", "end_cause", "frames_shown", "how_ended", "in_words", "stack_of"]
+__all__ = ["How", "RunEnd", "end_cause", "frames_shown", "how_ended", "in_words", "stack_of"]
 
 How = Literal["well", "code", "signal", "hung", "cut"]
 _FRAMES: Final = 12
@@ -148,7 +148,7 @@ _ENDED: Final = f"log: {ENDED}"
 _REPORTS: Final = (_ENDED, f"log: {WARNED}")
 
 
-class EndCause(NamedTuple):
+class _EndCause(NamedTuple):
     """The exception or report that explains how a run ended.
 
     Attributes:
@@ -164,7 +164,7 @@ class EndCause(NamedTuple):
     note: str = ""
 
 
-def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> EndCause:
+def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> _EndCause:
     """Choose what explains how a run ended.
 
     Args:
@@ -173,7 +173,7 @@ def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[Except
         printed: exceptions and reports in its output.
     """
     if how in ("hung", "cut"):
-        return EndCause()
+        return _EndCause()
     report = _report((*printed, *caught))
     caught, printed = _others(caught), _others(printed)
     what = where = None
@@ -183,11 +183,11 @@ def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[Except
         named = [hit for hit in caught if hit.type not in signal.Signals.__members__]
         what, where = _newest(named, printed, caught), _newest(caught, printed)
     if report is None:
-        return EndCause(what, where)
+        return _EndCause(what, where)
     if report.catchpoint == _ENDED or (what is None and how != "signal"):
-        return EndCause(report, report, reported=True)
+        return _EndCause(report, report, reported=True)
     place = place_of(report.stack)
-    return EndCause(what, where, note=f"{report.type}, in {place}" if place else report.type)
+    return _EndCause(what, where, note=f"{report.type}, in {place}" if place else report.type)
 
 
 def _others(hits: Sequence[ExceptionHit]) -> list[ExceptionHit]:
