@@ -110,7 +110,7 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     """Why an ending decides nothing, in a sentence; "" if it does."""
     snapshot = state.snapshot
     targets = [process for process in snapshot.processes.values() if process.target]
-    pid = first.attributes.get("pid", "")
+    pid = _pid(first)
     if targets and pid and all(str(process.pid) != pid for process in targets):
         return "It is no process of the target."
     if lives(snapshot):
@@ -127,9 +127,9 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
 
 def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
     """Whether the same launcher told before it of a process that a fault had ended: it kills the others for that."""
-    source, order = first.attributes["source"], int(first.attributes["order"])
-    same = (said for said in told if said.attributes["source"] == source and said.attributes.get("fault") == "yes")
-    return any(int(said.attributes["order"]) < order for said in same)
+    log, line = _place(first)
+    faults = (_place(said) for said in told if said.attributes.get("fault") == "yes")
+    return any(its_log == log and its_line < line for its_log, its_line in faults)
 
 
 def _program_s_own(snapshot: Snapshot) -> bool:
@@ -143,17 +143,17 @@ def _program_s_own(snapshot: Snapshot) -> bool:
 
 def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether a process is named that the logs beside this one never mention."""
-    pid, log = first.attributes.get("pid", ""), first.attributes.get("source", "")
-    return bool(pid) and named_elsewhere(pid, log, snapshot) is False
+    pid = _pid(first)
+    return bool(pid) and named_elsewhere(pid, _place(first)[0], snapshot) is False
 
 
 def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
     """Whether another log has the same end: of this process, or of one that it does not name, which this may be."""
     for said in killed:
-        if said.attributes["source"] == first.attributes["source"]:
+        if _place(said)[0] == _place(first)[0]:
             continue
-        pid = said.attributes.get("pid", "")
-        if pid and pid == first.attributes.get("pid"):
+        pid = _pid(said)
+        if pid and pid == _pid(first):
             return True
         goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
         if not pid and not goes_on and first.attributes.get("interpreter"):
@@ -168,15 +168,16 @@ def _is_of_a_shell(first: Diagnostic) -> bool:
 
 def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether anything that no wrapper prints at an end follows in the same log."""
-    source = snapshot.log_sources.get(first.attributes.get("source", ""))
-    line = int(first.attributes.get("order", "0"))
+    log, line = _place(first)
+    source = snapshot.log_sources.get(log)
     return source is not None and any(one.ordinary and one.number > line for one in known_lines(source, snapshot))
 
 
 def _had_completed(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether the same log says right before it that the run has reached its end."""
-    source = snapshot.log_sources.get(first.attributes.get("source", ""))
-    return source is not None and bool(completed_in(source, snapshot, int(first.attributes.get("order", "0"))))
+    log, line = _place(first)
+    source = snapshot.log_sources.get(log)
+    return source is not None and bool(completed_in(source, snapshot, line))
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:
@@ -184,7 +185,17 @@ def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Find
 
 
 def _order(said: Diagnostic) -> tuple[int, int]:
-    return (said.at_wall_ns or 0, int(said.attributes.get("order", "0")))
+    return (said.at_wall_ns or 0, _place(said)[1])
+
+
+def _place(said: Diagnostic) -> tuple[str, int]:
+    """The log that says it, and the number of the line where it begins; 0 where that is not known."""
+    return said.attributes.get("source", ""), int(said.attributes.get("order", "0"))
+
+
+def _pid(said: Diagnostic) -> str:
+    """The process that it names; "" for none."""
+    return said.attributes.get("pid", "")
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:

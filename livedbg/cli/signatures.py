@@ -20,6 +20,7 @@ from livedbg.session.log_formats import known_log_formats
 from livedbg.session.signatures import USERS, book, own_folder
 from livedbg.signatures.book import Book, Entry, parse
 from livedbg.signatures.check import problems
+from livedbg.signatures.crashes import crash_book, run_book
 from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_text
@@ -47,7 +48,8 @@ def command(
     if file is not None:
         return _check(file)
     known_signatures(signatures)
-    known = book(signatures)[0]
+    rooms = (*book(signatures)[0].rooms, *crash_book().rooms, *run_book().rooms)
+    known = Book(rooms)
     if text is not None:
         _match(known, _read(text), redact=redact)
         return 0

@@ -41,7 +41,7 @@ from livedbg.logs.search import (
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model import LogRecord, LogSource, Severity
 
-__all__ = ["BLOCK", "FileLogReader", "OpenLog", "SevereLines"]
+__all__ = ["FileLogReader"]
 
 _OPEN_AT_ONCE = 32  # files kept open
 _CHECK_S = 0.25  # how often growth and replacement are checked
@@ -66,7 +66,7 @@ class FileLogReader:
         self._shown = shown
         self._source = source
         self._formats = formats
-        self._logs: OrderedDict[str, OpenLog] = OrderedDict()
+        self._logs: OrderedDict[str, _OpenLog] = OrderedDict()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -157,7 +157,7 @@ class FileLogReader:
         log = self._log(source)
         if log is None:
             return
-        severe = SevereLines(source, log.assembler.clock, self._formats, least)
+        severe = _SevereLines(source, log.assembler.clock, self._formats, least)
         position = 0
         while lines := self._more(log, position):
             position += len(lines)
@@ -174,7 +174,7 @@ class FileLogReader:
 
     # the parts
 
-    def _log(self, source: str) -> OpenLog | None:
+    def _log(self, source: str) -> _OpenLog | None:
         """The open log of a source; opens it, and opens it again when the file was replaced (B2)."""
         described = self._source(source)
         if described is None or described.path is None:
@@ -192,7 +192,7 @@ class FileLogReader:
                     log.complete = log.complete and log.index.scanned >= log.data.size
             if log is None:
                 try:
-                    log = OpenLog(described, Path(described.path), self._formats)
+                    log = _OpenLog(described, Path(described.path), self._formats)
                 except OSError:
                     return None
                 self._logs[source] = log
@@ -226,7 +226,7 @@ class FileLogReader:
                     except (OSError, ValueError):
                         log.complete = True
 
-    def _indexed(self, log: OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
+    def _indexed(self, log: _OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
         """Wait until the index has what a search from `start` needs; False when given up."""
         while not log.complete and not log.closed:
             with log.lock:
@@ -238,7 +238,7 @@ class FileLogReader:
             log.work()
         return not log.closed
 
-    def _more(self, log: OpenLog, start: int) -> list[Line]:
+    def _more(self, log: _OpenLog, start: int) -> list[Line]:
         """Lines from line `start` on; none at the end of the log."""
         if not self._indexed(log, start, False, None):
             return []
@@ -246,12 +246,12 @@ class FileLogReader:
             offset = None if log.closed else log.index.offset_of(start)
             return [] if offset is None else self._lines(log, offset, start, _LINES)
 
-    def _from_end(self, log: OpenLog, lines: int) -> tuple[int, int | None]:
+    def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
         """Where the last `lines` lines begin, read backwards from the end; their number where it is known."""
         size = log.data.size
         position, left, skip_last = size, lines, True
         while position > 0:
-            begin = max(0, position - BLOCK)
+            begin = max(0, position - _BLOCK)
             data = log.data.read(begin, position - begin)
             end = len(data)
             if skip_last and data.endswith(b"\n"):
@@ -265,20 +265,20 @@ class FileLogReader:
             position = begin
         return 0, 0
 
-    def _number(self, log: OpenLog, offset: int) -> int | None:
+    def _number(self, log: _OpenLog, offset: int) -> int | None:
         return log.index.line_at(offset) if offset <= log.index.scanned else None
 
-    def _records(self, log: OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
+    def _records(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
         """Up to `count` lines from `offset`, one record each."""
         return [log.assembler.single(line) for line in self._lines(log, offset, number, count)]
 
-    def _lines(self, log: OpenLog, offset: int, number: int | None, count: int) -> list[Line]:
+    def _lines(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[Line]:
         """Up to `count` lines from `offset`."""
         cutter = LineCutter(offset, None if number is None else number + 1)
         lines: list[Line] = []
         position, size = offset, log.data.size
         while len(lines) < count and position < size:
-            step = BLOCK - position % BLOCK
+            step = _BLOCK - position % _BLOCK
             data = log.data.read(position, step)
             if not data:
                 break
@@ -293,11 +293,11 @@ class FileLogReader:
         return lines
 
 
-BLOCK: Final = 64 * 1024
+_BLOCK: Final = 64 * 1024
 """Bytes at the beginning that show how the lines are wrapped; so many are read at once."""
 
 
-class OpenLog:
+class _OpenLog:
     """One log that is open. Its lock guards the index and the position of the reader."""
 
     def __init__(self, source: LogSource, path: Path, formats: LogFormats) -> None:
@@ -310,7 +310,7 @@ class OpenLog:
         self.closed = False
         mtime_ns = target_files.status(path).st_mtime_ns
         self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
-        self.assembler.learn(LineCutter().feed(self.data.read(0, BLOCK)))  # also finds the clock anchor
+        self.assembler.learn(LineCutter().feed(self.data.read(0, _BLOCK)))  # also finds the clock anchor
 
     def matcher(self, pattern: str, shown: Callable[[str], str]) -> Matcher:
         """What finds a pattern in the lines as they are shown.
@@ -320,7 +320,7 @@ class OpenLog:
         """
         matcher = compile_pattern(pattern)
         door = FrontDoor(SourceClock(0, 0))  # the reader's own is used by another thread
-        door.learn(LineCutter().feed(self.data.read(0, BLOCK)))
+        door.learn(LineCutter().feed(self.data.read(0, _BLOCK)))
         return ShownMatcher(pattern, matcher, door, shown) if door.wraps else matcher
 
     def work(self) -> bool:
@@ -340,7 +340,7 @@ class OpenLog:
             self.data.close()
 
 
-class SevereLines:
+class _SevereLines:
     """Puts lines together to records, and gives the numbers of the lines of severe ones.
 
     Args:

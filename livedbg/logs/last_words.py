@@ -23,12 +23,12 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.error_lines import EXPLICIT
-from livedbg.logs.testruns import ends_tests
 from livedbg.model import LogRecord, Severity
 
 __all__ = [
     "begins",
     "ends_a_program",
+    "ends_tests",
     "enters",
     "follows_an_end",
     "is_of_a_debugger",
@@ -112,6 +112,16 @@ _POST_MORTEM: Final = re.compile(
 )
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
 
+_TESTS: Final = re.compile(
+    r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
+    r"|^\[={10}\] \d+ tests? from \d+ test (?:suites?|cases?) ran\."
+    r"|^Ran \d+ tests? in \d+\.\d+s|^\d{1,3}% tests passed, \d+ tests? failed out of \d+"
+    r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b",
+    re.MULTILINE,
+)
+"""The last lines of a run of tests."""
+_IN_EACH: Final = (" in ", " ran.", " passed")
+
 
 def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
     """Whether a line, at the end of a log, is an error by which a program ends.
@@ -136,6 +146,11 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     if _BEGINS.match(text) is not None or _ANYWHERE.search(text) is not None:
         return True
     return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
+
+
+def ends_tests(text: str) -> bool:
+    """Whether a run of tests ends in a text."""
+    return any(word in text for word in _IN_EACH) and _TESTS.search(text) is not None
 
 
 def printed_at_an_end(line: str) -> bool:

@@ -22,7 +22,7 @@ from livedbg.logs.wrapping.door import FrontDoor, Plain
 from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
 
-__all__ = ["RECORD_LIMIT", "Pending", "RecordAssembler", "belongs", "made", "with_lines"]
+__all__ = ["RECORD_LIMIT", "RecordAssembler"]
 
 RECORD_LIMIT = 512 * 1024
 """Characters of one record; what goes on longer is cut into several."""
@@ -60,7 +60,7 @@ class RecordAssembler:
         self._details = formats.error_details
         self._anchors = tuple({shape.anchor for shape in formats.shapes if shape.anchor})
         self._header = self._recogniser.header
-        self._pending: dict[Tag, Pending] = {}
+        self._pending: dict[Tag, _Pending] = {}
         self._first: _First | None = None  # instead, a record of one line so far, where no writers are told apart
         self._done: list[LogRecord] = []
         self._newest = NO_TAG  # of the last line
@@ -182,7 +182,7 @@ class RecordAssembler:
         last = plains[-1]
         header = self._recogniser.header(body)
         place, whose = (last.line.offset, last.line.number), self._whose(last.tag)
-        return made(self._source, text, *place, header, wall_ns=last.wall_ns, whose=whose)
+        return _made(self._source, text, *place, header, wall_ns=last.wall_ns, whose=whose)
 
     def _add_bare(self, body: str, offset: int, number: int | None, header: Header | None) -> bool:
         """Take a line without a wrapping: most are a record each, of which no more than the header is needed."""
@@ -206,16 +206,16 @@ class RecordAssembler:
         """A record of one line is at its end."""
         body, offset, number, header = first
         if "(most recent call" in body or self._ended is not None:
-            self._close(Pending(body, offset, number, header, details=self._details))
+            self._close(_Pending(body, offset, number, header, details=self._details))
             return
-        self._done.append(made(self._source, body, offset, number, header, whose=self._own))
+        self._done.append(_made(self._source, body, offset, number, header, whose=self._own))
 
     def _hold_first(self) -> None:
         """More may belong to a record of one line."""
         if self._first is not None:
             body, offset, number, header = self._first
             self._first = None
-            self._pending[NO_TAG] = Pending(body, offset, number, header, details=self._details)
+            self._pending[NO_TAG] = _Pending(body, offset, number, header, details=self._details)
 
     def _add_plain(self, plain: Plain) -> bool:
         """Take a line without its wrappings."""
@@ -241,7 +241,7 @@ class RecordAssembler:
         self._newest = tag
         pending = self._pending.get(tag)
         if pending is not None:
-            if (header is None or pending.head) and pending.size < RECORD_LIMIT and belongs(pending, header, body):
+            if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
                 pending.texts.append(body)
                 pending.numbers.append(number)
                 pending.size += len(body) + 1
@@ -252,7 +252,7 @@ class RecordAssembler:
                 self._pending.pop(tag, None)
                 return True
             self._recogniser.plain()
-        self._pending[tag] = Pending(body, offset, number, header, tag=tag, wall_ns=wall_ns, details=self._details)
+        self._pending[tag] = _Pending(body, offset, number, header, tag=tag, wall_ns=wall_ns, details=self._details)
         return True
 
     def _goes_on(self, body: str, number: int | None, tag: Tag) -> bool:
@@ -263,23 +263,23 @@ class RecordAssembler:
         last = above.numbers[-1] if above is not None else None
         if above is None or above.tag.rank is None or last is None or number != last + 1:
             return False
-        if not body or above.size >= RECORD_LIMIT or not belongs(above, None, body):
+        if not body or above.size >= RECORD_LIMIT or not _belongs(above, None, body):
             return False
         above.texts.append(body)
         above.numbers.append(number)
         above.size += len(body) + 1
         return True
 
-    def _close(self, pending: Pending) -> None:
+    def _close(self, pending: _Pending) -> None:
         texts = pending.texts
         text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
         place = pending.offset, pending.numbers[0]
         whose, held = self._whose(pending.tag), pending.held_traceback
-        record = made(
+        record = _made(
             self._source, text, *place, pending.header, whose=whose, wall_ns=pending.wall_ns, held_traceback=held
         )
         if len(texts) > 1:
-            record = with_lines(record, pending.numbers)
+            record = _with_lines(record, pending.numbers)
         self._done.append(record)
         if self._ended is not None:
             numbers = zip(pending.numbers, texts, strict=True)
@@ -299,7 +299,7 @@ def _offset(record: LogRecord) -> int:
     return record.offset or 0
 
 
-class Pending:
+class _Pending:
     """A record whose end has not been seen."""
 
     __slots__ = ("_continuation", "_details", "head", "header", "numbers", "offset", "size", "tag", "texts", "wall_ns")
@@ -347,14 +347,14 @@ class Pending:
         return self.continuation.held_traceback
 
 
-def belongs(pending: Pending, header: Header | None, body: str) -> bool:
+def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:
     """Whether a line goes on with a record that is held back."""
     if header is None:
         return pending.continuation.takes(body)
     return bool(pending.head) and body.startswith(pending.head) and pending.continuation.follows(body[header.end :])
 
 
-def made(
+def _made(
     source: str,
     text: str,
     offset: int,
@@ -412,7 +412,7 @@ def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
     )
 
 
-def with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
+def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
     """A record of several lines with their numbers, where these are not in a row."""
     first = record.line
     if first is None or all(number == first + below for below, number in enumerate(numbers)):

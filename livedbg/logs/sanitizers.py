@@ -18,16 +18,13 @@ from typing import Final, NamedTuple
 
 from livedbg.model import Frame
 
-__all__ = ["ENDED", "HEADINGS", "WARNED", "SanitizerReport", "own_frames", "place_of", "sanitizer_report"]
+__all__ = ["ENDED", "WARNED", "SanitizerReport", "own_frames", "place_of", "sanitizer_report"]
 
 ENDED: Final = "sanitizer"
 """Kind of a report with which the sanitizer ended the program."""
 
 WARNED: Final = "sanitizer-warning"
 """Kind of a report after which the program continued, or that was printed at its end."""
-
-HEADINGS: Final = ("Sanitizer: ", ": runtime error: ")
-"""One of these is in each report."""
 
 _FRAMES: Final = 60
 _LINES: Final = 600

@@ -14,20 +14,19 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import AnyStr, Final, Generic, Protocol
+from typing import TYPE_CHECKING, AnyStr, Final, Generic, Protocol
 
 from livedbg.logs.lines import Line, line_text
-from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.logs.writers import WORDS, written_by
 
+if TYPE_CHECKING:  # whoever searches lines as they are need not know what wraps them
+    from livedbg.logs.wrapping.door import FrontDoor
+
 __all__ = [
-    "FOLD",
     "Matcher",
     "Progress",
     "ShownMatcher",
     "compile_pattern",
-    "folds",
-    "is_literal",
     "search_all",
     "search_backward",
     "search_forward",
@@ -40,7 +39,7 @@ Progress = Callable[[float], bool]
 _WINDOW = 96 * 1024  # buffers of 128 KiB and more would come from the kernel, and go back to it
 _OVERLAP = 4096  # of the pieces of a line that is longer than a window
 _REPORT_EVERY = 64  # windows between two progress reports
-FOLD = bytes(range(256)).lower()  # ASCII upper case to lower case, several times as fast as bytes.lower
+_FOLD = bytes(range(256)).lower()  # ASCII upper case to lower case, several times as fast as bytes.lower
 _META = frozenset(".^$*+?{}[]\\|()")
 _ALONE = re.compile(r"\\[AZ]|\(\?<?[=!]")  # constructs that see beyond the match: line by line
 _SEQUENCE = re.compile(
@@ -67,13 +66,13 @@ class _Literal:
 
     def __call__(self, block: bytes, last: bool) -> int | None:
         if self._fold:
-            block = block.translate(FOLD)
+            block = block.translate(_FOLD)
         position = block.rfind(self._needle) if last else block.find(self._needle)
         return None if position < 0 else block.count(b"\n", 0, position)
 
     def every(self, block: bytes) -> Iterator[int]:
         if self._fold:
-            block = block.translate(FOLD)
+            block = block.translate(_FOLD)
         number = counted = 0
         position = block.find(self._needle)
         while position >= 0:
@@ -136,15 +135,15 @@ class _Expression(Generic[AnyStr]):
         return None
 
 
-def folds(pattern: str) -> bool:
+def _folds(pattern: str) -> bool:
     """Whether a pattern ignores case: one without capitals does."""
     plain = re.sub(r"\\.", "", pattern)
     return plain == plain.lower()
 
 
-def is_literal(pattern: str) -> bool:
+def _is_literal(pattern: str) -> bool:
     """Whether a pattern is searched for as it stands."""
-    return not _META.intersection(pattern) and (pattern.isascii() or not folds(pattern))
+    return not _META.intersection(pattern) and (pattern.isascii() or not _folds(pattern))
 
 
 def compile_pattern(pattern: str) -> Matcher:
@@ -153,8 +152,8 @@ def compile_pattern(pattern: str) -> Matcher:
     Raises:
         ValueError: it is no regular expression.
     """
-    fold = folds(pattern)
-    if is_literal(pattern):
+    fold = _folds(pattern)
+    if _is_literal(pattern):
         return _Literal(pattern, fold)
     flags = re.MULTILINE | (re.IGNORECASE if fold else 0)
     try:
@@ -301,12 +300,12 @@ class ShownMatcher:
         self._matcher = matcher
         self._door = door
         self._shown = shown
-        self._fold = folds(pattern)
+        self._fold = _folds(pattern)
         words: Iterable[bytes] = ()
-        if is_literal(pattern) and not door.rewrites:
+        if _is_literal(pattern) and not door.rewrites:
             word = _in_writers(pattern)
             words = with_escaped([pattern.encode()]) if word is None else [word.encode()] if word else ()
-        self._words = tuple(dict.fromkeys(word.translate(FOLD) if self._fold else word for word in words))
+        self._words = tuple(dict.fromkeys(word.translate(_FOLD) if self._fold else word for word in words))
 
     def __call__(self, block: bytes, last: bool) -> int | None:
         """See Matcher."""
@@ -332,11 +331,11 @@ class ShownMatcher:
         if not self._words:
             yield from enumerate(lines)
             return
-        searched = block.translate(FOLD) if self._fold else block
+        searched = block.translate(_FOLD) if self._fold else block
         if not any(word in searched for word in self._words):
             return
         for number, line in enumerate(lines):
-            folded = line.translate(FOLD) if self._fold else line
+            folded = line.translate(_FOLD) if self._fold else line
             if any(word in folded for word in self._words):
                 yield number, line
 

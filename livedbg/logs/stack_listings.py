@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from livedbg.model import Frame
 
-__all__ = ["LISTINGS", "listed", "native_frames"]
+__all__ = ["listed", "native_frames"]
 
 _LIMIT: Final = 200
 _NOTHING: Final = re.compile(r"(?!)")
@@ -34,7 +34,7 @@ class Listing(NamedTuple):
     report: re.Pattern[str] = _NOTHING
 
 
-LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
+_LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
     {
         "native": Listing(
             re.compile(
@@ -117,7 +117,7 @@ def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tupl
         begin: where the listing begins.
         end: where it ends.
     """
-    form, frames = LISTINGS[name], list[Frame]()
+    form, frames = _LISTINGS[name], list[Frame]()
     for match in form.pattern.finditer(text, begin, len(text) if end is None else end):
         parts: dict[str, str] = {key.removesuffix("_2"): value for key, value in match.groupdict().items() if value}
         function = parts.get("function", "?").strip()

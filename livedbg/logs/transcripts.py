@@ -34,15 +34,8 @@ from livedbg.logs.wrapping.rows import may_be_host
 __all__ = [
     "HEAD",
     "LIKELY_FIRST",
-    "block_lines",
     "document_depth",
     "document_lines",
-    "is_blocks",
-    "is_cast",
-    "is_export",
-    "journal_entry",
-    "journal_lines",
-    "shown_bytes",
     "transcript_of",
 ]
 
@@ -64,12 +57,12 @@ def transcript_of(head: bytes) -> Transcript | None:
     """
     if not head or head[0] not in LIKELY_FIRST:
         return None
-    if is_cast(head):
-        return shown_bytes
-    if is_export(head):
-        return journal_lines
-    if is_blocks(head):
-        return block_lines
+    if _is_cast(head):
+        return _shown_bytes
+    if _is_export(head):
+        return _journal_lines
+    if _is_blocks(head):
+        return _block_lines
     depth = document_depth(head)
     return None if depth is None else lambda file: document_lines(file, depth)
 
@@ -82,17 +75,17 @@ _LONGEST: Final = 1 << 20  # bytes of a field that are kept
 _PIECE: Final = 64 * 1024
 
 
-def is_export(head: bytes) -> bool:
+def _is_export(head: bytes) -> bool:
     """Whether a file begins with an entry."""
     return head.startswith(b"__CURSOR=") and b"\n__REALTIME_TIMESTAMP=" in head[:4096]
 
 
-def journal_entry(**fields: str) -> bytes:
+def _journal_entry(**fields: str) -> bytes:
     """A line of JSON as the journal writes it, which the front door unwraps."""
     return json.dumps({"MESSAGE": "", "__REALTIME_TIMESTAMP": "", **fields}, ensure_ascii=False).encode() + b"\n"
 
 
-def journal_lines(file: BinaryIO) -> Iterator[bytes]:
+def _journal_lines(file: BinaryIO) -> Iterator[bytes]:
     """The entries, one a line.
 
     Args:
@@ -104,7 +97,7 @@ def journal_lines(file: BinaryIO) -> Iterator[bytes]:
     while line := file.readline(_LONGEST):
         if line == b"\n":
             if fields:
-                lines.append(journal_entry(**fields))
+                lines.append(_journal_entry(**fields))
                 size += len(lines[-1])
             fields = {}
             if size > _PIECE:
@@ -123,7 +116,7 @@ def journal_lines(file: BinaryIO) -> Iterator[bytes]:
         if key in _FIELDS:
             fields[key] = value.decode("utf-8", "replace")
     if fields:
-        lines.append(journal_entry(**fields))
+        lines.append(_journal_entry(**fields))
     if lines:
         yield b"".join(lines)
 
@@ -135,7 +128,7 @@ _HOSTS: Final = re.compile(
 _PIECE_BLOCKS: Final = 64 * 1024
 
 
-def is_blocks(head: bytes) -> bool:
+def _is_blocks(head: bytes) -> bool:
     """Whether a file begins with a block, and another one follows right behind it."""
     lines = [line + b"\n" for line in head.split(b"\n")]
     first = _hosts_of(lines[:3])
@@ -160,7 +153,7 @@ def _stem(hosts: str) -> str:
     return re.sub(r"[\d\[\],-]+", "", hosts.partition(".")[0])
 
 
-def block_lines(file: BinaryIO) -> Iterator[bytes]:
+def _block_lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines of all blocks, as many as there are in the file; the heads of blocks stay as they are.
 
     Args:
@@ -190,7 +183,7 @@ def block_lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _said(line: bytes, host: str) -> bytes:
     text = line.rstrip(b"\r\n").decode("utf-8", "replace")
-    return journal_entry(MESSAGE=text, _HOSTNAME=host) if text else b"\n"
+    return _journal_entry(MESSAGE=text, _HOSTNAME=host) if text else b"\n"
 
 
 _BEGIN: Final = re.compile(
@@ -335,12 +328,12 @@ _PIECE_TERMINAL: Final = 64 * 1024
 _event = msgspec.json.Decoder(list[Any])
 
 
-def is_cast(head: bytes) -> bool:
+def _is_cast(head: bytes) -> bool:
     """Whether a file begins with the header of a recording, and an event."""
     return head.startswith(b"{") and _BEGIN_TERMINAL.match(head) is not None
 
 
-def shown_bytes(file: BinaryIO) -> Iterator[bytes]:
+def _shown_bytes(file: BinaryIO) -> Iterator[bytes]:
     """What was shown.
 
     Args:

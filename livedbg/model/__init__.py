@@ -17,6 +17,8 @@ from livedbg.model.entities import (
     Thread,
 )
 from livedbg.model.observations import (
+    FAILED_TESTS,
+    FAULT,
     HANG_SEEN,
     NO_ACCESS,
     NO_LOG,
@@ -44,6 +46,8 @@ from livedbg.model.states import (
 )
 
 __all__ = [
+    "FAILED_TESTS",
+    "FAULT",
     "HANG_SEEN",
     "NO_ACCESS",
     "NO_LOG",

@@ -13,6 +13,8 @@ from livedbg.model.entities import Frame
 from livedbg.model.states import CauseClass, Severity, SourceHealth
 
 __all__ = [
+    "FAILED_TESTS",
+    "FAULT",
     "HANG_SEEN",
     "NO_ACCESS",
     "NO_LOG",
@@ -43,6 +45,12 @@ NO_LOG: Final = "no-log"
 
 SOURCE_FAILED: Final = "source-failed"
 """`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
+
+FAULT: Final = "fatal-python-error"
+"""Of `log: KIND` of an exception's catchpoint: what ended a process as Python's faulthandler tells it, ..."""
+
+FAILED_TESTS: Final = "failed-tests"
+"""... and a run of tests in which tests failed."""
 
 HANG_SEEN: Final = "diagnostic:livedbg/hang"
 """`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""

@@ -181,23 +181,24 @@ class Entry:
             return None
         values.update(block.values)
         self._let(self.signature.let, values)
-        case = next(merged for case, merged in self._merged if _fits(case, values))
+        case = next(merged for case, merged in self._merged if not (case.when or case.has) or _fits(case, values))
         if case.none:
             return None
         self._let(case.let, values)
         self._let(self.room.file.defaults.let, values, missing=True)
-        named = (self.room.file.steps[step[1:]] if step.startswith("@") else step for step in case.next or ())
-        steps = (render(step, values) for step in named)
+        named = [self.room.file.steps[step[1:]] if step.startswith("@") else step for step in case.next or ()]
+        steps = [render(step, values) for step in named]
         attributes = {name: render(text, values) for name, text in case.attributes.items()}
-        attributes |= dict.fromkeys((mark for mark in case.marks or () if mark != "late"), "yes")
+        if case.marks:
+            attributes |= dict.fromkeys((mark for mark in case.marks if mark != "late"), "yes")
         pid = values.get("pid", "").lstrip("0")
         return Said(
             system=self.room.system,
             code=case.kind or self.signature.id,
             key=render(case.key, values) if case.key is not None else match[0],
-            sentence=render(case.sentence or "", values),
-            who=render(case.who or "", values),
-            exception=render(case.exception or "", values),
+            sentence=render(case.sentence, values) if case.sentence else "",
+            who=render(case.who, values) if case.who else "",
+            exception=render(case.exception, values) if case.exception else "",
             stack=_frame_here(values) if self.signature.block == HERE else block.stack,
             related=values.get("related", ""),
             raised=block.raised,

@@ -1,4 +1,4 @@
-"""What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed.
+"""What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed (tests.toml).
 
 Invariants:
     crashes.D1. One record reports one crash: the first signature of the file that finds something.
@@ -11,35 +11,41 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
-from livedbg.logs.testruns import TEST_WORDS, FailedTest, ends_tests, failures
-from livedbg.model import ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.logs.last_words import ends_tests
+from livedbg.model import FAILED_TESTS, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, parse
 from livedbg.signatures.said import Said
 
-__all__ = ["FAILED_TESTS", "FAULT", "CrashDecoder", "crash_book", "crash_in"]
+__all__ = ["CrashDecoder", "crash_book", "crash_in", "run_book"]
 
-FAULT: Final = "fatal-python-error"
-"""What ended a process as Python's faulthandler tells it."""
-FAILED_TESTS: Final = "failed-tests"
-"""A test run in which tests failed."""
-
-_NAME: Final = "crashes.toml"
 _NEWLINE: Final = "\n"
+_WHY: Final = 300  # characters of what failed in a test
+_UNKNOWN: Final = "unknown file"
 _MESSAGE_LIMIT: Final = 4096
 _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
-_TEST_WORDS: Final = tuple(word.encode() for word in TEST_WORDS)
 
 
 @cache
 def crash_book() -> Book:
     """The signatures of crashes, in the order in which they count."""
-    return Book([parse("crashes", _NAME, files("livedbg.signatures").joinpath(_NAME).read_bytes())])
+    return _book("crashes")
+
+
+@cache
+def run_book() -> Book:
+    """The signatures of runs of tests."""
+    return _book("tests")
+
+
+def _book(name: str) -> Book:
+    file = f"{name}.toml"
+    return Book([parse(name, file, files("livedbg.signatures").joinpath(file).read_bytes())])
 
 
 def crash_in(text: str) -> tuple[Said, int] | None:
@@ -50,6 +56,50 @@ def crash_in(text: str) -> tuple[Said, int] | None:
             raised = found.said.raised
             return found.said, text.count("\n", 0, found.begin) if raised is None else raised
     return None
+
+
+class FailedTest(NamedTuple):
+    """A test that failed.
+
+    Attributes:
+        name: of it; "" where only the place is known.
+        place: in its source.
+        said: what failed.
+        summary: the line that says at the end that tests failed; "" before it.
+    """
+
+    name: str = ""
+    place: str = ""
+    said: str = ""
+    summary: str = ""
+
+    @property
+    def head(self) -> str:
+        """`Suite.Name, at test.cpp:12`; "" where nothing is known."""
+        place = self.place if self.place != _UNKNOWN else ""
+        return f"{self.name}, at {place}" if self.name and place else self.name or place
+
+    def with_more(self, text: str, raised: str) -> FailedTest:
+        """With what a further text says of it, as far as that was not known.
+
+        Args:
+            text: of a record.
+            raised: the exception that the record reports; "" for none.
+        """
+        found = {one.said.code: one.said for one in reversed(run_book().found(text))}
+        if not found and not (raised and self.name):
+            return self
+        named, where, why, summary = (found.get(kind) for kind in ("test", "place", "why", "summary"))
+        name = self.name or (named.sentence if named is not None else "")
+        place = self.place or (where.sentence if where is not None and not self.name else "")
+        said = raised if self.name and raised else ""
+        if named is not None and not said and self.name in ("", named.sentence):
+            said = named.attributes.get("said", "")
+        if place and not said and why is not None:
+            said = why.sentence
+        return FailedTest(
+            name, place, self.said or said.strip()[:_WHY], summary.sentence if summary is not None else ""
+        )
 
 
 class CrashDecoder(LogDecoder):
@@ -66,7 +116,7 @@ class CrashDecoder(LogDecoder):
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
         """See LogDecoder."""
-        return (*crash_book().triggers, *_TEST_WORDS)
+        return (*crash_book().triggers, *run_book().triggers)
 
     def opened(self, source: LogSource) -> None:
         """Remember which process writes it."""
@@ -91,7 +141,7 @@ class CrashDecoder(LogDecoder):
         """See LogDecoder: a word that also stands in ordinary lines counts only where a pattern matches."""
         word = trigger.decode()
         patterns = [pattern for entry in crash_book().entries if word in entry.words for pattern in entry.patterns]
-        if not patterns or word in TEST_WORDS:
+        if not patterns or trigger in run_book().triggers:
             return self.feed
 
         def feed(record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
@@ -102,16 +152,17 @@ class CrashDecoder(LogDecoder):
 
     def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
         """What a run of tests says at its end; the exceptions before it were those of tests (D2)."""
-        self._failed[record.source] = self._failed.get(record.source, FailedTest()).with_more(record.text, raised)
+        failed = self._failed.get(record.source, FailedTest()).with_more(record.text, raised)
+        self._failed[record.source] = failed
         if raised:
             return
         if ends_tests(record.text):
             for hit in self._hits.pop(record.source, {}).values():
                 yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
-        summary = failures(record.text)
-        if summary:
-            first = self._failed.pop(record.source, FailedTest())
-            head, more, related = (first.head, first.said, summary) if first.head else (summary, "", "")
+        if failed.summary:
+            del self._failed[record.source]
+            more, related = (failed.said, failed.summary) if failed.head else ("", "")
+            head = failed.head or failed.summary
             said = Said(system=self.name, code=FAILED_TESTS, exception=head, sentence=more, related=related)
             yield ExceptionSeen(hit=self._hit(record, said, None), **stamp)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.logs.tracebacks import innermost_raised, plain_form
-from livedbg.model import ExceptionHit
-from livedbg.signatures.crashes import FAILED_TESTS
+from livedbg.model import FAILED_TESTS, ExceptionHit
 from tests.logs.test_crashes import hits, stderr_of
 
 RAISES = "def g():\n  {}\ndef f():\n  try: {}\n  except {}: {}\nf()"

@@ -56,13 +56,22 @@ GROUPS = (
         tuple(
             f"livedbg/analysis/rules/{path.name}"
             for path in sorted((ROOT / "livedbg/analysis/rules").glob("*.py"))
-            if path.name not in ("__init__.py", "device.py", "survived.py")
+            if path.name not in ("__init__.py", "device.py")
+        ),
+        _STATES,
+    ),
+    Group(
+        "postmortem",
+        tuple(
+            f"livedbg/analysis/postmortem/{path.name}"
+            for path in sorted((ROOT / "livedbg/analysis/postmortem").glob("*.py"))
+            if path.name not in ("__init__.py", "survived.py")
         ),
         _STATES,
     ),
     Group(
         "survived",
-        ("livedbg/analysis/rules/survived.py",),
+        ("livedbg/analysis/postmortem/survived.py",),
         ("tests/analysis/test_survived.py", "tests/analysis/test_survived_edges.py"),
     ),
     Group(

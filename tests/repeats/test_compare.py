@@ -9,8 +9,7 @@ from msgspec import structs
 
 from livedbg.model import ExceptionHit, Frame
 from livedbg.repeats.compare import compare
-from livedbg.repeats.end_cause import end_cause
-from livedbg.repeats.outcome import RunEnd, frames_shown, how_ended
+from livedbg.repeats.outcome import RunEnd, end_cause, frames_shown, how_ended
 
 
 def crash(run: int, marker: str = "", **more: Any) -> RunEnd:
@@ -144,7 +143,7 @@ def hit(name: str, catchpoint: str | None = None, at: int | None = None) -> Exce
     return ExceptionHit(id=name, type=name, message="", catchpoint=catchpoint, at_wall_ns=at, stack=(Frame(name),))
 
 
-@pytest.mark.invariant("end_cause.T1")
+@pytest.mark.invariant("outcome.T1")
 def test_T1_a_report_that_ended_the_run_counts_before_all_else() -> None:
     ended, warned, raised = hit("a", "log: sanitizer"), hit("w", "log: sanitizer-warning"), hit("e", "log: traceback")
     assert end_cause("signal", [hit("SIGABRT")], [warned, raised, ended]).what == ended

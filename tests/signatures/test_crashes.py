@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from livedbg.signatures.check import problems
-from livedbg.signatures.crashes import crash_book, crash_in
+from livedbg.signatures.crashes import crash_book, crash_in, run_book
 from livedbg.signatures.model import Ends, Example
 from tests.logs.reading import verdict
 
@@ -34,3 +34,13 @@ def test_D1_each_example_is_one_crash_or_none(example: Example, kind: str) -> No
     assert crash[0].sentence == example.says
     judged = verdict(f"step 3 loss 0.1\n{example.text.lstrip(chr(10))}\n")
     assert judged.state == ("unknown" if kind == "sanitizer-warning" else "crashed")
+
+
+def test_the_file_of_runs_of_tests_has_no_problem() -> None:
+    assert list(problems(run_book().rooms[0])) == []
+
+
+def test_libc_s_type_is_whole() -> None:
+    crash = crash_in("libc++abi: terminating due to uncaught exception of type std::runtime_error: no device")
+    assert crash is not None
+    assert (crash[0].exception, crash[0].sentence) == ("std::runtime_error", "no device")

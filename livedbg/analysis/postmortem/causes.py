@@ -30,7 +30,7 @@ from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
-__all__ = ["Error", "by_cause", "errors_of"]
+__all__ = ["by_cause"]
 
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
 _SLACK_NS: Final = 120_000_000_000
@@ -45,7 +45,7 @@ _NEAR_NS: Final = 120_000_000_000
 _UNSEEN: Final = "What it waited for, or who was gone, is not in these logs as an error of its own."
 
 
-class Error(Struct, frozen=True):
+class _Error(Struct, frozen=True):
     """An error that a log shows, as a finding reports it.
 
     Attributes:
@@ -84,7 +84,7 @@ class Error(Struct, frozen=True):
 def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """The findings, of which those that only follow from another one are notes, and the first says who followed."""
     findings = _of_newest(findings, state.snapshot)
-    errors = errors_of(findings, state.snapshot)
+    errors = _errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
@@ -123,7 +123,7 @@ def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
     return replace(finding, state=None, severity=Severity.WARNING, roots=(), sentence=sentence)
 
 
-def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
+def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
     """What takes part: findings of an end that rest on a line of a log."""
     said: dict[tuple[str, str], Diagnostic] = {}
     for diagnostic in snapshot.diagnostics.values():
@@ -153,7 +153,7 @@ def errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[Error]:
         when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
         late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
         aborted = (proof.log, line) in aborts
-        found.append(Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late, aborted))
+        found.append(_Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late, aborted))
     return found
 
 
@@ -165,7 +165,7 @@ def _aborts(hit: ExceptionHit) -> bool:
 class _Times:
     """Which of some errors came before another one, as far as that is known (C1)."""
 
-    def __init__(self, errors: Iterable[Error]) -> None:
+    def __init__(self, errors: Iterable[_Error]) -> None:
         begins: dict[str, int] = {}
         for error in errors:
             if error.wall_ns is not None:
@@ -173,19 +173,19 @@ class _Times:
         ordered = sorted(begins.values())
         self.zones = any(_zones_apart(one - ordered[0]) for one in ordered)
 
-    def gap_ns(self, one: Error, other: Error) -> int | None:
+    def gap_ns(self, one: _Error, other: _Error) -> int | None:
         """How long after `one` the other came; negative: before; None where no stamps tell."""
         if one.wall_ns is None or other.wall_ns is None or (one.log != other.log and self.zones):
             return None
         return other.wall_ns - one.wall_ns
 
-    def clearly_after(self, one: Error, other: Error) -> bool:
+    def clearly_after(self, one: _Error, other: _Error) -> bool:
         """Whether `other` came so long after `one` that it can't be its cause."""
         gap_ns = self.gap_ns(one, other)
         slack_ns = _SAME_LOG_NS if one.log == other.log and not other.late else _SLACK_NS
         return gap_ns is not None and gap_ns > slack_ns
 
-    def after(self, one: Error, other: Error) -> bool | None:
+    def after(self, one: _Error, other: _Error) -> bool | None:
         """Whether `other` came after `one`; None where that is not known."""
         if one.log == other.log and one.line and other.line and one.line != other.line:
             return other.line > one.line
@@ -198,7 +198,7 @@ def _zones_apart(gap_ns: int) -> bool:
     return gap_ns >= _ZONES_NS and min(rest_ns, _HALF_HOUR_NS - rest_ns) <= _NEAR_NS
 
 
-def _first(errors: Sequence[Error], times: _Times, snapshot: Snapshot) -> tuple[Error, str]:
+def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple[_Error, str]:
     """The cause, and how it is known that it came first; "" if only the class, or the order of reading, says so."""
     early = [error for error in errors if not any(times.clearly_after(other, error) for other in errors)]
     early = [error for error in early if not _is_explained(error, errors, times)] or early
@@ -219,13 +219,13 @@ def _first(errors: Sequence[Error], times: _Times, snapshot: Snapshot) -> tuple[
     return first, ""
 
 
-def _is_explained(abort: Error, errors: Sequence[Error], times: _Times) -> bool:
+def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:
     """Whether the process of an abort said an error before it (C5)."""
     said = (one for one in errors if one.stream == abort.stream and one.cause is not CauseClass.SUMMARY)
     return abort.aborts and any(times.after(one, abort) for one in said if one is not abort)
 
 
-def _unknown(first: Error, errors: Sequence[Error], following: Sequence[tuple[Error, str]]) -> str:
+def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]]) -> str:
     """What is said where no stamps tell that the cause came first."""
     equals = [error for error in errors if error is not first and error not in [one for one, _ in following]]
     if any(error.cause is first.cause and error.stream != first.stream for error in equals):
@@ -233,7 +233,7 @@ def _unknown(first: Error, errors: Sequence[Error], following: Sequence[tuple[Er
     return "That it came first is inferred from the kind of error."
 
 
-def _relation(first: Error, error: Error, times: _Times) -> str:
+def _relation(first: _Error, error: _Error, times: _Times) -> str:
     """How an error relates to the first one: `follows from`, `came after`, or "" if nothing is known or it is one."""
     if error is first or error.cause is None or _same(first, error):
         return ""
@@ -246,12 +246,12 @@ def _relation(first: Error, error: Error, times: _Times) -> str:
     return "follows from" if within else "came after"
 
 
-def _same(one: Error, other: Error) -> bool:
+def _same(one: _Error, other: _Error) -> bool:
     """Whether two findings report the same error."""
     return one.log == other.log and (one.line <= other.line <= one.last or other.line <= one.line <= other.last)
 
 
-def _note(finding: Finding, word: str, first: Error) -> Finding:
+def _note(finding: Finding, word: str, first: _Error) -> Finding:
     said = brief(first.finding)
     named = first.writer == finding.writer or said.lower().startswith(first.writer)
     more = f"It {word}: {said}" if named else f"It {word}: {first.writer}: {said}"

@@ -15,9 +15,8 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.last_words import telling_line
 from livedbg.logs.sanitizers import place_of
-from livedbg.model import Evidence, ExceptionHit
+from livedbg.model import FAILED_TESTS, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
-from livedbg.signatures.crashes import FAILED_TESTS
 from livedbg.text.wording import sentence_case
 
 __all__ = ["crashed_where", "exception_of", "exception_text", "log_evidence", "with_exceptions"]

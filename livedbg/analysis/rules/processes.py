@@ -15,9 +15,8 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, waiting
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.sanitizers import ENDED, WARNED
-from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
+from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
-from livedbg.signatures.crashes import FAILED_TESTS, FAULT
 from livedbg.text.wording import sentence_case, sentences
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]

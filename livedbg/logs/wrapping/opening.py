@@ -36,7 +36,7 @@ from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.wrapping.rows import BEGINS, begins_line, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened, Tag
 
-__all__ = ["FIRST_LINES", "broken_at", "common_prefix", "shown_by"]
+__all__ = ["FIRST_LINES", "broken_at", "shown_by"]
 
 FIRST_LINES: Final = 1_000
 """Lines that are looked at."""
@@ -74,7 +74,7 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
         found.append(Known("", _columns, once=True))
     elif _has_labels(texts):
         found.append(Known("", _label, once=True))
-    elif (prefix := common_prefix(texts)) is not None:
+    elif (prefix := _common_prefix(texts)) is not None:
         found.append(Known("", prefix, once=True))
     return found
 
@@ -164,7 +164,7 @@ _CLOCK: Final = SourceClock(0, 0)
 _EDGES: Final = " \t|:[](){}<>-\u2502#"
 
 
-def common_prefix(texts: Sequence[str]) -> Layer | None:
+def _common_prefix(texts: Sequence[str]) -> Layer | None:
     """What takes off a prefix that all lines have; None where they have none.
 
     Args:
