@@ -79,7 +79,10 @@ _MODULES: Final = (
     ),
 )
 _FILES: Final = (
-    (Inside.PACKAGE, re.compile(r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/")),
+    (
+        Inside.PACKAGE,  # Cython's sources have paths within their package
+        re.compile(r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"),
+    ),
     (
         Inside.LIBRARY,
         re.compile(
@@ -99,6 +102,14 @@ _FILES: Final = (
         ),
     ),
 )
+_JVM: Final = (
+    (Inside.LIBRARY, re.compile(r"(?:javax?|jdk|sun|com\.sun|scala|kotlinx?|groovy|clojure)\.")),
+    (
+        Inside.PACKAGE,
+        re.compile(r"(?:org\.(?:apache|springframework|junit|eclipse|hibernate|slf4j)|io\.(?:netty|grpc)|akka)\."),
+    ),
+)
+"""Beginnings of the names of Java's functions."""
 _INTERPRETERS: Final = re.compile(
     r"(?:lib)?(?:perl|ruby|lua|luajit|tcl|tclsh|php|bash|dash|zsh|ksh|busybox|R|julia)(?:-?[\d.])*(?:\.so[\d.]*)?$"
 )
@@ -207,6 +218,8 @@ class UserCode:
 
     def _native(self, frame: Placed) -> Inside:
         function, module, file = frame.function, frame.module or "", frame.file or ""
+        if frame.language == "java":
+            return next((inside for inside, names in _JVM if names.match(function)), Inside.USER)
         named = next((inside for inside, modules in _MODULES if modules.match(module)), None)
         if named is not None:
             return Inside.NEVER if _ADDRESS.match(function) else named

@@ -21,7 +21,7 @@ __all__ = ["FILTERS", "frame_of", "names_in", "render"]
 _TOKEN: Final = re.compile(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
 )
-_FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:, in ([^\s\"]{1,200}))?"
+_FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:(,?) in ([^\s\"]{1,200}))?"
 _SHELL_ADDS: Final = 128
 _FAULTS: Final = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV)
 _SHORT: Final = 160
@@ -84,12 +84,15 @@ def _more_than(text: str) -> str:
 
 
 def frame_of(text: str) -> str:
-    """`main (train.py:45)`: the innermost of a text's frames of Python that is in no library; or the innermost."""
+    """`main (train.py:45)`: the innermost of a text's frames of Python that is in no library; or the innermost.
+
+    A traceback has it last, and a comma before the function; faulthandler has it first, and none.
+    """
     frames = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
     own = [frame for frame in frames if "-packages/" not in frame[0] and "/lib/python" not in frame[0]]
     if not frames:
         return ""
-    file, line, function = (own or frames)[-1]
+    file, line, _, function = (own or frames)[-1 if any(comma for *_, comma, _ in frames) else 0]
     return f"{function or '?'} ({file.rpartition('/')[2]}:{line})"
 
 

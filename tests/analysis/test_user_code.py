@@ -57,6 +57,7 @@ def chosen(*frames: Frame, code: UserCode = NO_FRAMEWORKS) -> Frame | None:
         python("get", "/usr/lib/python3/dist-packages/requests/api.py"),
         python("main", "/opt/python311.zip/runpy.py"),
         python("<module>", "/venv/bin/gunicorn"),
+        python("pyarrow.lib.check_status", "pyarrow/error.pxi"),
     ],
 )
 def test_what_is_inside_of_something_else_is_never_preferred_to_the_users_code(inner: Frame) -> None:
@@ -191,3 +192,9 @@ def test_a_place_is_a_function_and_its_line_or_else_its_module() -> None:
     assert place_text(python("hold.<locals>.inner", "/home/me/train.py")) == "inner (train.py:7)"
     assert place_text(python("<module>", "/home/me/train.py")) == "train.py:7"
     assert place_text(Frame(function="f")) == "f"
+
+
+def test_a_function_of_java_is_the_user_s_unless_its_package_is_known() -> None:
+    names = ("java.util.Arrays.copyOf", "org.apache.spark.rdd.RDD.iterator", "com.acme.etl.Dedup$.run")
+    frames = [Frame(function=name, file="X.java", line=3, language="java") for name in names]
+    assert [NO_FRAMEWORKS.inside(frame) for frame in frames] == [Inside.LIBRARY, Inside.PACKAGE, Inside.USER]

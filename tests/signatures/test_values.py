@@ -57,6 +57,8 @@ def test_the_first_of_several_values_that_is_there() -> None:
 def test_the_frame_of_a_text_is_the_innermost_that_is_in_no_library() -> None:
     library = '  File "/v/site-packages/torch/x.py", line 4, in call\n'
     assert render("{a:frame}", {"a": TRACE + library}) == "main (train.py:9)"
+    dumped = '  File "/lib/python3.10/q.py", line 4 in get\n  File "/w/a.py", line 7 in f\n  File "b.py", line 9 in g'
+    assert render("{a:frame}", {"a": dumped}) == "f (a.py:7)"  # faulthandler's: innermost first
     assert render("{a:frame}", {"a": library}) == "call (x.py:4)" and render("{a:frame}", {"a": "x"}) == ""
 
 

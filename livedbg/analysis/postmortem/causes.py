@@ -159,7 +159,7 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
 
 def _aborts(hit: ExceptionHit) -> bool:
     """Whether it is a bare abort, as a signal handler or a shell tells it."""
-    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message == "Aborted")
+    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 
 class _Times:
