@@ -13,13 +13,12 @@ from typing import Final
 from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
 from livedbg.adapters.ascend.live.state import Progress
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.model import LoadHistory
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
-from livedbg.adapters.ascend.watchdogs import Timeouts
+from livedbg.adapters.ascend.watchdogs import LoadHistory, Timeouts
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections import deque
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
@@ -19,8 +18,8 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
+from livedbg.adapters.ascend.watchdogs import LoadHistory
 from livedbg.linux import target_files
-from livedbg.linux.load import Load
 from livedbg.model import LogSource, Process
 from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from livedbg.adapters.ascend.job import Job
     from livedbg.graphs.declared import TaskGraph
 
-__all__ = ["AscendModel", "JobFile", "LoadHistory"]
+__all__ = ["AscendModel", "JobFile"]
 
 # CANN's names: plog-<pid>_<17 digits>.log, device-<pid>_<17 digits>.log below a folder device-<id>
 _CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d{1,18})_\d{1,18}\.log")
@@ -40,27 +39,7 @@ _ROTATED: Final = re.compile(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
 _OPEN_FILE: Final = re.compile(
     r"^/proc/(\d{1,18})/fd/\d{1,18}$"
 )  # a log without a path: a file that is deleted, a pipe
-_LOADS: Final = 1_000  # samples of the machine's load that are kept
-_NEAR_NS: Final = 15_000_000_000  # a sample further away says nothing of a moment
 _UP: Final = 4  # how many folders above a file its job's log may lie
-
-
-class LoadHistory:
-    """How busy the machine was while a run was watched, to tell a false time-out from a stall: the newest samples."""
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[int, Load]] = deque(maxlen=_LOADS)
-
-    def add(self, wall_ns: int, load: Load) -> None:
-        """Take one sample."""
-        self._samples.append((wall_ns, load))
-
-    def around(self, wall_ns: int | None) -> Load | None:
-        """The busiest sample around a time; None where there is none."""
-        if wall_ns is None:
-            return None
-        near = [load for at_ns, load in self._samples if abs(at_ns - wall_ns) <= _NEAR_NS]
-        return max(near, key=lambda load: load.minute, default=None)
 
 
 class JobFile(Struct, frozen=True):

@@ -10,6 +10,7 @@ limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -19,8 +20,9 @@ from msgspec import Struct, field, structs
 from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.linux.load import Load
 
-__all__ = ["Fired", "Limit", "Timeouts", "Watchdog", "limit_of", "others_after", "watchdogs"]
+__all__ = ["Fired", "Limit", "LoadHistory", "Timeouts", "Watchdog", "limit_of", "others_after", "watchdogs"]
 
 
 class Watchdog(Struct, frozen=True):
@@ -65,6 +67,8 @@ class Limit(Struct, frozen=True):
 
 
 _PREFIXES: Final = ("SIMPLER_", "PTO2_")
+_LOADS: Final = 1_000  # samples of the machine's load that are kept
+_NEAR_NS: Final = 15_000_000_000  # a sample further away says nothing of a moment
 _INT_MAX: Final = (1 << 31) - 1
 _A2A3_HZ: Final = 50_000_000
 _A5_HZ: Final = (
@@ -232,3 +236,21 @@ class Timeouts(Struct):
     def refused(self, why: str, mark: Mark) -> None:
         """The runtime doesn't take a setting."""
         self.ignored, self.ignored_mark = why, mark
+
+
+class LoadHistory:
+    """How busy the machine was while a run was watched, to tell a false time-out from a stall: the newest samples."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, Load]] = deque(maxlen=_LOADS)
+
+    def add(self, wall_ns: int, load: Load) -> None:
+        """Take one sample."""
+        self._samples.append((wall_ns, load))
+
+    def around(self, wall_ns: int | None) -> Load | None:
+        """The busiest sample around a time; None where there is none."""
+        if wall_ns is None:
+            return None
+        near = [load for at_ns, load in self._samples if abs(at_ns - wall_ns) <= _NEAR_NS]
+        return max(near, key=lambda load: load.minute, default=None)

@@ -149,11 +149,14 @@ class CoreRoles:
     Args:
         process: which.
         names: of its job.
+
+    Attributes:
+        threads: these threads.
     """
 
     def __init__(self, process: Process, names: Names) -> None:
         self._process, self._names = process, names
-        self._threads = CoreThreads(process.pid)
+        self.threads = CoreThreads(process.pid)
         self._shown = Publisher(f"ascend-cores/{process.id}")
 
     def sample(self) -> Table[int, int]:
@@ -162,16 +165,8 @@ class CoreRoles:
         Raises:
             OSError: the process is gone, or may not be looked at.
         """
-        found = self._threads.sample()
+        found = self.threads.sample()
         return found[0] if len(found) == 1 else {}
-
-    def remaining(self) -> dict[int, CoreThread]:
-        """By tid the cores whose threads are there, at the end of a run too.
-
-        Raises:
-            OSError: the process is gone, or may not be looked at.
-        """
-        return self._threads.remaining()
 
     def events(
         self, found: Table[int, int], cores: Table[int, LiveCore], snapshot: Snapshot, stamp: Stamp

@@ -322,7 +322,7 @@ class LiveWatch(Polled):
         if len(self._seen[scheduler.process.id].schedulers) > 1:
             return []
         try:
-            threads, cost = await asyncio.to_thread(timed, scheduler.roles.remaining)
+            threads, cost = await asyncio.to_thread(timed, scheduler.roles.threads.remaining)
             self._spent_s += cost.cpu_s
             return await asyncio.to_thread(scheduler.reader.unreturned, threads) if threads else []
         except OSError:
