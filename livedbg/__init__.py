@@ -6,6 +6,4 @@ Textual nor a framework; the terminal app lives behind `livedbg.app` and `livedb
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
-
 __version__ = "0.1.0"

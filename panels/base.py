@@ -27,8 +27,6 @@ from livedbg.panels.paint import Painted
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
-__all__ = ["MOVES", "LinePanel"]
-
 MOVES: Final = (
     Key("up,k", "↑ k", "move(-1)", "row up"),
     Key("down,j", "↓ j", "move(1)", "row down"),

@@ -20,18 +20,6 @@ from livedbg.text.quantities import rate
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = [
-    "NO_CATCHPOINT",
-    "UNCATCH_KEY",
-    "CatchpointsPanel",
-    "about",
-    "armed",
-    "catch_hint",
-    "catch_words",
-    "process_to_catch_in",
-    "take_out",
-]
-
 NO_CATCHPOINT: Final = "No catchpoints. Press c, e.g. std::runtime_error. Nothing is stopped."
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "remove the catchpoint of the selected row")
 _KEYS: Final = (SORT_KEY, UNCATCH_KEY)

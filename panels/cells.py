@@ -18,8 +18,6 @@ from textual.strip import Strip
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Line", "fit", "shortened", "width_of", "wrap"]
-
 Align = Literal["left", "right"]
 
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{3,}([0-9a-f]{5})\b")

@@ -20,8 +20,6 @@ from livedbg.panels.stack import frame_place
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["CodePanel"]
-
 _FRAMES: Final = 8
 """Frames that are listed at most."""
 

@@ -18,8 +18,6 @@ from livedbg.analysis.postmortem.exceptions import exception_of
 from livedbg.model import ExceptionHit, Frame, ThreadState
 from livedbg.panels.draw_context import DrawContext
 
-__all__ = ["CodePlace", "code_place", "culprit"]
-
 _FINE: Final = (VerdictState.RUNNING, VerdictState.EXITED)
 
 

@@ -18,8 +18,6 @@ from livedbg.text.quantities import clock_ms, count, elapsed, percent
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["details", "evidence", "link"]
-
 _MOST = 30
 BLANK = SheetLine()
 

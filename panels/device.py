@@ -27,8 +27,6 @@ from livedbg.text.quantities import clock, count, elapsed
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["DUMP_KEY", "DevicePanel", "newest"]
-
 DUMP_KEY: Final = Key(
     "D", "D", "dump", "GPU core dump of the process (asks first); kernels are stopped while it is written"
 )

@@ -15,8 +15,6 @@ from livedbg.panels.sheet import SheetLine
 from livedbg.panels.stack import frame_place
 from livedbg.themes import Role
 
-__all__ = ["DeviceThreadPanel"]
-
 _PLACES: Final = 6
 
 

@@ -1,19 +1,138 @@
-"""What a panel is given to draw: one consistent update, the shared selection, the ink and the glyphs."""
+"""What a panel is given to draw: one consistent update, the shared selection, the ink and the glyphs.
+
+What entities are called and how they are, for any panel: label, mark, time in the present state.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
 
 from livedbg.analysis.diagnosis import Diagnosis, VerdictState
+from livedbg.model import Process, Task, Thread, ids
 from livedbg.model.snapshot import Snapshot
-from livedbg.panels.entities import Names
 from livedbg.panels.ink import Ink, ink_of
-from livedbg.panels.marks import UNICODE, Glyphs
+from livedbg.panels.marks import UNICODE, Glyphs, Mark, exit_mark, task_mark, thread_mark
 from livedbg.session.view import NOTHING_YET, Update
-from livedbg.themes import DEFAULT
+from livedbg.themes import DEFAULT, Role
 
-__all__ = ["EMPTY_CONTEXT", "DrawContext"]
+_RESOURCE = Mark("dot", "", Role.DIM)
+_UNKNOWN = Mark("unknown", "", Role.DIM)
+_STALE_NS = 3_000_000_000
+
+
+class Names:
+    """Answers for the entities of one snapshot; unknown identifiers get sensible answers."""
+
+    def __init__(self, snapshot: Snapshot, glyphs: Glyphs) -> None:
+        self.snapshot = snapshot
+        self.glyphs = glyphs
+
+    def label(self, entity: str) -> str:
+        """`thread 4712 worker`, `r0t12 moe_gate`, `mutex 0x7f12`, `core 8 (AIV0)`."""
+        state = self.snapshot
+        if (thread := state.threads.get(entity)) is not None:
+            return f"thread {thread.tid} {thread.title}".rstrip()
+        if (task := state.tasks.get(entity)) is not None:
+            named = task.kernel is None or task.name.startswith(task.kernel)
+            return task.name if named else f"{task.name} {task.kernel}"
+        if (process := state.processes.get(entity)) is not None:
+            return self.process_label(process)
+        if (resource := state.resources.get(entity)) is not None:
+            return resource.name or f"{resource.kind} {_short(entity)}"
+        if (source := state.log_sources.get(entity)) is not None:
+            return f"log {source.name}"
+        kind, colon, _rest = entity.partition(":")
+        return f"{kind} {_short(entity)}" if colon else entity
+
+    def process_label(self, process: Process) -> str:
+        """`process 4711 python moe.py`."""
+        words = (
+            [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
+        )
+        rank = "" if process.rank is None else f"rank {process.rank} "
+        return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
+
+    def rank_of(self, thread: str) -> str:
+        """`rank 2`; "" where the thread's process has none."""
+        known = self.snapshot.threads.get(thread)
+        process = self.snapshot.processes.get(known.process) if known is not None else None
+        return f"rank {process.rank}" if process is not None and process.rank is not None else ""
+
+    def mark(self, entity: str, stalled: frozenset[str] = frozenset()) -> Mark:
+        """The state of any entity."""
+        state = self.snapshot
+        if (thread := state.threads.get(entity)) is not None:
+            return thread_mark(thread)
+        if (task := state.tasks.get(entity)) is not None:
+            return task_mark(task, stalled=entity in stalled)
+        if (process := state.processes.get(entity)) is not None:
+            if process.exited:
+                return exit_mark(process.exit_status)
+            return thread_mark(Thread(id="", process="", tid=0, state=process.state))
+        if (resource := state.resources.get(entity)) is not None:
+            return Mark("dot", resource.state or "", Role.DIM)
+        return _RESOURCE if ":" in entity else _UNKNOWN
+
+    def age_ns(self, entity: str) -> int | None:
+        """How long the entity has been in its state, where that is known."""
+        state = self.snapshot
+        if (thread := state.threads.get(entity)) is not None:
+            return self._thread_age(thread)
+        if (task := state.tasks.get(entity)) is not None:
+            return self._task_age(task)
+        return None
+
+    def cpu_share(self, thread: str) -> float | None:
+        """Share of one core that a thread used lately; None before its second sample."""
+        seen = self.snapshot.activity.get(thread)
+        if seen is None:
+            return None
+        now = self.snapshot.now(_host(thread)).mono_ns
+        if now - seen.changed_mono_ns > max(_STALE_NS, 2 * seen.window_ns):
+            return 0.0
+        return seen.cpu_ns / seen.window_ns if seen.window_ns else None
+
+    def waits(self, thread: Thread) -> str:
+        """What a thread waits in, in a user's words."""
+        return thread.waits_in or thread.syscall or thread.wait_channel or ""
+
+    def _thread_age(self, thread: Thread) -> int | None:
+        seen = self.snapshot.activity.get(thread.id)
+        since = thread.since_mono_ns
+        if seen is not None and seen.waiting_since_mono_ns is not None:
+            since = seen.waiting_since_mono_ns if since is None else min(since, seen.waiting_since_mono_ns)
+        if since is None:
+            return None
+        return max(self.snapshot.now(_host(thread.id)).mono_ns - since, 0)
+
+    def _task_age(self, task: Task) -> int | None:
+        now = self.snapshot.now()
+        if task.since_mono_ns is not None:
+            return max(now.mono_ns - task.since_mono_ns, 0)
+        if task.since_wall_ns is not None:
+            return max(now.wall_ns - task.since_wall_ns, 0)
+        return None
+
+
+def _own_words(arguments: Sequence[str]) -> list[str]:
+    """What distinguishes one command from another: arguments without the options before the first that is none."""
+    first = next((place for place, word in enumerate(arguments) if not word.startswith("-")), 0)
+    return list(arguments[first:])
+
+
+def _host(entity: str) -> str | None:
+    """The host in an identifier of a process, thread or lock."""
+    return entity.partition(":")[2].partition("/")[0] or None
+
+
+def _short(entity: str) -> str:
+    try:
+        return ids.parse(entity).short
+    except ValueError:
+        return entity
 
 
 @dataclass(frozen=True)

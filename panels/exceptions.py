@@ -23,8 +23,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["HitStackPanel", "HitsPanel"]
-
 _HIT_KEYS: Final = (
     *LINK_KEYS,
     SORT_KEY,

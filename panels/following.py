@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from livedbg.panels.base import LinePanel
 
-__all__ = ["FollowingPanel"]
-
 
 class FollowingPanel(LinePanel):
     """Rows to which more come at the end."""

@@ -16,8 +16,6 @@ from livedbg.text.quantities import count
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["FUNCTIONS_KEY", "FunctionsPanel"]
-
 FUNCTIONS_KEY: Final = Key("f", "f", "functions", "show which functions take the CPU time, or the threads again")
 _BACK_KEY: Final = Key("escape", "Esc", "back", "clear the filter, or show the threads again")
 _KEYS: Final = (FUNCTIONS_KEY, _BACK_KEY, SORT_KEY)

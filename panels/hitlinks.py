@@ -11,8 +11,6 @@ from livedbg.panels.hits import HitGroup
 from livedbg.panels.keys import Key
 from livedbg.panels.messages import Led, Noticed
 
-__all__ = ["LINK_KEYS", "HitLinks", "task_of"]
-
 LINK_KEYS: Final = (
     Key("T", "T", "to_thread", "go to the thread of the last hit (screen Threads)"),
     Key("L", "L", "to_log", "go to the log records around that time, of that thread if it logs"),

@@ -8,8 +8,6 @@ from typing import Final
 
 from livedbg.model import ExceptionHit
 
-__all__ = ["HitGroup", "group_of", "merged", "sparkline"]
-
 _S: Final = 1_000_000_000
 _SECONDS: Final = 600
 """Seconds of history that are merged at most: more than any screen has columns."""

@@ -19,8 +19,6 @@ from livedbg.text.quantities import clock_ms, count, milliseconds
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["caught_sheet"]
-
 _MOST: Final = 20
 _MOST_FRAMES: Final = 64
 _MOST_TASKS: Final = 50_000

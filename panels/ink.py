@@ -8,8 +8,6 @@ from rich.style import Style
 
 from livedbg.themes import Palette, Role
 
-__all__ = ["Ink", "ink_of"]
-
 
 class Ink:
     """The styles of one palette."""

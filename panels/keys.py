@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
 
-__all__ = ["Key", "bindings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Key:

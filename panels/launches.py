@@ -21,8 +21,6 @@ from livedbg.text.quantities import clock_ms, count, elapsed, rate
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["LAUNCH_KEYS", "LaunchesPanel", "launch_lines"]
-
 LAUNCH_KEYS: Final = (Key("l", "l", "launches", "start or stop tracing the launches of the selected process"),)
 _KEYS: Final = (SORT_KEY, *LAUNCH_KEYS)
 _LEAST_ROWS: Final = 1

@@ -15,8 +15,6 @@ from typing import Final
 from livedbg.graphs.layers import Ends, layered
 from livedbg.graphs.layout import Item, Link, Spacing, placed
 
-__all__ = ["Box", "Layout", "Wire", "arrange"]
-
 _SPACING: Final = Spacing(boxes=2, aside=2, apart=2, line=1)
 _TURNED: Final = "turned"
 

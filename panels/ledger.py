@@ -12,8 +12,6 @@ from livedbg.text.quantities import clock_ms, milliseconds
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["LedgerPanel", "SourcesPanel"]
-
 
 class LedgerPanel(TablePanel):
     """Every intrusive action: what, why, and its measured pause."""

@@ -14,8 +14,6 @@ from livedbg.panels.messages import Unfolded
 from livedbg.panels.records import concerns, draw_record, source_name
 from livedbg.text.wording import many
 
-__all__ = ["LogPanel"]
-
 _KEYS = (
     Key("a", "a", "all", "show records of the selected entity, or of all"),
     Key("f", "f", "follow", "follow the end"),

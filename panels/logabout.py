@@ -10,8 +10,6 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.logfold import Said
 from livedbg.panels.records import concerns
 
-__all__ = ["is_of", "rows_about"]
-
 _NEAR_NS: Final = 10_000_000_000
 """So much before or after a moment is around it."""
 

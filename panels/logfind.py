@@ -10,8 +10,6 @@ from typing import Final
 from livedbg.logs.reader import LogReader
 from livedbg.model import Severity
 
-__all__ = ["MOST", "Places"]
-
 MOST: Final = 1_000_000
 """Places that are collected at most."""
 

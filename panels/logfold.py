@@ -10,8 +10,6 @@ from livedbg.model import LogRecord, Severity
 from livedbg.panels.logtext import message_of
 from livedbg.text.wording import spans
 
-__all__ = ["Said", "by_time", "folded"]
-
 _NEAR: Final = 256
 """Rows within which equal lines are one: what a rank says again much later is a row of its own."""
 

@@ -10,8 +10,6 @@ from typing import Final
 from livedbg.logs.reader import LogReader
 from livedbg.panels.logfind import Places
 
-__all__ = ["ErrorMarks"]
-
 _ERRORS: Final = (
     r"Traceback \(most recent call|\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|(?:Error|Exception|error|fatal): "
     r"|^[EF]\d{4} |terminate called|Segmentation fault|\bXid \("

@@ -11,8 +11,6 @@ from livedbg.panels.logfind import Places
 from livedbg.panels.logfold import Said
 from livedbg.panels.pages import LogPages
 
-__all__ = ["ChosenLines", "LogLines", "LogRows", "NewestRecords"]
-
 _NOTHING: Final[Sequence[int]] = ()
 
 

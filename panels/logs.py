@@ -1,4 +1,7 @@
-"""Whole logs, however big: follow, jump, search with a count, by source and severity, with marks where errors are."""
+"""Whole logs, however big: follow, jump, search with a count, by source and severity, with marks where errors are.
+
+The logs as tabs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from rich.style import Style
 
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity
-from livedbg.panels.cells import Line
+from livedbg.panels.cells import Line, fit
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.following import FollowingPanel
 from livedbg.panels.keys import Key, bindings
@@ -19,15 +22,44 @@ from livedbg.panels.logfold import Said, by_time, folded
 from livedbg.panels.logmarks import ErrorMarks
 from livedbg.panels.logrows import ChosenLines, LogLines, LogRows, NewestRecords
 from livedbg.panels.logsearch import LogSearch
-from livedbg.panels.logtabs import ALL, draw_tabs, tab_at, tab_beside
 from livedbg.panels.markedbar import cells_of, mark_scroll_bar
 from livedbg.panels.messages import Noticed, Unfolded
 from livedbg.panels.pages import LogPages
-from livedbg.panels.records import draw_record, rank_of
+from livedbg.panels.records import draw_record, rank_of, source_name
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["LogsPanel"]
+ALL = ""
+"""The source that stands for the newest records of all logs."""
+
+
+def _tabs(context: DrawContext) -> list[tuple[str, str]]:
+    sources = context.snapshot.log_sources
+    return [(ALL, "all, newest"), *((s, fit(source_name(context, s), 20).rstrip()) for s in sources)]
+
+
+def draw_tabs(context: DrawContext, line: Line, chosen: str) -> None:
+    """All tabs; the chosen one stands out."""
+    for source, label in _tabs(context):
+        style = context.ink.selected if source == chosen else context.ink.style(Role.DIM)
+        line.cell(f" {label} ", len(label) + 2, style).space()
+
+
+def tab_at(context: DrawContext, x: int) -> str | None:
+    """The log whose tab is at a column."""
+    left = 0
+    for source, label in _tabs(context):
+        if left <= x < left + len(label) + 3:
+            return source
+        left += len(label) + 3
+    return None
+
+
+def tab_beside(context: DrawContext, source: str, step: int) -> str:
+    """The log whose tab is so many further, around the ends."""
+    sources = [one for one, _label in _tabs(context)]
+    return sources[(sources.index(source) + step) % len(sources)]
+
 
 _KEYS = (
     Key("left_square_bracket", "[", "source(-1)", "previous log", "source-before"),

@@ -10,8 +10,6 @@ from livedbg.panels.logfind import MOST, Places
 from livedbg.panels.pages import Search
 from livedbg.text.wording import many
 
-__all__ = ["LogSearch"]
-
 
 class LogSearch:
     """What is searched for, and what was found of it.

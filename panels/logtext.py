@@ -8,8 +8,6 @@ from typing import Final
 from livedbg.model import LogRecord
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["message_of"]
-
 _LEVEL: Final = r"(?:DEBUG|TRACE|VERBOSE|INFO|NOTICE|TIMING|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC)"
 _CLOCK: Final = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _TOLD: Final = re.compile(

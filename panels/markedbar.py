@@ -13,8 +13,6 @@ from textual.scrollbar import ScrollBarRender
 if TYPE_CHECKING:
     from textual.widget import Widget
 
-__all__ = ["cells_of", "mark_scroll_bar"]
-
 Marks = Callable[[int], dict[int, tuple[str, Style]]]
 """For a bar of so many cells: the sign and the colour of those that have a mark."""
 

@@ -10,20 +10,6 @@ from livedbg.model import Severity, SourceHealth, Task, TaskState, Thread, Threa
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.themes import Role
 
-__all__ = [
-    "ASCII",
-    "UNICODE",
-    "Glyphs",
-    "Mark",
-    "catch_mark",
-    "exit_mark",
-    "health_mark",
-    "severity_mark",
-    "task_mark",
-    "thread_mark",
-    "verdict_mark",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:

@@ -9,8 +9,6 @@ from textual.message import Message
 from livedbg.model import LogRecord
 from livedbg.model.intents import Intent
 
-__all__ = ["Asked", "FunctionsAsked", "Led", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
-
 
 @dataclass
 class Picked(Message):

@@ -17,8 +17,6 @@ from typing import Final
 from livedbg.analysis.diagnosis import Diagnosis, WaitGraph
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
 
-__all__ = ["MAX_NODES", "Neighbourhood", "Scope", "around", "missing_edges"]
-
 MAX_NODES: Final = 60
 _ENDS: Final = 8  # entities of one finding that are drawn
 

@@ -17,8 +17,6 @@ from typing import Final
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord
 
-__all__ = ["PAGE", "LogPages", "Search"]
-
 PAGE: Final = 256
 PAGES: Final = 64
 

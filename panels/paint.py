@@ -11,8 +11,6 @@ from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 
-__all__ = ["Painted", "changed_span"]
-
 
 def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
     """First changed cell and the one behind the last, or None when the lines are equal."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from livedbg.analysis.place_names import function_name, line_of, place_text
 from livedbg.panels.draw_context import DrawContext
 
-__all__ = ["at", "line_first"]
-
 
 def at(context: DrawContext, thread: str) -> str:
     """`step (server.cpp:31)`; "" where no stack of the thread is known, or nothing in it is worth a name."""

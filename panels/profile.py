@@ -14,8 +14,6 @@ from livedbg.panels.sheet import SheetLine
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["place_of", "profile_lines", "slices_since"]
-
 _MINUTE_NS: Final = 60_000_000_000
 _MOST: Final = 10
 

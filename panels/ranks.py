@@ -19,8 +19,6 @@ from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
 from livedbg.themes import Role
 
-__all__ = ["RanksPanel"]
-
 _MERGED_FROM: Final = 16
 """From so many ranks on, equal ones are one row unless the user asks for all."""
 

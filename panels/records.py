@@ -18,8 +18,6 @@ from livedbg.text.quantities import clock_ms
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
-__all__ = ["concerns", "draw_record", "rank_of", "source_name", "writer_of"]
-
 _NARROW: Final = 100  # cells of a row in which the name of a writer gets fewer of them
 
 

@@ -13,8 +13,6 @@ from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.text.quantities import clock_ms
 from livedbg.themes import Role
 
-__all__ = ["record_sheet"]
-
 
 def record_sheet(record: LogRecord) -> Sheet:
     """The sheet of one record."""

@@ -13,8 +13,6 @@ from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import DrawContext
 from livedbg.themes import Role
 
-__all__ = ["Sheet", "SheetLine", "SheetPanel"]
-
 
 @dataclass(frozen=True, slots=True)
 class SheetLine:

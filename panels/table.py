@@ -20,8 +20,6 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.messages import Noticed, Picked
 from livedbg.themes import Role
 
-__all__ = ["SORT_KEY", "Cell", "Column", "GrowingTablePanel", "Rows", "TablePanel", "layout"]
-
 MANY: Final = 4_000
 """From so many entities on, rows are ordered in another thread."""
 

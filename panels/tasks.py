@@ -12,8 +12,6 @@ from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
-__all__ = ["TasksPanel", "where"]
-
 _WORDS = (
     (TaskState.FAILED, "failed"),
     (TaskState.RUNNING, "running"),

@@ -15,8 +15,6 @@ from livedbg.panels.sheet import SheetLine
 from livedbg.panels.values import dump_and_number
 from livedbg.themes import Role
 
-__all__ = ["TensorPanel"]
-
 _SHADES: Final = (" .:-=+*#%@", " ░░▒▒▒▓▓▓█")
 _BLOCKS: Final = ("#", "█")
 

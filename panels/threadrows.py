@@ -16,8 +16,6 @@ from livedbg.model import Stack, Thread, ThreadState
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import thread_mark
 
-__all__ = ["MERGED_FROM", "Order", "merged_rows", "order_by", "shape"]
-
 MERGED_FROM: Final = 31
 """From so many threads on, those with equal stacks are one row unless the user asks for all."""
 

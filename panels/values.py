@@ -18,8 +18,6 @@ from livedbg.text.quantities import count
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-__all__ = ["GOLDEN_KEYS", "ValuesPanel", "dump_and_number"]
-
 GOLDEN_KEYS: Final = (
     Key("C", "C", "golden", "compare with another dump or with golden data"),
     Key("n", "n", "divergence", "go to the first task that diverges"),

@@ -15,9 +15,6 @@ from livedbg.panels.marks import verdict_mark
 from livedbg.text.quantities import stopwatch
 from livedbg.themes import Role
 
-__all__ = ["VerdictPanel", "finding_of"]
-
-
 WIDE: Final = 100
 """From so many cells on, lines hang under the text of their first one, and evidence may take several."""
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["DEFAULT", "PALETTES", "STYLE_SHEET", "Palette", "Role"]
-
 STYLE_SHEET: Final = Path(__file__).with_name("livedbg.tcss")
 """The app's style sheet."""
 

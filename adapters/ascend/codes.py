@@ -14,21 +14,6 @@ from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.forms import read_data
 
-__all__ = [
-    "CannCode",
-    "ErrorCode",
-    "Group",
-    "StallClass",
-    "cann_code",
-    "cann_codes",
-    "device_log",
-    "error_code",
-    "named_code",
-    "stall_class",
-    "unexplained",
-    "whole_graph",
-]
-
 _RANGES: Final = ((100_000, 199_999), (200_000, 299_999), (500_000, 599_999))
 """CANN's numbers: bad arguments and use, lack of something, failures inside (rt_error_codes.h)."""
 

@@ -19,8 +19,6 @@ from livedbg.adapters.ascend.messages import Fields, number
 from livedbg.adapters.ascend.passes import PassChange, Place
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["MOST", "CompileError", "CompileReader", "Stage", "compile_lines", "op_of", "shapes_of"]
-
 MOST: Final = 50
 """Different errors that are kept; of further ones only the number."""
 

@@ -24,8 +24,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 
-__all__ = ["CompileDecoder"]
-
 _TEXT_LIMIT: Final = 2_000
 _NEAR: Final = 12  # lines of a report before and after the one that names the error
 _REPORT: Final = "codegen_errors.txt"

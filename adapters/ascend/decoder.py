@@ -23,8 +23,6 @@ from livedbg.model.events import Event, Stamp
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.job import Job
 
-__all__ = ["AscendDecoder"]
-
 _HELD: Final = 20  # messages of a launcher's output that wait for the logs beside it
 _TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
 _STATUS: Final = re.compile(r"rc=(-?[0-9]{1,8})")

@@ -18,8 +18,6 @@ from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Task, Ta
 from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher
 
-__all__ = ["Emitter"]
-
 _ORCHESTRATOR: Final = {"done": TaskState.COMPLETED, "failed": TaskState.FAILED}
 _MISSING: Final = 1_000  # missing edges that are drawn
 

@@ -11,8 +11,6 @@ from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["explains"]
-
 _RUN_FAILED: Final = re.compile(
     r"\b\w{1,1000} failed with code -?\d{1,40}|\(run_id=\d{1,40} slot=\d{1,40} .{0,4000}run_epoch=\d{1,40}\)"
 )

@@ -7,21 +7,6 @@ from typing import TypeVar
 from livedbg.model import Diagnostic, Task
 from livedbg.model.facts import Facts, facts_from, facts_of, facts_shown
 
-__all__ = [
-    "CompileFacts",
-    "CoreFacts",
-    "FailureFacts",
-    "JobFacts",
-    "OrderFacts",
-    "ReportFacts",
-    "RingFacts",
-    "RunFacts",
-    "StallFacts",
-    "TaskFacts",
-    "facts",
-    "scope_of",
-]
-
 F = TypeVar("F", bound=Facts)
 
 

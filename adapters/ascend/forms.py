@@ -14,8 +14,6 @@ from msgspec import Struct, field
 from livedbg.signatures.templates import render
 from livedbg.text.typed import ready
 
-__all__ = ["Form", "Forms", "Line", "lines", "read_data"]
-
 T = TypeVar("T")
 
 

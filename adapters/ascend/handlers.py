@@ -10,8 +10,6 @@ from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.trouble import Crash
 
-__all__ = ["handle"]
-
 _PLACES: Final = ("aic", "aiv0", "aiv1")  # of a cluster's three cores, by offset
 
 Handler = Callable[[Job, Fields, str, Mark], tuple[str, ...] | None]

@@ -24,8 +24,6 @@ from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders
 from livedbg.model import Diagnostic, Edge, EdgeKey
 
-__all__ = ["NO_MEMORY", "QUIET_NS", "Job", "MemoryView"]
-
 QUIET_NS: Final = 10_000_000_000
 """A run whose log said nothing for this long is quiet (the scheduler's own watchdog has the same limit)."""
 

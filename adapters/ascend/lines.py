@@ -17,8 +17,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["OWN_LINES", "LineSplitter", "RuntimeLine"]
-
 _LEVEL: Final = r"DEBUG|INFO(?:_V\d)?|TIMING|WARN(?:ING)?|ERROR|ALWAYS|EVENT|CRITICAL"
 _HEAD: Final = re.compile(rf"\[(?:{_LEVEL})\] (?P<rest>.*)$", re.DOTALL)
 _CANN: Final = re.compile(r"[A-Z][A-Z0-9_]*\(\d{1,18},[^)]*\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[^\"]*(?P<quote>\"?)")

@@ -17,8 +17,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.shapes import Header, Shape, severity_of_word
 from livedbg.model import Severity
 
-__all__ = ["SHAPES", "paths"]
-
 _FOLDERS: Final = (
     *(f"{kind}/{place}" for kind in ("debug", "run", "security") for place in ("plog", "device-*")),
     "device-*",

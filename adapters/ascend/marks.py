@@ -6,8 +6,6 @@ from msgspec import Struct
 
 from livedbg.model import Evidence
 
-__all__ = ["NOWHERE", "Mark"]
-
 
 class Mark(Struct, frozen=True):
     """One line of one source.

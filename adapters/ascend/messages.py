@@ -11,8 +11,6 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.forms import Form, Forms, read_data
 
-__all__ = ["BEATS", "Fields", "Message", "classify", "exact", "forms", "number", "optional_number", "triggers"]
-
 BEATS: Final = (b"[mono_ns=", b"][T0x")
 """Byte strings, one of which stands in every other line that carries a time."""
 

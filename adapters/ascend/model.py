@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from livedbg.adapters.ascend.job import Job
     from livedbg.graphs.declared import TaskGraph
 
-__all__ = ["AscendModel", "JobFile"]
-
 # CANN's names: plog-<pid>_<17 digits>.log, device-<pid>_<17 digits>.log below a folder device-<id>
 _CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d{1,18})_\d{1,18}\.log")
 _CANN_DEVICE: Final = re.compile(r"^device-(\d{1,18})$")

@@ -16,21 +16,6 @@ from msgspec import Struct, field
 from livedbg.model import ids
 from livedbg.text.sanitize import clean_line
 
-__all__ = [
-    "LOCAL_BITS",
-    "KernelNames",
-    "NameMap",
-    "Names",
-    "by_func_id",
-    "core_type",
-    "kernel_label",
-    "local_of",
-    "name_kernels",
-    "raw_id",
-    "ring_of",
-    "task_name",
-]
-
 _ID_DIGITS: Final = 10  # of a func id: 32 bits
 LOCAL_BITS: Final = 32
 """A task id is `(ring << LOCAL_BITS) | local`."""

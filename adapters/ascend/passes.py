@@ -22,8 +22,6 @@ from livedbg.adapters.ascend.forms import read_data
 from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_bytes, clean_line
 
-__all__ = ["PassChange", "PassDump", "Place", "change_of", "find_dumps", "next_pass", "pipeline", "quoted"]
-
 _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
 _LINE_LIMIT: Final = 20_000

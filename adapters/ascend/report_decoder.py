@@ -22,8 +22,6 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
-__all__ = ["CannDecoder"]
-
 _REPORT_NS: Final = 1_000_000_000  # changed reports are told at least this often while a large log is read
 _LONGEST: Final = 4_000  # characters of a line that are read
 _FAR: Final = 400  # lines after a report from which on it is another one

@@ -20,20 +20,6 @@ from livedbg.adapters.ascend.marks import Mark
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit
 from livedbg.model.facts import facts_from, facts_of
 
-__all__ = [
-    "CAUSES",
-    "CODE",
-    "Fact",
-    "Kind",
-    "Report",
-    "exact",
-    "found_in",
-    "is_npu",
-    "report_facts",
-    "texts",
-    "triggers",
-]
-
 CODE: Final = "cann-report"
 """Code of the diagnostics."""
 

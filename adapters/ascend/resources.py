@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from livedbg.adapters.ascend.marks import Mark
 
-__all__ = ["FREED", "VARIABLES", "Full", "RingFull"]
-
 
 class Full(StrEnum):
     """What is full."""

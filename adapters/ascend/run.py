@@ -22,8 +22,6 @@ from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.graphs.declared import TaskGraph
 from livedbg.model import TaskState
 
-__all__ = ["ENTITY_LIMIT", "Counts", "Run"]
-
 ENTITY_LIMIT: Final = 20_000
 """Tasks that nothing but a count speaks of become entities only up to this many per ring."""
 

@@ -18,8 +18,6 @@ from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.model import TaskState
 
-__all__ = ["Stall", "StallReader"]
-
 _ON_CORE: Final = re.compile(r"core=(\d{1,18})\((\w+|\?)\)")
 _CORE: Final = re.compile(
     r"core(?P<core>\d{1,18})\((?:(?P<idle>idle)|busy kernel=(?P<kernel>-?\d{1,18}) task=(?P<task>-?\d{1,18})"

@@ -6,8 +6,6 @@ from typing import Final
 
 from livedbg.session.systems import Demo, DeviceVariable, Framework, Lazy, LogPlaces, Signs, System
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="ascend",
     title="Ascend",

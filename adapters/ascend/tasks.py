@@ -9,8 +9,6 @@ from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
 from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
 
-__all__ = ["CoreRecord", "TaskRecord"]
-
 
 class TaskRecord(Struct):
     """One task.

@@ -14,8 +14,6 @@ from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
 from livedbg.adapters.ascend.resources import Full, RingFull
 from livedbg.adapters.ascend.run import Run
 
-__all__ = ["Crash", "Fatal", "TensorWait", "Trouble"]
-
 _RING: Final = re.compile(r"ring[= ](\d{1,18})")
 _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
 """What is full, by the code of the FATAL."""

@@ -14,8 +14,6 @@ from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Trouble
 from livedbg.model import Edge, EdgeKind, EdgeState, TaskState
 
-__all__ = ["Suspicion", "suspects", "wait_edges"]
-
 _MOST_EDGES: Final = 20_000
 """Edges between each that waits and each that it may wait for; 20,000 tasks and 72 cores would have over a million."""
 

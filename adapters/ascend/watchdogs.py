@@ -22,8 +22,6 @@ from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.linux.load import Load
 
-__all__ = ["Fired", "Limit", "LoadHistory", "Timeouts", "Watchdog", "limit_of", "others_after", "watchdogs"]
-
 
 class Watchdog(Struct, frozen=True):
     """One that gives up after a time.

@@ -22,8 +22,6 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
 from livedbg.text.wording import many
 
-__all__ = ["FAILED", "SUMMARY", "CompilerFailed", "explains", "rules"]
-
 FAILED: Final = "compile-failed"
 SUMMARY: Final = "compile-summary"
 """Kinds of the room's signatures: a failure, and the word of whoever started what failed."""

@@ -6,8 +6,6 @@ from typing import Final
 
 from livedbg.session.systems import Lazy, System
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="compilers",
     title="Compilers",

@@ -13,8 +13,6 @@ from livedbg.adapters.cuda.toolkits import find_tool
 from livedbg.linux.capabilities import Capability
 from livedbg.linux.descriptors import fd_links
 
-__all__ = ["checks", "uses_gpu"]
-
 _TOOLS: Final = ("cuda-gdb", "compute-sanitizer", "nsys", "ncu")
 _DRIVER: Final = Path("/proc/driver/nvidia")
 

@@ -18,8 +18,6 @@ from livedbg.model import Frame, Severity
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["CoreDump", "DeviceStops", "device_assert", "torch_asserts"]
-
 _LONGEST: Final = 8_000  # characters of a frame; in a longer line a failed search takes too long
 _ASSERT: Final = re.compile(
     r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "

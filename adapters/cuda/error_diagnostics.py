@@ -18,8 +18,6 @@ from livedbg.adapters.cuda.statement import Point, Statement
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
-__all__ = ["MOST", "Context", "ErrorCounts", "Place"]
-
 MOST: Final = 500
 _TEXT: Final = 2_000  # characters of evidence
 _ON_DEVICE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})

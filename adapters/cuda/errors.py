@@ -8,8 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-__all__ = ["RULE", "CudaError", "by_name", "by_number"]
-
 RULE: Final = "========="
 """What compute-sanitizer begins its lines with."""
 

@@ -8,8 +8,6 @@ from livedbg.adapters.cuda.facts import about
 from livedbg.model import ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["explains"]
-
 _WORDS: Final = (
     *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
     *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),

@@ -10,8 +10,6 @@ from msgspec import structs
 from livedbg.model import Diagnostic
 from livedbg.model.facts import Facts, facts_of
 
-__all__ = ["CudaFacts", "GpuFacts", "about", "cuda_facts"]
-
 
 class CudaFacts(Facts, frozen=True, kw_only=True, tag="cuda"):
     """Of a diagnostic. Sizes are as PyTorch prints them (`2.00 GiB`).

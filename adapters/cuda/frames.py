@@ -19,8 +19,6 @@ from typing import Final
 
 from livedbg.model import Frame
 
-__all__ = ["DEVICE", "device_place", "host_frame", "kernel_name", "with_module"]
-
 DEVICE: Final = "device code"
 """The module of frames on the GPU."""
 

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["KernelLine", "KernelLog"]
-
 _RECORD: Final = re.compile(rb"\d{1,10},\d{1,20},(?P<time>\d{1,18}),[^;\n]*;(?P<text>[^\n]*)")
 _WANTED: Final = b"NVRM: Xid"
 _PIECE: Final = 16 * 1024  # bytes; a record is 8 KiB at most

@@ -8,8 +8,6 @@ from typing import Final
 
 from livedbg.probes.call_text import Describe
 
-__all__ = ["KNOWN_CALLS"]
-
 _CODES: Final = {
     0: "no error", 1: "invalid value", 2: "out of memory", 3: "not initialized", 4: "being shut down",
     35: "insufficient driver", 98: "invalid device function", 100: "no device", 101: "invalid device",

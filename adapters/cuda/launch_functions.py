@@ -17,8 +17,6 @@ from livedbg.probes.fetch import pieces
 from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions
 from livedbg.probes.perf_records import Sample
 
-__all__ = ["CUDA_LAUNCHES", "FUNCTIONS", "LOOKUPS"]
-
 _NAME: Final = 256  # bytes of a kernel's name that are fetched
 
 _BY_VALUE: Final = (

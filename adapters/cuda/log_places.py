@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from glob import escape
 from typing import Final
 
-__all__ = ["paths"]
-
 _STREAMS: Final = frozenset({"stdout", "stderr", "stdlog"})  # these are no files
 
 

@@ -8,8 +8,6 @@ from typing import Final
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.shapes import SEVERITY_OF_LETTER, Header, Shape, severity_of_word
 
-__all__ = ["SHAPES"]
-
 # NCCL (src/debug.cc): `host:pid:tid [dev] NCCL INFO …`, a time and a file in front in newer ones.
 _NCCL = re.compile(
     r"(?:\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\] )?([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\d{1,4}\] "

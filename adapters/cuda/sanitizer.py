@@ -15,8 +15,6 @@ from livedbg.adapters.cuda.frames import device_place, host_frame, kernel_name, 
 from livedbg.adapters.cuda.statement import Point, Statement, place_of
 from livedbg.model import Frame, Severity
 
-__all__ = ["Sanitizer"]
-
 _FRAMES: Final = 100
 _ACCESS: Final = re.compile(r"Invalid __(?P<space>\w+)__ (?P<access>[\w ]+?) of size (?P<size>[\d,]+)")
 _API: Final = re.compile(

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["bytes_of"]
-
 _SIZE: Final = re.compile(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
 
 

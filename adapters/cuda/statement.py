@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from livedbg.model import Frame, Severity
 
-__all__ = ["Point", "Statement", "place_of"]
-
 Point = tuple[int, int, int]
 """Coordinates of a thread in its block, or of a block in its grid."""
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["find_tool"]
-
 _HOMES: Final = ("CUDA_HOME", "CUDA_PATH")
 _ROOTS: Final = (Path("/usr/local"), Path("/opt"))
 _PARTS: Final = ("bin", "compute-sanitizer")

@@ -16,8 +16,6 @@ from livedbg.session.polling import PolledAdapter
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["ExceptionsAdapter"]
-
 _REPORT_S: Final = 0.25  # between two reports of a catchpoint's counts
 _IDLE_S: Final = 1.0  # between two checks whether the target has ended
 _LAST_STACKS_S: Final = 6.0  # for stacks, where the session ends: it waits for 10 s (livedbg.session.session)

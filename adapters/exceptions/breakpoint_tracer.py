@@ -41,8 +41,6 @@ from livedbg.probes.places import Found, find_places
 from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracer import Tracer
 
-__all__ = ["DEBUG_REGISTERS", "BreakpointTracer"]
-
 DEBUG_REGISTERS: Final = 4
 """Those that hold addresses (Intel SDM 3B, 19.2.1)."""
 

@@ -14,8 +14,6 @@ from livedbg.linux import memory
 from livedbg.model.catchpoints import Moment
 from livedbg.probes.tracefs import Field
 
-__all__ = ["read_call"]
-
 _TEXT: Final = 2048  # bytes of a message or argument that are read
 _ADJUSTED, _TYPE = -8, -80  # from the unwind header: adjustedPtr and exceptionType (livedbg.adapters.exceptions.calls)
 

@@ -14,8 +14,6 @@ from livedbg.probes.functions import FunctionNotFound
 from livedbg.session.presets import patterns_of
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["RUNTIME", "catchpoint_of", "matches", "refused"]
-
 RUNTIME: Final = {
     Moment.THROW: "__cxa_throw",
     Moment.RETHROW: "__cxa_rethrow",

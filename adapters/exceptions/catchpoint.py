@@ -41,8 +41,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["TracingCatchpoint"]
-
 _STEP_NS: Final = 50_000_000
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile is counted without one

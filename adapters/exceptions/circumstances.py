@@ -20,8 +20,6 @@ from livedbg.model import ExceptionHit, Frame, ids
 from livedbg.probes.newest import Newest
 from livedbg.session.systems import declared
 
-__all__ = ["Circumstances"]
-
 _MOST_A_SECOND: Final = 20
 _KINDS: Final = 4096
 _KEPT: Final = 1024

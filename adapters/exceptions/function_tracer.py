@@ -21,8 +21,6 @@ from livedbg.probes.perf_count import Tally
 from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracer import Tracer
 
-__all__ = ["FunctionTracer"]
-
 _GATHER_S: Final = 0.004  # calls that come within this are read at once
 _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0  # between two searches for libraries that were loaded meanwhile

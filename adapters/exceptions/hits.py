@@ -25,8 +25,6 @@ from livedbg.linux.maps import Mapping
 from livedbg.model import ExceptionHit, Frame, ids
 from livedbg.probes.newest import Newest
 
-__all__ = ["MOST", "Code", "Hits", "Kind"]
-
 MOST: Final = 500
 """Hits of a catchpoint."""
 

@@ -10,8 +10,6 @@ from typing import Final
 from livedbg.probes.call_text import Describe, failure, source_line
 from livedbg.session.systems import declared, note_problem
 
-__all__ = ["known_calls"]
-
 
 def _assertion(numbers: Sequence[int], texts: Sequence[str]) -> str:
     """__assert_fail(assertion, file, line, function): assert.h."""

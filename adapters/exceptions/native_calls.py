@@ -20,8 +20,6 @@ from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found
 from livedbg.probes.tracefs import Field
 
-__all__ = ["NativeCalls", "Subject"]
-
 
 class Subject(Protocol):
     """What is traced.

@@ -20,8 +20,6 @@ from livedbg.cpython.threads import ThreadReader
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
 
-__all__ = ["PythonCallers"]
-
 _PROCESSES: Final = 256
 _THREADS: Final = 1024
 _AGAIN_NS: Final = 50_000_000  # a thread's frames are read from memory no more often

@@ -30,8 +30,6 @@ from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, Place
 from livedbg.probes.tracefs import Field, NoTracefs
 
-__all__ = ["PythonRaises", "refused_raises"]
-
 _MOST: Final = 256  # processes, and threads, that are remembered
 
 

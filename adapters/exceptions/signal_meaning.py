@@ -14,8 +14,6 @@ from typing import Final
 
 from livedbg.linux import maps
 
-__all__ = ["FATAL", "QUIET_WHERE_HANDLED", "effect", "ended", "origin", "signal_name"]
-
 FATAL: Final = (
     signal.SIGSEGV,
     signal.SIGBUS,

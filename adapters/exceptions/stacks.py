@@ -25,8 +25,6 @@ from livedbg.unwind.errors import UnwinderGone
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 
-__all__ = ["CallStacks", "Frames", "Place"]
-
 Frames: TypeAlias = tuple[tuple[Frame, ...], bool]
 """Frames, innermost first, and whether they are whole."""
 

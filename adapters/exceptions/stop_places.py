@@ -15,8 +15,6 @@ from livedbg.probes.places import Found, find_places
 from livedbg.probes.stop_signal import StopSignals
 from livedbg.probes.tracefs import NoTracefs, TraceEvents
 
-__all__ = ["StopPlaces"]
-
 _NEAR: Final = 16  # bytes of a function's beginning in which its thread stops
 _LEARNT_MOST: Final = 24  # types in one filter (it has a page: 4096 bytes)
 

@@ -45,8 +45,6 @@ from livedbg.touch.source import with_source
 from livedbg.touch.stop_budget import LEAST_S, StopBudget
 from livedbg.touch.warm import WarmGdb
 
-__all__ = ["Stop", "Stopper"]
-
 _PRELOAD_S: Final = 30.0
 _ATTACH_S: Final = 30.0
 _INSPECT_S: Final = 5.0

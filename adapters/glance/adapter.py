@@ -1,5 +1,7 @@
 """The adapter: carries out `Glance`, or one glance at all targets for a command that samples once.
 
+What a glance gave, as the stream and the user get it.
+
 Invariants:
     glance_adapter.G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are
         forbidden never.
@@ -15,21 +17,69 @@ import time
 from collections import defaultdict
 from typing import ClassVar, Final
 
-from livedbg.adapters.glance.results import denied, skip_reasons, stacks_of
 from livedbg.linux import procfs, ptrace
-from livedbg.model import Intrusion, Process, ids
-from livedbg.model.errors import LivedbgError, TargetError, TargetGone, ToolMissing
+from livedbg.linux.access import access_problem
+from livedbg.model import Intrusion, Process, Stack, ids
+from livedbg.model.errors import LivedbgError, TargetDenied, TargetError, TargetGone, ToolMissing
 from livedbg.model.events import StacksSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, threads_seen, until_ended
 from livedbg.session.publisher import Statuses
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
+from livedbg.text.wording import sentences
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.glance import Glanced, glance
 from livedbg.touch.stop_budget import stop_budget
 from livedbg.unwind.pool import UnwinderPool
+from livedbg.unwind.refusal import Refusal
+from livedbg.unwind.unwound import Unwound
 
-__all__ = ["GlanceAdapter"]
+_GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"
+_LOST: Final = "outer frames may be missing: code without unwind tables, or more stack than was copied"
+
+
+def denied(pid: int) -> TargetDenied:
+    """Why a process may not be read."""
+    problem = access_problem(pid)
+    if problem is None:
+        return TargetDenied(f"The kernel denies reading process {pid}.", "livedbg doctor", "denied")
+    return TargetDenied(problem.sentence, problem.remedy, problem.code)
+
+
+def stacks_of(host: str, found: Glanced, unwound: dict[int, Unwound], taken_ns: int) -> tuple[Stack, ...]:
+    """The stacks of a glance; those of threads that were not stopped are marked as such."""
+    stacks = []
+    for tid, stack in unwound.items():
+        if stack.frames:
+            stopped = tid in found.stops_ns
+            stacks.append(
+                Stack(
+                    thread=ids.thread(host, found.pid, tid),
+                    frames=stack.frames,
+                    taken_mono_ns=taken_ns,
+                    source="glance" if stopped else "no stop",
+                    layer="native",
+                    partial=not stack.whole,
+                    note=None if stack.whole else _LOST if stopped else _GUESSED,
+                )
+            )
+    return tuple(stacks)
+
+
+def skip_reasons(found: Glanced) -> dict[str, tuple[str, str]]:
+    """Code -> sentence and remedy, for the threads that there is no copy of. Those that ended need none."""
+    reasons: dict[str, list[tuple[int, Refusal]]] = {}
+    for tid, refusal in found.skipped.items():
+        if refusal.code != "ended":
+            reasons.setdefault(refusal.code, []).append((tid, refusal))
+    shown = {}
+    for code, threads in reasons.items():
+        _, refusal = threads[0]
+        number = len(threads)
+        who = f"thread {threads[0][0]}" if number == 1 else f"{number} threads"
+        shown[code] = (sentences(f"No glance at {who} of {found.pid}: {refusal.sentence}"), refusal.remedy)
+    return shown
+
 
 _UNWIND_S: Final = 60.0
 _NEAR_S: Final = 0.05  # a watchdog that is nearer than this is worth a word

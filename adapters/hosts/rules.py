@@ -26,8 +26,6 @@ from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
 
-__all__ = ["HostEnded", "Kind", "explains", "rules"]
-
 
 class Kind(StrEnum):
     """How near to the cause a line is (`kind` of the room's signatures)."""

@@ -7,8 +7,6 @@ from typing import Final
 from livedbg.model import CauseClass
 from livedbg.session.systems import Lazy, System
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="hosts",
     title="Hosts and launchers",

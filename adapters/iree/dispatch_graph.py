@@ -21,8 +21,6 @@ from livedbg.linux.target_files import is_folder, is_regular
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.errors import SourceError
 
-__all__ = ["Behind", "DispatchGraph", "behind", "graph_beside"]
-
 _MOST: Final = 2000
 _EVIDENCE: Final = "dispatches.dot: it takes the result as an operand"
 

@@ -16,8 +16,6 @@ from typing import Final
 from livedbg.adapters.iree.differences.toolchain import hardware_of
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["devices_told", "vulkan_devices"]
-
 _FIELD: Final = re.compile(r"^(name|api|driver_info|features): (.{1,2000})$", re.MULTILINE)
 _LACKS: Final = re.compile(r"(\w{1,80})=no\b")
 _ASK_S: Final = 60.0

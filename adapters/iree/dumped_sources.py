@@ -23,8 +23,6 @@ from msgspec import Struct
 from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Dumped", "dumped_beside"]
-
 _NAMES: Final = "configured_*.mlir"
 _FOLDER: Final = "executables"
 _TARGET: Final = re.compile(r"hal\.executable\.variant \S+ \S+ target\(<\"([\w-]{1,40})\"")

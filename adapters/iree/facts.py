@@ -7,8 +7,6 @@ import msgspec
 from livedbg.model import Diagnostic, Resource, Task
 from livedbg.model.facts import Facts, facts_from, facts_of
 
-__all__ = ["DispatchFacts", "SemaphoreFacts", "dispatch_facts", "semaphore_facts"]
-
 
 class DispatchFacts(Facts, frozen=True, kw_only=True, tag="iree.dispatch"):
     """Of a task, or of a diagnostic about one.

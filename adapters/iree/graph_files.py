@@ -21,8 +21,6 @@ from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["READERS", "DispatchGraphReader"]
-
 _NODE: Final = re.compile(r"^\s*v(\d+) \[.*?label = \"(.*)\"")
 _DISPATCH: Final = re.compile(r"flow\.dispatch.{0,400}?@[^:\s@]{1,400}::@([^(\s\\\"]{1,400})")
 _EDGE: Final = re.compile(r"^\s*v(\d+) -> v(\d+) \[")

@@ -8,8 +8,6 @@ from typing import Final
 
 from livedbg.probes.call_text import Describe, failure, source_line
 
-__all__ = ["KNOWN_CALLS"]
-
 _CODES: Final = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
     "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",

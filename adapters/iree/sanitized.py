@@ -23,8 +23,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-__all__ = ["main", "unmarked"]
-
 _IMAGE: Final = b"\x7fELF\x02\x01\x01"
 _LEAST: Final = 64
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")

@@ -6,8 +6,6 @@ from typing import Final
 
 from livedbg.session.systems import Command, Demo, Guide, Lazy, Signs, System
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="iree",
     title="IREE",

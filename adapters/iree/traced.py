@@ -15,8 +15,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Header", "TracedTensor", "header", "tensor"]
-
 _HEADER: Final = re.compile(
     r"^=== (?P<exe>[^:\s]+)::(?P<fn>[^:\s]+)(?:::(?P<ordinal>\d+))? (?P<io>inputs|outputs) ===$"
 )

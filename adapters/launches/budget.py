@@ -16,8 +16,6 @@ from typing import Final
 
 from livedbg.probes.trap_cost import TrapCosts
 
-__all__ = ["SHARE", "Budget", "Detail"]
-
 SHARE: Final = 0.02
 """Of the launching threads' time."""
 

@@ -21,8 +21,6 @@ from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
 from livedbg.model.foreign_code import in_words, plain
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Decoding"]
-
 _NO_ERRORS: Final = ErrorLines()
 _AT_ONCE: Final = 500  # records that are searched at once
 _MANY: Final = 50_000  # records after which an automaton of 5 MB, which is faster, is worth its making

@@ -34,8 +34,6 @@ from livedbg.logs.tail import PackedFile, Tail
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Stamp
 
-__all__ = ["ENDING", "SLICE", "SourceFeed"]
-
 SLICE: Final = 256 * 1024
 """Bytes that one step reads of a log that is read whole."""
 

@@ -10,8 +10,6 @@ from livedbg.session.log_adapter import LogsAdapter
 from livedbg.session.signatures import book
 from livedbg.signatures.decoder import SignatureDecoder
 
-__all__ = ["SignaturesAdapter"]
-
 
 class SignaturesAdapter(LogsAdapter):
     """Failure texts in logs, as files of signatures describe them."""

@@ -1,19 +1,30 @@
-"""The adapter: when stacks are copied, and what becomes of them on the stream."""
+"""The adapter: when stacks are copied, and what becomes of them on the stream.
+
+When the stacks of a process are captured again.
+
+Which threads have begun to wait since their stacks were taken, and whether one of the waits lasts.
+
+Invariants:
+    native_due.D1. A wait lasts only if looks have seen it last: between two looks, which may be seconds apart, a thread
+        may have moved a thousand times.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, NamedTuple
 
-from livedbg.adapters.native.due import due
-from livedbg.adapters.native.watched import Watched
+from msgspec import Struct, field
+
 from livedbg.gdbmi import GdbTimeout
 from livedbg.model import Process, SourceHealth, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError
 from livedbg.model.events import StacksSeen
 from livedbg.model.intents import Intent, WantStacks
+from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Context, Request, threads_seen
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.polling import PolledAdapter
@@ -27,7 +38,77 @@ from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 
-__all__ = ["NativeAdapter"]
+_BRIEF_NS: Final = 2_000_000_000
+"""A wait that was not seen to last longer is brief: its stack is old as soon as it is read."""
+
+
+_LONG_NS: Final = 8_000_000_000
+"""A wait of this length may soon be a stall (10 s): its stack can't wait for long."""
+
+
+class Due(NamedTuple):
+    """What there is to take of a process.
+
+    Attributes:
+        threads: those that have begun to wait, each with its wait.
+        lasting: a stack of them is worth its cost: its thread has waited for a while, or none was ever taken of it.
+        long: one of them may soon be a stall.
+    """
+
+    threads: list[tuple[Thread, object]]
+    lasting: bool
+    long: bool
+
+
+def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Due:
+    """The threads of a process of which a new stack would tell something.
+
+    Args:
+        process: it.
+        snapshot: as of the last looks (`Snapshot.as_of_looks`).
+        taken: thread -> its wait when its stack was taken.
+    """
+    found: list[tuple[Thread, object]] = []
+    lasting, long, now_ns = False, False, snapshot.now(process.host).mono_ns
+    for thread in snapshot.threads_of(process.id):
+        activity = snapshot.activity.get(thread.id)
+        since = activity.waiting_since_mono_ns if activity is not None else None
+        wait = (since, thread.syscall, thread.waits_in)
+        if since is not None and taken.get(thread.id) != wait:
+            found.append((thread, wait))
+            lasting = lasting or thread.id not in taken or now_ns - since >= _BRIEF_NS
+            long = long or now_ns - since >= _LONG_NS
+    return Due(found, lasting, long)
+
+
+class Watched(Struct):
+    """One process.
+
+    Attributes:
+        taken: thread -> since when it waited, and in what, when its stack was taken.
+        next_s: when it may be captured again, on time.monotonic().
+        brief_s: the same for a capture of brief waits alone.
+        long_s: the same where a wait has become long since: what the first capture costs must not hide a stall.
+    """
+
+    taken: dict[str, object] = field(default_factory=dict)
+    next_s: float = 0.0
+    brief_s: float = 0.0
+    long_s: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def worth(self, now_s: float, *, lasting: bool, long: bool) -> bool:
+        """Whether the waits whose stacks are not known are worth their cost now.
+
+        Args:
+            now_s: on time.monotonic().
+            lasting: one of them is not brief.
+            long: one of them may soon be a stall.
+        """
+        if long and now_s >= self.long_s:
+            return True
+        return now_s >= self.next_s and (lasting or now_s >= self.brief_s)
+
 
 _CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for

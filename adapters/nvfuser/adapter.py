@@ -1,4 +1,12 @@
-"""The nvFuser adapter: reads what nvFuser prints and traces, with or without a process."""
+"""The nvFuser adapter: reads what nvFuser prints and traces, with or without a process.
+
+Recognises logs with nvFuser's text, and links their records to the groups that they name.
+
+The text itself is read by livedbg.adapters.nvfuser.dumps.statement_reader, from the file: its statements have dozens of
+lines, which a log's records do not have.
+
+Watches NVFUSER_TRACE files: the passes that each thread is in, from the file that is being written.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.nvfuser.decoder import NvfuserDecoder
 from livedbg.adapters.nvfuser.model import NvfuserModel
-from livedbg.adapters.nvfuser.trace_files import TraceWatch
 from livedbg.logs.decoder import LogDecoder
 from livedbg.session.adapter import Context, Request, logs_ended
 from livedbg.session.polling import PolledAdapter
@@ -20,8 +26,268 @@ from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.adapters.nvfuser.log_follower import LogFollower
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
-__all__ = ["NvfuserAdapter"]
+from msgspec import Struct, field
+
+from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
+from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
+from livedbg.adapters.nvfuser.facts import PassFacts
+from livedbg.linux import target_files
+from livedbg.linux.procfs import process_exists
+from livedbg.linux.target_files import is_regular
+from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
+from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.session.pacing import Limit, Stopwatch
+
+_DEPTH: Final = 6
+_ENTRIES: Final = 20_000
+_BLOCK: Final = 1 << 20
+_LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
+_SHOWN: Final = 12  # passes of a thread that are listed, innermost first
+
+
+class _Trace(Struct):
+    path: Path
+    reader: TraceReader = field(default_factory=TraceReader)
+    inode: int = 0
+    offset: int = 0
+    written_wall_ns: int = 0
+    changed: bool = False
+
+
+class TraceWatch:
+    """All traces of a session.
+
+    Args:
+        host: name of this host.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._traces: dict[Path, _Trace] = {}
+        self._passed: dict[Path, tuple[int, int]] = {}
+        self._said: dict[str, Task | Diagnostic] = {}
+        self._find_at = 0.0
+
+    def read(self, paths: Iterable[str], for_s: float) -> bool:
+        """Find traces at or below some paths, and read on in them. Blocking: call it in a thread.
+
+        Args:
+            paths: files, folders and patterns.
+            for_s: how long to read.
+
+        Returns:
+            Whether there is more to read.
+        """
+        begun, watch = time.monotonic(), Stopwatch()
+        if begun >= self._find_at:
+            for path in _candidates(paths):
+                if path not in self._traces and self._recognised(path):
+                    self._traces[path] = _Trace(path)
+            self._find_at = time.monotonic() + _LIMIT.rest_s(watch.cost())
+        for trace in self._traces.values():
+            try:
+                more = _read(trace, begun + for_s)
+            except OSError:
+                continue  # it is gone: what it said stays
+            if more:
+                return True
+        return False
+
+    def events(self, stamp: Stamp) -> Iterator[Event]:
+        """What changed."""
+        several = len(self._traces) > 1
+        tasks: list[Task] = []
+        others: list[Event] = []
+        for number, trace in enumerate(self._traces.values(), 1):
+            if not trace.changed:
+                continue
+            trace.changed = False
+            place = f"trace{number}" if several and number > 1 else "trace"
+            for thread in trace.reader.threads.values():
+                task = self._task(trace, thread, place)
+                if self._said.get(task.id) != task:
+                    self._said[task.id] = task
+                    tasks.append(task)
+                    others.append(CounterSeen(entity=task.id, name="events", value=float(thread.events), **stamp))
+                said = self._open(trace, thread, task)
+                if self._said.get(said.id) != said and (thread.open or said.id in self._said):
+                    self._said[said.id] = said
+                    others.append(DiagnosticSeen(diagnostic=said, **stamp))
+        if tasks:
+            yield TasksSeen(tasks=tuple(tasks), **stamp)
+        yield from others
+
+    def _recognised(self, path: Path) -> bool:
+        """Whether a file is a trace; one that is too short yet is checked again when it has grown."""
+        try:
+            status = target_files.status(path)
+            if self._passed.get(path) == (status.st_ino, min(status.st_size, 4096)):
+                return False
+            descriptor = target_files.open_fd(path)
+            try:
+                head = os.read(descriptor, 4096)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        self._passed[path] = (status.st_ino, min(status.st_size, 4096))
+        return is_trace(head)
+
+    @staticmethod
+    def _wall_ns(trace: _Trace, at_us: int) -> int:
+        """When an event was, by the file's last write, which was its newest event."""
+        return trace.written_wall_ns - (trace.reader.last_us - at_us) * 1_000
+
+    def _task(self, trace: _Trace, thread: ThreadTrace, place: str) -> Task:
+        inner = thread.open[-1] if thread.open else None
+        at_us = inner.begun_us if inner is not None else thread.last_us
+        return Task(
+            id=ids.task("nvfuser", place, f"{thread.pid}-{thread.tid:#x}"),
+            system="nvfuser",
+            name=f"thread …{thread.tid:#x}",
+            kernel=inner.name if inner is not None else thread.last,
+            state=TaskState.RUNNING if inner is not None else TaskState.COMPLETED,
+            since_wall_ns=self._wall_ns(trace, at_us),
+            owner=f"process {thread.pid}",
+            attributes={
+                "role": "a thread in nvFuser's passes",
+                "passes": " > ".join(one.name for one in thread.open[-_SHOWN:]),
+                "deep": str(len(thread.open)),
+                "evidence": clean_line(str(trace.path)),
+            },
+        )
+
+    def _open(self, trace: _Trace, thread: ThreadTrace, task: Task) -> Diagnostic:
+        inner = thread.open[-1] if thread.open else None
+        alive = process_exists(thread.pid)
+        text = f"{inner.name} began at {inner.begun_us / 1e6:.6f} s of the trace" if inner is not None else ""
+        outer = [one.name for one in reversed(thread.open)][1:_SHOWN]
+        return Diagnostic(
+            id=f"diagnostic:{task.id[5:]}",
+            system="nvfuser",
+            code="trace-open" if inner is not None else "trace-idle",
+            severity=Severity.INFO if inner is not None else Severity.DEBUG,
+            sentence=f"{inner.name} began and has not ended" if inner is not None else "all passes have ended",
+            entities=(task.id,),
+            facts=PassFacts(
+                name=inner.name if inner is not None else "",
+                within=", in ".join(outer),
+                pid=thread.pid,
+                thread=f"{thread.tid:#x}",
+                process=ids.process(self._host, thread.pid),
+                alive=alive,
+                last_wall_ns=self._wall_ns(trace, thread.last_us) or 0,
+                ended=trace.reader.ended,
+            ),
+            evidence=(Evidence(kind="file", file=clean_line(trace.path.name), text=text),) if text else (),
+            at_wall_ns=self._wall_ns(trace, inner.begun_us) if inner is not None else None,
+        )
+
+
+def _read(trace: _Trace, until: float) -> bool:
+    """Read on until some time; whether there is more."""
+    descriptor = target_files.open_fd(trace.path)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_ino != trace.inode or status.st_size < trace.offset:
+            trace.reader, trace.offset, trace.inode = TraceReader(), 0, status.st_ino
+        trace.written_wall_ns = status.st_mtime_ns
+        while data := os.pread(descriptor, _BLOCK, trace.offset):
+            trace.offset += len(data)
+            trace.reader.feed(data)
+            trace.changed = True
+            if time.monotonic() > until:
+                return True
+        trace.written_wall_ns = os.fstat(descriptor).st_mtime_ns
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _candidates(paths: Iterable[str]) -> Iterator[Path]:
+    visited = 0
+    for text in paths:
+        path = Path(text).expanduser().absolute()
+        while any(mark in str(path) for mark in "*?[") and path != path.parent:
+            path = path.parent
+        if is_regular(path):
+            if path.suffix == ".json" or "trace" in path.name:
+                yield path
+            continue
+        for root, directories, files in target_files.walk(path):
+            depth = len(Path(root).relative_to(path).parts)
+            directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
+            visited += len(directories) + len(files)
+            if visited > _ENTRIES:
+                return
+            for name in sorted(files):
+                if name.endswith(".json") or "trace" in name:
+                    yield Path(root, name)
+
+
+_NAMES: Final = (  # each with what it begins with, which is found sooner
+    ("nvfuser_", re.compile(r"nvfuser_\w{1,200}?_f(?P<fusion>\d{1,18})_c\d{1,18}_r\d{1,18}_g(?P<group>\d{1,18})\b")),
+    ("Arguments for fusion ", re.compile(r"Arguments for fusion (?P<fusion>\d{1,18}) group (?P<group>\d{1,18}):")),
+    ("Error from segmentation group ", re.compile(r"Error from segmentation group (?P<group>\d{1,18}):")),
+)
+_OURS: Final = tuple(word.decode() for word in TRIGGERS if word not in {b"Exception raised from ", b"***Runtime***"})
+_RAISED: Final = re.compile(r"Exception raised from \S+ at \S*(?:Fuser/|csrc/)")
+
+
+class NvfuserDecoder(LogDecoder):
+    """Sees nvFuser's text in logs.
+
+    Args:
+        model: receives it.
+    """
+
+    name = "nvfuser"
+    triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+
+    def __init__(self, model: NvfuserModel) -> None:
+        self._model = model
+        self._sources: dict[str, LogSource] = {}
+        self._fusion: dict[tuple[str, str], int] = {}  # that was spoken of last
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._sources[source.id] = source
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        text = record.text
+        if not any(word in text for word in _OURS) and not _RAISED.search(text):
+            return (), ()
+        source = self._sources.get(record.source)
+        if source is not None and source.path:
+            self._model.want(source)
+        links: dict[str, None] = {}
+        prefix = record.writer
+        for begin, pattern in _NAMES:
+            for match in pattern.finditer(text) if begin in text else ():
+                said = match.groupdict().get("fusion")
+                if said is not None:
+                    self._fusion[record.source, prefix] = int(said[:9])
+                fusion = self._fusion.get((record.source, prefix))
+                task = self._model.task_of(record.source, prefix, int(match["group"][:9]), fusion)
+                if task is not None:
+                    links[task] = None
+        return (), tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """All that is there has been fed."""
+        self._model.settled = True
+        return ()
+
+    def over(self) -> None:
+        """Nobody waits for logs that are not read any more."""
+        self._model.settled = True
+
 
 _POLL_S: Final = 1.0
 _SLICE_S: Final = 0.5

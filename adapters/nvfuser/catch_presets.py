@@ -8,8 +8,6 @@ from typing import Final
 
 from livedbg.model.catchpoints import Moment, Preset
 
-__all__ = ["PRESETS"]
-
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's exception class"),

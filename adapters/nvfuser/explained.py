@@ -8,8 +8,6 @@ from typing import Final
 from livedbg.model import Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["explains"]
-
 _OURS: Final = re.compile(
     r"INTERNAL ASSERT FAILED at \"?\S*(?:[Ff]user/|/csrc/|codegen/cuda/)|Error from segmentation group"
     r"|Detected exception while compiling fusion segments"

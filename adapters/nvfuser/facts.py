@@ -7,8 +7,6 @@ from msgspec import field
 from livedbg.model import Diagnostic
 from livedbg.model.facts import Facts, facts_from, facts_of
 
-__all__ = ["FusionFacts", "PassFacts", "fusion_facts", "pass_facts"]
-
 
 class FusionFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.fusion"):
     """Of what a log says of a job and its fusions.

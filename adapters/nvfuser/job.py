@@ -28,8 +28,6 @@ from livedbg.adapters.nvfuser.dumps.statements import (
 )
 from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark, Place
 
-__all__ = ["Job"]
-
 _FUSIONS: Final = 2_000  # of one job that are kept
 _CONSIDERED: Final = 5_000
 _TEXT: Final = 400

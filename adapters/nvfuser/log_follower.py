@@ -17,8 +17,6 @@ from livedbg.logs.bytesource import is_packed
 from livedbg.model import LogSource
 from livedbg.model.errors import SourceError
 
-__all__ = ["LogFollower"]
-
 _BLOCK: Final = 1 << 20
 _QUIET_S: Final = 1.0  # after which a statement counts as whole
 

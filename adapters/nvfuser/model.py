@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from livedbg.adapters.nvfuser.dumps.statement_reader import Said
     from livedbg.adapters.nvfuser.events import Emitter
 
-__all__ = ["NvfuserModel"]
-
 _STREAM: Final = re.compile(r"(?:^|[._-])?(?:std)?(?:out|err)(?:put|or)?(?=$|[._-])", re.IGNORECASE)
 _RANK: Final = re.compile(r"(\d+)")
 _JOBS: Final = 5_000

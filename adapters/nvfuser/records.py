@@ -14,8 +14,6 @@ from livedbg.adapters.nvfuser.dumps.statements import (
 )
 from livedbg.model import Evidence, TaskState
 
-__all__ = ["NOWHERE", "FusionRecord", "GroupRecord", "Mark", "Place"]
-
 _STATES: Final = {
     "": TaskState.SUBMITTED,
     "compiling": TaskState.RUNNING,

@@ -14,9 +14,6 @@ from livedbg.model import Diagnostic, Process, Severity, ThreadState
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import sentences
 
-__all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
-
-
 _COMPUTES: Final = 0.1  # of a core: on a busy machine a compiler gets no more
 _STARVES: Final = 0.01  # of a core, that one which is ready to run gets on an overloaded machine
 _LATELY_NS: Final = 3_000_000_000

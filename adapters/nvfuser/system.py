@@ -6,8 +6,6 @@ from typing import Final
 
 from livedbg.session.systems import Command, Lazy, MarkerPair, Signs, System
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="nvfuser",
     title="nvFuser",

@@ -28,8 +28,6 @@ from livedbg.model.events import Event, Looked, ProcessSeen, Stamper, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request
 from livedbg.session.pacing import SamplePace
 
-__all__ = ["RELATED_MOST", "ProcAdapter"]
-
 RELATED_MOST: Final = 32
 _ONCE_GAP_S: Final = 0.25
 """Time between the two samples of a session that takes one, so that CPU progress shows."""

@@ -11,6 +11,12 @@ The ways in which the kernel wakes a task, and where each is looked for:
     a signal           a handled one (wakers), one that is waited for (sigwait, signalfd), a tracer
     a timer            a wait with a time limit, a timerfd, a POSIX or an interval timer (wakers)
 
+Processes that may not be looked into, and yet could have what another process has open or in its memory.
+
+Descriptors and memory come by inheritance: from a process that began earlier to those that it makes. So of the
+processes that are hidden, those matter that began later than the one that waits, its ancestors, and those of its
+session.
+
 Invariants:
     asleep.Z1. What can't be seen is a way to wake it: `outside` names it.
     asleep.Z2. A process is inspected only when no thread of it has run for LONG_NS, by our samples or the kernel.
@@ -18,6 +24,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -26,17 +33,52 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.adapters.proc.threads import ThreadSample
-from livedbg.adapters.proc.unseen import unseen_relative
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import UNTOLD, Wait
 from livedbg.adapters.proc.wakers import driven, wakers
+from livedbg.linux.access import hidden_processes
 from livedbg.linux.kcmp import same_memory
 from livedbg.linux.maps import Mapping as MemoryMapping
 from livedbg.linux.maps import find_mapping, parse_maps
-from livedbg.linux.procfs import BlockedSyscall, child_pids, living_task, process_ids, status_fields
+from livedbg.linux.procfs import BlockedSyscall, child_pids, living_task, process_ids, read_stat, status_fields
 from livedbg.model import ThreadState, ids
+from livedbg.text.sanitize import clean_line
 
-__all__ = ["AWAKE", "LONG_NS", "Asleep", "AsleepReader"]
+
+def unseen_relative(pid: int, denied: Iterable[int]) -> str:
+    """The first process that could have the same descriptors and memory and can't be seen: `may share …`; "" for none.
+
+    Args:
+        pid: who waits.
+        denied: the processes whose descriptors may not be seen.
+    """
+    try:
+        if os.geteuid() and hidden_processes():
+            return "may share what it waits for with processes that /proc hides"
+        own = read_stat(pid)
+        session = os.getsid(pid)
+        ancestors = _ancestors(own.ppid)
+        for other in denied:
+            try:
+                found, where = read_stat(other), os.getsid(other)
+            except OSError:
+                continue  # it is gone
+            if found.kernel_thread or other == 1:
+                continue
+            if found.start_ticks >= own.start_ticks or other in ancestors or where == session:
+                return f"may share what it waits for with hidden process {other} ({clean_line(found.name)})"
+    except OSError:
+        return "may share what it waits for with processes that can't be seen"
+    return ""
+
+
+def _ancestors(pid: int) -> set[int]:
+    found: set[int] = set()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        pid = read_stat(pid).ppid
+    return found
+
 
 LONG_NS: Final = 1_000_000_000
 """What runs more often is not asleep; to look costs milliseconds."""

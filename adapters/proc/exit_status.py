@@ -13,8 +13,6 @@ from pathlib import Path
 from livedbg.linux.ending import Ending, noted_end, status_of
 from livedbg.linux.procfs import Stat
 
-__all__ = ["ExitStatus"]
-
 
 class ExitStatus:
     """Reads the exit status of one process. Close it.

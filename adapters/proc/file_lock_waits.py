@@ -19,8 +19,6 @@ from livedbg.linux.procfs import BlockedSyscall, living_task
 from livedbg.model import Resource, WaitKind, ids
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["FileLockWaits"]
-
 _SETLKW: Final = {7: ("fcntl lock", "POSIX"), 38: ("open file description lock", "OFDLCK")}  # F_SETLKW, F_OFD_SETLKW
 _FLOCK: Final = struct.Struct("<hh4xqq")
 """struct flock of LP64, as far as `l_len`."""

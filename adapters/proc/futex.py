@@ -26,8 +26,6 @@ from livedbg.linux.abi import COND_LAYOUTS, MutexLayout, RwlockLayout
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.text.wording import many
 
-__all__ = ["AROUND", "FutexCall", "FutexWait", "classify"]
-
 AROUND: Final = 48
 """Bytes of memory before and behind the futex word that `classify` looks at."""
 

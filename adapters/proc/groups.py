@@ -20,8 +20,6 @@ from livedbg.model import Resource, ids
 from livedbg.model.facts import GroupFacts
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["KIND", "Groups"]
-
 KIND: Final = "cgroup"
 
 _FRESH_S: Final = 0.2

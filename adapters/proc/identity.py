@@ -18,8 +18,6 @@ from livedbg.linux.ranks import rank_of
 from livedbg.session.systems import systems
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Identity", "executable", "read_identity", "start_wall_ns"]
-
 _PREFIXES: Final = ("LIVEDBG_", "OMP_")
 _NAMES: Final = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",

@@ -9,8 +9,6 @@ from livedbg.linux.descriptor_limit import used_up
 from livedbg.model import Resource, ids
 from livedbg.model.facts import DescriptorFacts
 
-__all__ = ["KIND", "OpenFiles"]
-
 KIND: Final = "descriptors"
 
 _EVERY_S: Final = 1.0

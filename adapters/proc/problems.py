@@ -1,14 +1,126 @@
-"""What keeps the adapter from seeing all of a process, as statuses for the user."""
+"""What keeps the adapter from seeing all of a process, as statuses for the user.
+
+Runtimes whose own threads, locks or tasks livedbg can't look into, and the command that would tell.
+
+What such a program waits for is decided by its runtime, not by its threads: CPU time that a thread of it uses may be
+that of a garbage collector, a timer or a loop that polls.
+"""
 
 from __future__ import annotations
 
-from livedbg.adapters.proc.runtimes import runtime_of
+import re
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.linux import target_files
 from livedbg.linux.abi import elf_machine, native_abi
 from livedbg.linux.access import Problem
 from livedbg.linux.libc import Libc
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import living_task
 from livedbg.model import POLLS, UNSEEN_RUNTIME, SourceHealth, SourceStatus, ids
 
-__all__ = ["SOURCE", "ended", "hidden", "libc_problem", "machine_problem", "runtime_problem", "seen", "status_of"]
+_GO: Final = b"\xff Go buildinf:"
+"""Begins the section .go.buildinfo (src/debug/buildinfo/buildinfo.go)."""
+
+_SEARCHED: Final = 64 << 20
+"""Bytes of a program that are searched for it."""
+
+
+class UnseenRuntime(Struct, frozen=True):
+    """One of them.
+
+    Attributes:
+        name: what runs the program.
+        files: in the path of a file that the process has mapped.
+        program: the whole base name of its program.
+        unseen: what livedbg can't see of it.
+        command: what would tell, with `{pid}`.
+        polls: its threads use CPU time while they wait.
+    """
+
+    name: str
+    unseen: str
+    command: str
+    files: str = ""
+    program: str = ""
+    polls: bool = False
+
+
+_RUNTIMES: Final = (
+    UnseenRuntime("a JVM", "monitors and Java threads", "jcmd {pid} Thread.print", files=r"/libjvm\.so$"),
+    UnseenRuntime(
+        "Node.js",
+        "promises and callbacks",
+        "kill -USR1 {pid}   opens its inspector on port 9229: node inspect -p {pid}",
+        program=r"node(js)?",
+    ),
+    UnseenRuntime(".NET", "managed threads and locks", "dotnet-stack report -p {pid}", files=r"/libcoreclr\.so$"),
+    UnseenRuntime("Erlang", "processes of the VM", "a remote shell, then erlang:processes()", program=r"beam(\.smp)?"),
+    UnseenRuntime(
+        "Open MPI",
+        "messages (its ranks poll while they wait)",
+        "livedbg stacks {pid} --native, for each rank",
+        files=r"/libmpi\.so[.\d]*$",
+        polls=True,
+    ),
+    UnseenRuntime(
+        "PostgreSQL",
+        "row and table locks",
+        'psql -c "select pid, pg_blocking_pids(pid), wait_event, query from pg_stat_activity"',
+        program=r"postgres",
+    ),
+    UnseenRuntime(
+        "MariaDB or MySQL",
+        "row and metadata locks",
+        "mysql -e 'show engine innodb status; show full processlist'",
+        program=r"mariadbd|mysqld",
+    ),
+    UnseenRuntime(
+        "greenlets",
+        "which of their waits end by themselves",
+        "livedbg stacks {pid}",
+        files=r"/_greenlet[^/]*\.so$",
+    ),
+)
+
+_GO_RUNTIME: Final = UnseenRuntime(
+    "the Go runtime", "goroutines", "kill -QUIT {pid}   prints all goroutines and ends the program"
+)
+
+
+def runtime_of(pid: int) -> UnseenRuntime | None:
+    """The runtime of a process; None where there is none of these, or the process may not be seen."""
+    try:
+        exe = Path(f"/proc/{living_task(pid)}/exe")
+        program = exe.readlink().name.removesuffix(" (deleted)")
+        paths = {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
+    except OSError:
+        return None
+    for runtime in _RUNTIMES:
+        if runtime.program and re.fullmatch(runtime.program, program):
+            return runtime
+        if runtime.files and any(re.search(runtime.files, path) for path in paths):
+            return runtime
+    return _GO_RUNTIME if _is_go(exe) else None
+
+
+def _is_go(exe: Path) -> bool:
+    try:
+        with target_files.open_binary(exe) as file:
+            while file.tell() < _SEARCHED:
+                block = file.read(1 << 20)
+                if _GO in block:
+                    return True
+                if len(block) < 1 << 20:
+                    return False
+                file.seek(-len(_GO), 1)
+    except OSError:
+        pass
+    return False
+
 
 SOURCE = "proc"
 """The adapter's name in statuses."""

@@ -19,8 +19,6 @@ from livedbg.linux.sockets import SocketTable
 from livedbg.session.pacing import Cost, Limit
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Scene"]
-
 _FRESH_S: Final = 5.0
 _LIMIT: Final = Limit(wall=0.01, least_s=0.4)
 
@@ -112,7 +110,7 @@ class Scene:
             try:
                 data = Path(f"/proc/{other}/maps").read_bytes()
             except OSError:
-                continue  # gone, or not ours to see (livedbg.adapters.proc.unseen)
+                continue  # gone, or not ours to see (livedbg.adapters.proc.asleep)
             if wanted in data:
                 pids.add(other)
         return frozenset(pids), ""

@@ -22,8 +22,6 @@ from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace,
 from livedbg.linux.procfs import BlockedSyscall, Running
 from livedbg.model import ThreadState
 
-__all__ = ["ThreadNumbers", "ThreadReader", "ThreadSample"]
-
 FILES_SHARE: Final = 0.5
 
 _FULL_EVERY: Final = 32

@@ -10,8 +10,6 @@ from livedbg.linux.abi import Abi
 from livedbg.linux.libc import Libc
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 
-__all__ = ["ProcessView"]
-
 
 class ProcessView(Struct):
     """One process.

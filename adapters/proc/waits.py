@@ -8,8 +8,6 @@ from msgspec import Struct, structs
 
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, WaitKind
 
-__all__ = ["NO_WAIT", "UNTOLD", "Holding", "Wait", "Waited", "Wakers", "edges_of"]
-
 
 class Holding(Struct, frozen=True):
     """Who holds or serves something, and how that is known."""

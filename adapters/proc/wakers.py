@@ -26,8 +26,6 @@ from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task, read_file
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["driven", "outside", "unseen_end", "wakers"]
-
 _PYTHON: Final = "python"
 
 _PLAIN_DEVICES: Final = re.compile(r"/dev/(?:null|zero|full|u?random|tty\w*|pts/\d+|ptmx|console|shm/.*)")

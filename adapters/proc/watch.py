@@ -35,8 +35,6 @@ from livedbg.model.events import Event, ProcessExited, ProcessSeen, Stamper, Thr
 from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["ProcessWatch"]
-
 _IDENTITY_EVERY: Final = 16
 """The command, working folder and tracer are read again every so many samples."""
 

@@ -28,8 +28,6 @@ from livedbg.session.adapter import Context, Request
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.session.polling import PolledAdapter
 
-__all__ = ["PythonAdapter"]
-
 _RETRY_S: Final = (1.0, 60.0)  # a process that runs no Python may come to: first and longest pause
 
 _LIMIT: Final = Limit(cpu=0.005)  # for finding out what there is to sample

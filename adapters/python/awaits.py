@@ -23,8 +23,6 @@ from livedbg.cpython.event_loops import LoopTask, callbacks, is_pending, is_task
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 
-__all__ = ["Await", "HeldLock", "awaited", "held_locks_of", "user_frame"]
-
 _MOST: Final = 2_000
 _LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/asyncio/")
 _NOT_THE_USERS: Final = re.compile(

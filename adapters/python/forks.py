@@ -16,8 +16,6 @@ from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import procfs
 from livedbg.model.entities import FORKED_LIKELY, FORKED_OWNER
 
-__all__ = ["Inherited", "find_inherited"]
-
 _GENERATIONS: Final = 4
 
 

@@ -25,8 +25,6 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.linux.maps import find_mapping, parse_maps
 
-__all__ = ["GREENLET", "is_hub_run", "read_all_greenlets"]
-
 GREENLET: Final = "greenlet"
 _GEVENT: Final = "gevent"
 _HUB_RUN: Final = "Hub.run"

@@ -24,8 +24,6 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame
 
-__all__ = ["Waiters", "due_greenlets", "owner_of_lock", "waited_for"]
-
 _BASICSIZE_AT: Final = 32  # PyTypeObject
 _MOST_WORDS: Final = 64  # of an object
 _MOST_WAITERS: Final = 2_000

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from livedbg.cpython.objects import LockObject, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread
 
-__all__ = ["Held", "held_locks"]
-
 
 class Held(NamedTuple):
     """A thread holds a lock.

@@ -10,8 +10,6 @@ from livedbg.adapters.python.awaits import Await, HeldLock
 from livedbg.cpython.event_loops import EventLoop, EventLoops, LoopTask
 from livedbg.cpython.threads import PyFrame
 
-__all__ = ["LoopSample", "joined", "of_steady"]
-
 
 class LoopSample(Struct, frozen=True):
     """What one sample found.

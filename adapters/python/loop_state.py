@@ -20,8 +20,6 @@ from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.cpython.event_loops import LoopTask
 from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
 
-__all__ = ["LoopState", "TaskNames"]
-
 _MOST_NAME: Final = 60
 _LOST: Final = "nothing but its waiters refers to it"
 _CANCELLING: Final = "was asked to end (cancelled)"

@@ -1,5 +1,7 @@
 """Puts the event loops of one Python process on the stream: tasks, their stacks, edges and resources, as they change.
 
+The other end of the sockets that tasks wait for, in a user's words.
+
 Invariants:
     loop_watch.T1. Of tasks that come and go, only those are published that were there in the first sample, or stayed at
         the same place from one sample to the next; of one process MOST_PUBLISHED at most.
@@ -11,7 +13,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -22,7 +25,6 @@ from livedbg.adapters.python.greenlet_loops import is_hub_run
 from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.adapters.python.loop_state import LoopState, TaskNames
 from livedbg.adapters.python.loops import sample_loops
-from livedbg.adapters.python.peers import Peers
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.trio_loops import is_trio_step
@@ -31,11 +33,58 @@ from livedbg.cpython.greenlets import GreenletReader
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
 from livedbg.linux.procfs import BlockedSyscall
+from livedbg.linux.sockets import Socket, SocketTable
 from livedbg.model import EdgeKey, EdgeKind, SourceHealth, Task, TaskState, ids
 from livedbg.session.adapter import Context
 from livedbg.session.publisher import Publisher
 
-__all__ = ["MOST_PUBLISHED", "LoopReading", "LoopWatch"]
+_TRIES: Final = 3
+
+
+class Peers:
+    """Names of the sockets of one process; each is looked up once, or three times where it is not in the kernel's list:
+    a list that changes while it is read lacks some.
+
+    Args:
+        pid: the process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._known: dict[str, str] = {}
+        self._missed: dict[str, int] = {}
+
+    def of(self, descriptors: Iterable[int]) -> dict[int, str]:
+        """Descriptors -> `a socket to 10.0.0.2:443`; without those that are no sockets. Blocking."""
+        links: dict[int, str] = {}
+        for number in descriptors:
+            try:
+                link = str(Path(f"/proc/{self._pid}/fd/{number}").readlink())
+            except OSError:
+                continue
+            if link.startswith("socket:["):
+                links[number] = link
+        new = {link for link in links.values() if link not in self._known and self._missed.get(link, 0) < _TRIES}
+        if new:
+            table = SocketTable(self._pid)
+            for link in new:
+                found = table.get(int(link[8:-1]))
+                if found is not None:
+                    self._known[link] = _named(found)
+                else:
+                    self._missed[link] = self._missed.get(link, 0) + 1
+        self._known = {link: name for link, name in self._known.items() if link in links.values()}
+        self._missed = {link: count for link, count in self._missed.items() if link in links.values()}
+        return {number: self._known.get(link, "a socket") for number, link in links.items()}
+
+
+def _named(found: Socket) -> str:
+    if found.remote:
+        return f"a socket to {found.remote}"
+    if found.listening:
+        return f"connections to {found.local}"
+    return "a Unix socket" if found.protocol == "unix" else "a socket"
+
 
 MOST_PUBLISHED: Final = 10_000
 """Tasks of one process that the state gets to know; it keeps them after their end."""

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["UNKNOWN", "Movement", "movements"]
-
 _STILL_NS: Final = 1_000_000_000
 
 

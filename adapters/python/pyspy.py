@@ -27,8 +27,6 @@ from livedbg.model import Frame, ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["PySpy", "SpyFrame", "SpyThread", "find_py_spy", "frames_of", "given_name"]
-
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.05
 _LIMIT_S: Final = 30.0

@@ -11,8 +11,6 @@ from livedbg.adapters.python.held import Held
 from livedbg.cpython.objects import LockObject
 from livedbg.cpython.threads import Gil, PyThread
 
-__all__ = ["GilWait", "JoinWait", "LockWait", "NotifyWait", "Sample"]
-
 
 class GilWait(NamedTuple):
     """A thread waits for the GIL."""

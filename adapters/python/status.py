@@ -8,8 +8,6 @@ from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone
 from livedbg.session import publisher
 from livedbg.session.adapter import Context
 
-__all__ = ["Statuses"]
-
 _SOURCE = "python"
 _RECOVERABLE = ("no-permission", "py-spy-failed", "py-spy-missing")
 _UNKNOWN_SENTENCE = (

@@ -1,21 +1,189 @@
-"""One sample of the tasks of trio of a process: what each awaits, who holds what, which thread runs them."""
+"""One sample of the tasks of trio of a process: what each awaits, who holds what, which thread runs them.
+
+What a suspended task of trio awaits, and who holds the lock that it waits for.
+
+What can be known (trio 0.35): a Lock names its owner; a wait in a `ParkingLot` is in whatever lot the task
+registered last (a task that was notified waits for the condition's lock, in the same call); a cancel scope knows its
+deadline, and whose tasks end with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from livedbg.adapters.python.awaits import Await, HeldLock
 from livedbg.adapters.python.loop_sample import LoopSample, joined, of_steady
-from livedbg.adapters.python.trio_awaits import due_tasks, limited_tasks, owner_of, trio_awaited
-from livedbg.cpython.event_loops import EventLoops
+from livedbg.cpython.coroutines import CoroutineFrame
+from livedbg.cpython.event_loops import EventLoops, LoopTask
 from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.cpython.trio_tasks import TrioTask, confirmed_trio, read_trio
 
-__all__ = ["is_trio_step", "read_all_trio", "threads_of_trio"]
+_MOST: Final = 2_000
+_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/trio/|/trio/_(?:core/|[^/]*\.py$)")
+_WRAPPERS: Final = re.compile(r"AsyncContextManagerMixin\.|_make_simple_sock_method_wrapper\.|_SocketType\._")
+_LOCKS: Final = frozenset({"Lock", "StrictFIFOLock"})
+_CELL_AT: Final = 16
+_AHEAD_S: Final = 0.05  # a deadline is overdue from that on
+
+
+def trio_awaited(heap: HeapReader, task: LoopTask, more: TrioTask) -> Await | None:
+    """What a task awaits; None where it awaits nothing.
+
+    Raises:
+        OSError: not readable.
+    """
+    frames = [frame for frame in task.chain.frames if frame.slots]
+    if not task.pending or not frames:
+        return None
+    function, called = frames[0].code.name, _called(frames)
+    if function == "ParkingLot.park":
+        return _parked(heap, frames[1:], more.sleeps_in, called)
+    if not _is_library(frames[0]):
+        return Await(called)
+    if function == "Event.wait":
+        return Await("Event.wait", "cond", _local(heap, frames[0]), "trio.Event")
+    if function in ("MemoryReceiveChannel.receive", "MemorySendChannel.send"):
+        channel = heap.attributes(_local(heap, frames[0])).get("_state", 0)
+        return Await(function, "cond", channel, "trio memory channel")
+    if function.startswith("Nursery."):
+        nursery = heap.attributes(_local(heap, frames[0]))
+        return Await("trio.Nursery", tasks=tuple(heap.items(nursery.get("_children", 0), _MOST)))
+    if function == "sleep_forever":
+        return Await(_called(frames))
+    if function == "EpollIOManager._epoll_wait":
+        number = heap.integer(_local(heap, frames[0], 1))
+        return Await(
+            "trio.socket" if called.endswith("wait_readable") or called.endswith("wait_writable") else called,
+            fd=-1 if number is None else number,
+        )
+    if function == "to_thread_run_sync":
+        return Await("trio.to_thread.run_sync", by="another thread")
+    if any("ubprocess" in frame.code.file for frame in frames if _is_library(frame)):
+        return Await(called, by="a child process")
+    return Await(called)
+
+
+def _parked(heap: HeapReader, frames: list[CoroutineFrame], lot: int, called: str) -> Await:
+    """What is behind a place in a parking lot."""
+    own = _local(heap, frames[0]) if frames else 0
+    kind = heap.type_name(own)
+    name = f"trio.{kind}"
+    if kind in _LOCKS:
+        return Await(name, "pylock", own, name)
+    if kind == "Condition":
+        lock = heap.attributes(own).get("_lock", 0)
+        if lock and heap.attributes(lock).get("_lot") == lot:
+            kind = heap.type_name(lock)
+            return Await(f"trio.{kind} (notified)", "pylock", lock, f"trio.{kind}")
+        return Await(called, "cond", own, name)
+    if kind in ("Semaphore", "CapacityLimiter"):
+        return Await(f"{kind}.acquire", "sem", own, name)
+    return Await(called, "cond", lot, "trio.lowlevel.ParkingLot")
+
+
+def owner_of(heap: HeapReader, what: Await) -> tuple[int, HeldLock] | None:
+    """The task that owns the lock that is awaited.
+
+    Raises:
+        OSError: not readable.
+    """
+    if what.kind != "pylock":
+        return None
+    owner = heap.attributes(what.address).get("_owner", 0)
+    if heap.type_name(owner) != "Task":
+        return None
+    return owner, HeldLock(what.address, "it names its owner", inferred=False)
+
+
+def _called(frames: Iterable[CoroutineFrame]) -> str:
+    """The outermost of trio's own coroutines: what the user called."""
+    name = ""
+    for frame in frames:
+        if not _is_library(frame):
+            break
+        if not _WRAPPERS.match(frame.code.name):
+            name = frame.code.name.lstrip("_")
+    return name if "." in name else f"trio.{name}" if name else "a task of its own loop"
+
+
+def _is_library(frame: CoroutineFrame) -> bool:
+    return _LIBRARY.search(frame.code.file) is not None
+
+
+def _local(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
+    """An argument, also where an inner function uses it."""
+    value = frame.slots[number] if number < len(frame.slots) else 0
+    if is_pointer(value) and heap.type_name(value) == "cell":
+        return heap.words(value + _CELL_AT, 1)[0]
+    return value
+
+
+def limited_tasks(
+    heap: HeapReader, tasks: Iterable[LoopTask], more: Mapping[int, TrioTask], awaits: Mapping[int, Await]
+) -> frozenset[int]:
+    """The tasks that a deadline may end, and those that one of them may cancel: by a nursery, scope or task in a
+    variable of its coroutines (of an object or list there too), or by its end."""
+    known = {task.address: task for task in tasks}
+    ends: dict[int, set[int]] = {}
+    for address, what in more.items():
+        for scope in what.scopes:
+            ends.setdefault(scope, set()).add(address)
+    for what in more.values():
+        for nursery, scope in what.nurseries.items():
+            ends.setdefault(nursery, ends.get(scope, set()))
+    todo = [address for address, what in more.items() if what.limited and address in known]
+    seen: set[int] = set()
+    while todo:
+        address = todo.pop()
+        if address in seen:
+            continue
+        seen.add(address)
+        for value in _reach(heap, known[address]):
+            todo += ends.get(value, ())
+            todo += [value] if value in known else []
+        todo += [one for one in (awaits[address].tasks if address in awaits else ()) if one in known]
+    return frozenset(seen)
+
+
+def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
+    """What the user's coroutines of a task have in their variables, and what these objects, lists and sets have."""
+    for frame in task.chain.frames:
+        if _is_library(frame):
+            continue
+        for slot in range(len(frame.slots)):
+            try:
+                value = _local(heap, frame, slot)
+                yield value
+                yield from _inside(heap, value) if is_pointer(value) else ()
+            except (OSError, OverflowError):
+                continue  # it changed meanwhile
+
+
+def _inside(heap: HeapReader, value: int) -> Iterable[int]:
+    kind = heap.type_name(value)
+    if kind == "method":
+        return heap.words(value + 24, 1)
+    if kind == "dict":
+        return [one for _, one in heap.dict_items(value, _MOST)]
+    return heap.items(value, _MOST) or heap.attributes(value).values()
+
+
+def due_tasks(tasks: Iterable[LoopTask], more: Mapping[int, TrioTask]) -> Iterator[int]:
+    """The tasks that could go on now: they are scheduled, or a deadline of theirs is over."""
+    now_s = time.monotonic() - _AHEAD_S
+    for task in tasks:
+        late = more[task.address].deadline
+        if not task.running and (not task.pending or (late is not None and not math.isinf(late) and late < now_s)):
+            yield task.address
+
 
 _RUN: Final = "/trio/_core/_run.py"
 _STEP: Final = "unrolled_run"

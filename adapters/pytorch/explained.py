@@ -10,8 +10,6 @@ from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import ids_in
 
-__all__ = ["explains"]
-
 _THROWN: Final = ("collective-timeout", "ranks-missing", "peer-closed", "elastic-root", "elastic-failed")
 """Messages that exceptions carry, and that the rules of this room judge."""
 _OF_TORCHRUN: Final = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from livedbg.model import Diagnostic
 from livedbg.model.facts import Facts, facts_from, facts_of
 
-__all__ = ["DumpFacts", "LateFacts", "dump_facts", "late_facts"]
-
 
 class LateFacts(Facts, frozen=True, kw_only=True, tag="pytorch.late"):
     """Of a rank that comes late: by how much at most, and when it did last."""

@@ -7,8 +7,6 @@ from typing import Final
 from livedbg.model import CauseClass
 from livedbg.session.systems import Framework, Guide, Lazy, LogPlaces, MarkerPair, Signs, System, TensorFiles
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="pytorch",
     title="PyTorch",

@@ -22,8 +22,6 @@ from livedbg.values.tensor_files import whole
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["load", "write"]
-
 _NAMES: Final = {
     "BFLOAT16": "bfloat16",
     "FP8E4M3FN": "float8_e4m3fn",

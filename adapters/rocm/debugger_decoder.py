@@ -20,8 +20,6 @@ from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
 from livedbg.text.wording import many
 
-__all__ = ["DISPATCHES", "STOPPED", "DebuggerDecoder"]
-
 DISPATCHES: Final = "debugger-dispatches"
 STOPPED: Final = "debugger-stopped"
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Dispatch", "Lane", "Queue", "Wave", "dispatch", "lane", "place", "queue", "signalled", "wave"]
-
 _QUEUE: Final = re.compile(
     r"AMDGPU Queue (?P<agent>\d{1,6}):(?P<queue>\d{1,9})(?: \(QID \d{1,20}\))? +(?P<type>\S.{0,40}?) +"
     r"(?P<read>\d{1,20}) +(?P<write>\d{1,20}) +(?P<size>\d{1,20}) +0x[0-9a-f]{1,16}"

@@ -9,8 +9,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.shapes import Header, Shape
 from livedbg.model import Severity
 
-__all__ = ["SHAPES"]
-
 _AMD_LEVELS: Final = {"0": Severity.ERROR, "1": Severity.ERROR, "2": Severity.WARNING, "3": Severity.INFO}
 
 # ROCm's AMD_LOG_LEVEL (clr rocclr/utils/debug.cpp): microseconds of CLOCK_MONOTONIC.

@@ -10,8 +10,6 @@ from livedbg.analysis.postmortem.survived import any_line
 from livedbg.analysis.rules.base import Rule
 from livedbg.analysis.rules.said import SaidRule
 
-__all__ = ["rules"]
-
 
 def rules() -> Sequence[Rule]:
     """The rule of this room."""

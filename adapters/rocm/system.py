@@ -6,8 +6,6 @@ from typing import Final
 
 from livedbg.session.systems import DeviceVariable, Framework, Lazy, Signs, System
 
-__all__ = ["SYSTEM"]
-
 SYSTEM: Final = System(
     name="rocm",
     title="ROCm",

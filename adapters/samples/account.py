@@ -12,8 +12,6 @@ from livedbg.model.events import Touched
 from livedbg.session.adapter import Context
 from livedbg.text.wording import many
 
-__all__ = ["SampleAccount"]
-
 _EVERY_S: Final = 60.0  # between two entries of a process
 _EACH_NS: Final = 30_000
 """What a sample takes of its thread, about: an interrupt and a copy of 8 KB (docs/performance.md)."""

@@ -1,5 +1,7 @@
 """The adapter: which threads are sampled and how often, and what becomes of the samples on the stream.
 
+Samples taken often while somebody looks at them, with the Python functions of each.
+
 Invariants:
     samples_adapter.S1. No thread is stopped, signalled or traced by ptrace, and one that is blocked has no event left
         after the next turn.
@@ -14,13 +16,12 @@ import time
 from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import SampleAccount
-from livedbg.adapters.samples.faster import Faster
 from livedbg.adapters.samples.pace import Pace
 from livedbg.adapters.samples.profiling import profile_python, profile_targets
 from livedbg.adapters.samples.running import running, share_of
 from livedbg.adapters.samples.shown import Shown
 from livedbg.adapters.samples.troubles import Troubles
-from livedbg.model import Thread
+from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError
 from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, Intent, SampleFaster, WantStacks
 from livedbg.probes.clock_samples import ClockSamples
@@ -31,7 +32,60 @@ from livedbg.session.pacing import Cost, Limit
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["SamplesAdapter"]
+_EACH_HZ: Final = 50
+_TOTAL_HZ: Final = 200  # of all threads together
+_SHARE: Final = 0.04  # of a core, ours
+_MOST_S: Final = 86400.0
+
+
+class Faster:
+    """For how long which threads are sampled often."""
+
+    def __init__(self) -> None:
+        self._until_s: dict[str | None, float] = {}
+        self._asked = asyncio.Event()
+        self._works = False
+
+    def want(self, intent: SampleFaster) -> None:
+        """Sample from now on, or for longer."""
+        self._until_s[intent.of] = time.monotonic() + intent.seconds
+        self._asked.set()
+
+    def covers(self, thread: str) -> bool:
+        """Whether a thread is sampled often now."""
+        return self._works and self._wanted(thread)
+
+    async def wait(self) -> None:
+        """Wait until somebody asks."""
+        while not self._goes_on():
+            self._asked.clear()
+            await self._asked.wait()
+
+    async def sample(self, context: Context, pool: UnwinderPool, account: SampleAccount) -> None:
+        """Sample until nobody has asked for some time.
+
+        Raises:
+            NoPerf: not allowed.
+            LivedbgError: samples can't be unwound.
+        """
+        self._works = True
+        try:
+            pace = Pace(_EACH_HZ, _TOTAL_HZ, _SHARE)
+            await profile_targets(
+                context, pool, account, seconds=_MOST_S, pace=pace, wanted=self._wanted, goes_on=self._goes_on
+            )
+        finally:
+            self._works = False
+
+    def _wanted(self, thread: str) -> bool:
+        now_s = time.monotonic()
+        return any(self._until_s.get(name, 0.0) > now_s for name in (None, thread, ids.process_of(thread)))
+
+    def _goes_on(self) -> bool:
+        now_s = time.monotonic()
+        self._until_s = {of: until_s for of, until_s in self._until_s.items() if until_s > now_s}
+        return bool(self._until_s)
+
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS  # between two samples of a thread when nobody asks

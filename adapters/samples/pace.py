@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-__all__ = ["LEAST_HZ", "Pace"]
-
 LEAST_HZ: Final = 10.0
 """Samples a second of all threads together, however much each costs."""
 

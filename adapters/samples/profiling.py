@@ -1,5 +1,7 @@
 """A profile: all threads of the targets sampled at a steady rate for some time, each sample with its stack.
 
+Stacks of samples, counted by thread until they are put on the stream.
+
 Invariants:
     samples_profiling.R1. What is not unwound yet is bounded (`_WAITING`): a sample beyond that counts as one without
         a stack.
@@ -13,6 +15,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from livedbg.adapters.samples.account import SampleAccount
@@ -21,15 +24,78 @@ from livedbg.adapters.samples.python_frames import with_python
 from livedbg.adapters.samples.python_profile import PythonProfile, PythonSample
 from livedbg.adapters.samples.running import share_of
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
-from livedbg.adapters.samples.tally import Tally
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.linux import procfs
-from livedbg.model import ids
+from livedbg.model import Frame, ids
 from livedbg.model.events import SamplesSeen
+from livedbg.model.profiles import ProfileSlice, SampledStack
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["profile_python", "profile_targets"]
+
+@dataclass(slots=True)
+class _Counted:
+    """Of one thread.
+
+    Attributes:
+        stacks: frames, and whether they are whole -> samples and their CPU time.
+    """
+
+    start_mono_ns: int
+    end_mono_ns: int
+    unknown: int = 0
+    stacks: dict[tuple[tuple[Frame, ...], bool], tuple[int, int]] = field(default_factory=dict)
+
+
+class Tally:
+    """Counts stacks."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, _Counted] = {}
+
+    def add(self, thread: str, mono_ns: int, period_ns: int, frames: tuple[Frame, ...], whole: bool = True) -> None:
+        """Count a sample.
+
+        Args:
+            thread: whose it is.
+            mono_ns: when it was taken.
+            period_ns: CPU time that it represents.
+            frames: its stack; empty where it has none.
+            whole: the outermost frame is there.
+        """
+        entry = self._threads.get(thread)
+        if entry is None:
+            entry = self._threads[thread] = _Counted(mono_ns, mono_ns)
+        entry.start_mono_ns = min(entry.start_mono_ns, mono_ns)
+        entry.end_mono_ns = max(entry.end_mono_ns, mono_ns)
+        if not frames:
+            entry.unknown += 1
+            return
+        samples, cpu_ns = entry.stacks.get((frames, whole), (0, 0))
+        entry.stacks[frames, whole] = samples + 1, cpu_ns + period_ns
+
+    def lose(self, thread: str, samples: int) -> None:
+        """Count samples that were dropped, of a thread that has others."""
+        if (entry := self._threads.get(thread)) is not None:
+            entry.unknown += samples
+
+    def take(self) -> tuple[ProfileSlice, ...]:
+        """What was counted since the last time."""
+        threads, self._threads = self._threads, {}
+        return tuple(
+            ProfileSlice(
+                thread=thread,
+                start_mono_ns=entry.start_mono_ns,
+                end_mono_ns=entry.end_mono_ns,
+                stacks=tuple(
+                    SampledStack(frames, cpu_ns, samples, whole)
+                    for (frames, whole), (samples, cpu_ns) in entry.stacks.items()
+                ),
+                unknown=entry.unknown,
+            )
+            for thread, entry in threads.items()
+        )
+
 
 _THREADS_S: Final = 0.25  # between two looks for new threads
 _EMIT_S: Final = 0.5  # between two slices of a thread: a minute of them is kept (state.merging.PROFILE_SLICES)

@@ -18,8 +18,6 @@ from livedbg.model import Frame
 from livedbg.state.stacks import interpreters_own, merge_frames, runs_python
 from livedbg.unwind.unwound import Unwound
 
-__all__ = ["NEAR_NS", "PYTHON", "UNREAD", "PythonFrames", "with_python"]
-
 NEAR_NS: Final = 500_000
 """CPU time of a thread between its sample and the read of its frames, at most."""
 

@@ -21,8 +21,6 @@ from livedbg.cpython.call_frames import PyFrames
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
 
-__all__ = ["PythonProfile", "PythonSample"]
-
 _REFRESH_S: Final = 0.25
 _REST: Final = 9  # times the CPU time of a look that the pause after it lasts, at least
 

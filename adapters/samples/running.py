@@ -7,8 +7,6 @@ from typing import Final
 from livedbg.model import Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["running", "share_of"]
-
 _BUSY: Final = 0.2  # share of a core from which a thread is sampled though it was blocked when it was read
 
 

@@ -17,8 +17,6 @@ from livedbg.probes.clock_samples import THREADS, ClockSamples
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.rings import LEAST
 
-__all__ = ["Batch", "Followed", "Sampling", "Taken"]
-
 _STACK_BYTES: Final = 32 << 10  # numpy's calls alone take 20 KB
 _RINGS: Final = 16 << 20  # bytes of all rings together
 _RING_BYTES: Final = 256 << 10

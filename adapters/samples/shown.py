@@ -1,18 +1,28 @@
-"""Stacks of samples on the stream: unwound within a budget, each frame with since when it is held."""
+"""Stacks of samples on the stream: unwound within a budget, each frame with since when it is held.
+
+Since when each frame of a running thread has been in every sample of it.
+
+A frame is held while it and all frames outside it are the same functions. What a loop calls comes and goes; the
+function that the loop is in is held.
+
+Invariants:
+    shown.H1. A frame is held since a sample that had it, and every sample after that one had it too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
 
 from livedbg.adapters.samples.account import SampleAccount
-from livedbg.adapters.samples.held import HeldFrames
 from livedbg.adapters.samples.python_frames import PYTHON, with_python
 from livedbg.adapters.samples.troubles import Troubles
 from livedbg.adapters.samples.unwinding import SampledStacks
-from livedbg.model import SAMPLED, Stack, Thread
+from livedbg.model import SAMPLED, Frame, Stack, Thread
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import SamplesSeen, StacksSeen
 from livedbg.model.profiles import ProfileSlice, SampledStack
@@ -24,7 +34,53 @@ from livedbg.session.sources import StackSources
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 
-__all__ = ["Shown"]
+
+class _Held(NamedTuple):
+    """One frame: its function, and in which samples it is."""
+
+    function: str
+    module: str | None
+    since_ns: int
+    samples: int
+
+
+class HeldFrames:
+    """The frames of threads, and since when they are held."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[_Held]] = {}
+
+    def seen(self, tid: int, frames: Sequence[Frame], taken_ns: int) -> tuple[Frame, ...]:
+        """One more sample of a thread.
+
+        Args:
+            tid: the thread.
+            frames: innermost first.
+            taken_ns: when the sample was taken.
+
+        Returns:
+            The frames, each with since when it is held.
+        """
+        before = self._held.get(tid, [])
+        after: list[_Held] = []
+        for place, frame in enumerate(reversed(frames)):
+            known = before[place] if place < len(before) else None
+            if known is None or (known.function, known.module) != (frame.function, frame.module):
+                before = []  # what is inside another function is another place
+                after.append(_Held(frame.function, frame.module, taken_ns, 1))
+            else:
+                after.append(known._replace(samples=known.samples + 1))
+        self._held[tid] = after
+        return tuple(
+            msgspec.structs.replace(frame, held_mono_ns=held.since_ns, held_samples=held.samples)
+            for frame, held in zip(frames, reversed(after), strict=True)
+        )
+
+    def keep(self, tids: Collection[int]) -> None:
+        """Forget all threads but these: one that was blocked meanwhile begins anew."""
+        for tid in self._held.keys() - set(tids):
+            del self._held[tid]
+
 
 _UNWINDING: Final = 0.002  # share of a core that unwinding may take when nobody asks
 _BURST_S: Final = 1.0  # CPU time of unwinding that may come at once: symbols are read then

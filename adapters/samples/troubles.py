@@ -9,8 +9,6 @@ from livedbg.probes.perf_event import NoPerf
 from livedbg.session.adapter import Context
 from livedbg.session.publisher import Statuses
 
-__all__ = ["Troubles"]
-
 
 class Troubles:
     """The statuses of a source.

@@ -28,8 +28,6 @@ from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 
-__all__ = ["SampledStacks"]
-
 _REMEMBERED: Final = 4096
 _AT_ONCE: Final = 128  # samples that are unwound together
 _STACKS_AT: Final = 1 << 44  # where their stacks are moved to: neither programs nor libraries nor stacks lie there

@@ -1,5 +1,9 @@
 """The adapter: finds dumps beside the logs, and reads of them what the user asks for.
 
+Reading in threads, given up as soon as nobody needs the result any more.
+
+Where dumps are searched for: in the folders of the logs, and below them.
+
 Invariants:
     values_adapter.V1. At most three threads read: one previews a tensor, one compares, one lists. A preview that is no
         longer wanted is given up, and one that waits is dropped: a cursor that moves leaves no queue behind.
@@ -15,8 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from livedbg.adapters.values.dump_folders import Finder, folders_of, named_in
-from livedbg.adapters.values.threads import Turn, in_thread
 from livedbg.linux import target_files
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.errors import SourceError
@@ -31,8 +33,177 @@ from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.values.preview import Previewer
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-__all__ = ["ValuesAdapter"]
+from livedbg.linux.target_files import is_folder, is_shared
+from livedbg.model.intents import VALUES_DUMP
+from livedbg.values.readers import DumpFiles
+
+_DEPTH: Final = 6
+_FOLDERS: Final = 2_000
+_DUMPS: Final = 64
+
+_Signature = tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is new.
+
+    Attributes:
+        dumps: those that are new or have changed.
+        replaced: payloads whose manifest has come.
+        gone: those that are there no more.
+        left_out: why not all were searched for, or "".
+    """
+
+    dumps: list[Path] = field(default_factory=list)
+    replaced: list[Path] = field(default_factory=list)
+    gone: list[Path] = field(default_factory=list)
+    left_out: str = ""
+
+
+class Finder:
+    """Remembers the dumps that were found, and how their files were.
+
+    Args:
+        files: names of the files of dumps.
+    """
+
+    def __init__(self, files: Sequence[DumpFiles]) -> None:
+        self._payloads = {one.manifest: one.payload for one in files}
+        self._seen: dict[Path, _Signature] = {}
+
+    @property
+    def dumps(self) -> list[Path]:
+        """All that are known."""
+        return list(self._seen)
+
+    def changes(self, folders: Iterable[Path], named: Path | None) -> Changes:
+        """What is new since the last time. Blocking: call it in a thread."""
+        found = Changes()
+        there, found.left_out = self._dumps(folders, named)
+        for path in there:
+            signature = self._signature(path)
+            known = self._seen.get(path)
+            if known == signature or signature[0] is None:
+                continue
+            if known is None and len(self._seen) >= _DUMPS:
+                found.left_out = f"There are more than {_DUMPS} dumps; the others are not shown."
+                continue
+            self._seen[path] = signature
+            found.dumps.append(path)
+        for path in [path for path in self._seen if self._signature(path)[0] is None]:
+            del self._seen[path]
+            found.gone.append(path)
+        payloads = {path.parent / self._payloads.get(path.name, "") for path in self._seen}
+        for path in [path for path in self._seen if path in payloads]:
+            del self._seen[path]
+            found.replaced.append(path)
+        return found
+
+    def _signature(self, path: Path) -> _Signature:
+        """By which it is seen that a dump has changed: of its manifest, and of the payload beside it."""
+        return _of_file(path), _of_file(path.parent / self._payloads.get(path.name, path.name))
+
+    def _dumps(self, folders: Iterable[Path], named: Path | None) -> tuple[list[Path], str]:
+        found = [named] if named is not None else []
+        seen = 0
+        for top in folders:
+            for folder, below, files in target_files.walk(top):
+                here = Path(folder)
+                seen += 1
+                if seen > _FOLDERS:
+                    return found, f"Only the first {_FOLDERS:,} folders were searched for dumps."
+                if len(here.parts) - len(top.parts) >= _DEPTH:
+                    below.clear()
+                below[:] = sorted(name for name in below if not name.startswith("."))
+                for manifest, payload in self._payloads.items():
+                    name = next((one for one in (manifest, payload) if one in files), None)
+                    if name is not None and here / name != named:
+                        found.append(here / name)
+        return found, ""
+
+
+def folders_of(context: Context) -> list[Path]:
+    """The folders that were named, and those in which the logs are that were found, but for such as /tmp."""
+    found: dict[Path, None] = {}
+    for name in context.request.logs:
+        path = Path(name).expanduser().absolute()
+        while any(sign in str(path) for sign in "*?[") and path != path.parent:
+            path = path.parent
+        if is_folder(path) or not is_shared(path.parent):
+            found[path if is_folder(path) else path.parent] = None
+    for source in context.snapshot().log_sources.values():
+        if source.path and not is_shared(Path(source.path).parent):
+            found[Path(source.path).parent] = None
+    return [folder for folder in found if not any(other in folder.parents for other in found)]
+
+
+def named_in(context: Context) -> Path | None:
+    """A dump that was named itself, whatever it is called."""
+    name = context.request.options.get(VALUES_DUMP)
+    return Path(name) if name else None
+
+
+def _of_file(path: Path) -> tuple[int, int] | None:
+    try:
+        status = target_files.status(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[], T], newer: threading.Event | None = None) -> T | None:
+    """Run it in a thread until it is done, or `newer` is set, or the caller is cancelled.
+
+    Returns:
+        What it gave; None where it was given up.
+    """
+    end = threading.Event()
+    stops = (end, newer) if newer is not None else (end,)
+
+    def run() -> T | None:
+        from livedbg.values.payload import GivenUp, until
+
+        try:
+            with until(*stops):
+                return function()
+        except GivenUp:
+            return None
+
+    try:
+        return await asyncio.to_thread(run)
+    finally:
+        end.set()
+
+
+class Turn:
+    """One thread reads at a time, and of all that wait for it with the same key only the newest will."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._newer: dict[str, threading.Event] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody reads."""
+        return not self._lock.locked()
+
+    async def newest(self, function: Callable[[], T], key: str = "") -> T | None:
+        """Have what is read for the same key given up, and read this; None where something newer came."""
+        if key in self._newer:
+            self._newer[key].set()
+        mine = self._newer[key] = threading.Event()
+        async with self._lock:
+            return None if mine.is_set() else await in_thread(function, mine)
+
 
 _LIMIT: Final = Limit(wall=0.05, least_s=5.0)  # of searches of the folders
 _KEEP_S: Final = 60.0

@@ -42,31 +42,6 @@ from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Resource, Thread, ThreadState, WaitKind, ids
 from livedbg.model.snapshot import Snapshot
 
-__all__ = [
-    "JOB",
-    "LONG_BLOCKED",
-    "TABLE",
-    "TICK_SHARE",
-    "Behaviour",
-    "Doing",
-    "Row",
-    "Standing",
-    "awaits_children",
-    "burns",
-    "burns_for_ns",
-    "cpu_share",
-    "doing",
-    "family_threads",
-    "held_up",
-    "last_waited_for",
-    "long_waits",
-    "main_threads",
-    "progressing",
-    "standings",
-    "ticking",
-    "unseen_runtimes",
-]
-
 TICK_SHARE: Final = 0.05
 """Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
 

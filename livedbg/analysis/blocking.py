@@ -23,8 +23,6 @@ from msgspec import Struct, field
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Blocking", "blocking_of", "standing_of"]
-
 _SERVED: Final = frozenset({"pipe", "socket", "eventfd"})
 """Kinds of resources that any one of their holders can serve."""
 

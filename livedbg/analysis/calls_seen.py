@@ -18,8 +18,6 @@ from livedbg.analysis.user_code import Inside
 from livedbg.model import Frame, Thread
 from livedbg.state.stacks import asks
 
-__all__ = ["CallsSeen", "calls_seen"]
-
 _ENOUGH: Final = 3
 
 

@@ -23,8 +23,6 @@ from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Process, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Closed", "ClosedSet", "closed_sets"]
-
 _OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
 
 

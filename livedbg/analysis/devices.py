@@ -8,18 +8,6 @@ from typing import Final
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.text.wording import sentence_case
 
-__all__ = [
-    "fault_sentence",
-    "headline",
-    "kernel_name",
-    "kernel_sentence",
-    "place_name",
-    "places_of",
-    "share_of",
-    "unit_sentence",
-    "units_of",
-]
-
 _NEARLY_ALL: Final = 0.9
 _MOST: Final = 0.5
 _NAME: Final = 60

@@ -14,8 +14,6 @@ from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.model import CauseClass, Edge, Evidence, Severity, Thread
 from livedbg.model.claims import Claim
 
-__all__ = ["NO_DIAGNOSIS", "Diagnosis", "Finding", "Verdict", "VerdictState", "WaitGraph"]
-
 
 class VerdictState(StrEnum):
     """`verdict.state` of livedbg.report/1."""

@@ -19,8 +19,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Thread, ThreadState, WaitKind, ids
 
-__all__ = ["Reach", "behind", "may_be_ended_by", "reachable"]
-
 _OWNED: Final = ("thread:", "mutex:", "rwlock:", "pylock:", "flock:", "gil:")
 """What one thread alone can give up. The end of a pipe may be served by any who has it."""
 

@@ -17,8 +17,6 @@ from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import many
 
-__all__ = ["looking"]
-
 _NAMED: Final = 4
 
 

@@ -1,5 +1,7 @@
 """The wait-for graph of one state.
 
+Which nodes of a blocking graph can never go on: a greatest fixpoint over AND and OR waits.
+
 Invariants:
     graph.G1. A cycle is listed only if no member has a way out: one that waits for any of several things
         has none of them left, and none goes on by itself after a time.
@@ -9,19 +11,63 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain
 from typing import Final
 
 from livedbg.analysis.blocking import Blocking
-from livedbg.analysis.deadness import dead_nodes
 from livedbg.analysis.order import Part
 from livedbg.analysis.wiring import Wiring
 from livedbg.model import Edge, EdgeKey, EdgeKind
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["BEHIND", "LARGE", "RING", "Graph"]
+
+def dead_nodes(
+    successors: Callable[[int], Iterable[int]],
+    seeds: Iterable[int],
+    choices: Mapping[int, set[int]],
+    timed: AbstractSet[int],
+    known: AbstractSet[int] = frozenset(),
+) -> set[int]:
+    """The nodes, among what the seeds wait for, that can never go on.
+
+    A node goes on when all that it waits for does, and, of what it waits for as alternatives, any
+    one does. What waits for nothing may go on; so may what has a time limit.
+
+    Args:
+        successors: blocked -> by what.
+        seeds: where to begin; all that they reach is looked at.
+        choices: node -> those of its successors that are alternatives.
+        timed: nodes that go on by themselves.
+        known: nodes of which it is known that they can never go on; what they wait for is not looked at.
+    """
+    ahead: dict[int, list[int]] = {}
+    behind: dict[int, list[int]] = {}
+    todo = list(seeds)
+    while todo:
+        node = todo.pop()
+        if node in ahead:
+            continue
+        ahead[node] = [node] if node in known else list(dict.fromkeys(successors(node)))
+        for other in ahead[node]:
+            behind.setdefault(other, []).append(node)
+            todo.append(other)
+    dead = set(ahead)
+    check = list(ahead)
+    while check:
+        node = check.pop()
+        if node in dead and (node in timed or not _held_up(ahead[node], choices.get(node, set()), dead)):
+            dead.discard(node)
+            check += behind.get(node, ())
+    return dead
+
+
+def _held_up(waits: Iterable[int], alternatives: AbstractSet[int], dead: AbstractSet[int]) -> bool:
+    others_dead = any(node in dead for node in waits if node not in alternatives)
+    return others_dead or (bool(alternatives) and all(node in dead for node in alternatives))
+
 
 _COUNTED: Final = ("thread:", "process:", "task:")
 

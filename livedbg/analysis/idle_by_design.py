@@ -17,8 +17,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of
 from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
 
-__all__ = ["may_be_meant"]
-
 _THREADING: Final = re.compile(r"(^|/)threading\.py$")
 _LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "barrier:", "thread:", "gil:")

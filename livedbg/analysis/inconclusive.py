@@ -20,8 +20,6 @@ from livedbg.model import POLLS, UNSEEN_RUNTIME, Thread, ThreadState, WaitKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["burns_said", "has_waited", "idle_said", "polls_said", "used", "watched"]
-
 
 def watched(snapshot: Snapshot) -> list[Thread]:
     """The threads that have not ended, but for those of processes that are no target."""

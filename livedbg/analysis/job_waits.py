@@ -8,8 +8,6 @@ from typing import Final
 
 from livedbg.model import Frame
 
-__all__ = ["waits_for_job", "waits_for_semaphore"]
-
 _WORKERS: Final = frozenset(
     {
         ("concurrent/futures/process.py", "_process_worker"),

@@ -16,8 +16,6 @@ from typing import Final, TypeAlias
 
 import rustworkx as rx
 
-__all__ = ["Arc", "LayeredDigraph"]
-
 Arc: TypeAlias = tuple[int, int]
 _Arcs: TypeAlias = dict[int, set[int]]
 

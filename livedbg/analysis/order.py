@@ -23,8 +23,6 @@ from msgspec import Struct
 
 from livedbg.analysis.layered import Arc, LayeredDigraph
 
-__all__ = ["SEARCH", "Order", "Part", "ordered", "reordered"]
-
 SEARCH: Final = 30_000
 """Nodes and arcs that are looked at for one change before the order is better made from nothing."""
 

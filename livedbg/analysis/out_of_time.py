@@ -18,8 +18,6 @@ from livedbg.model import OUT_OF_TIME, Process, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing, many
 
-__all__ = ["so_far"]
-
 _SOURCES: Final = 3
 _SHOWN: Final = 2  # kinds of waits
 _WORDS: Final = 3  # of a command

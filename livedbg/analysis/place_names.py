@@ -9,8 +9,6 @@ from typing import Final, Protocol
 from livedbg.text.demangling import short_symbol
 from livedbg.text.rust_paths import plain_path
 
-__all__ = ["Placed", "function_name", "line_of", "place_text", "plain_name", "rust_name"]
-
 _LAMBDA: Final = re.compile(r"\{lambda\([^{}]*\)#\d+\}|<lambda\([^<>]*\)>|\{lambda#\d+\}")
 _TAIL: Final = re.compile(
     r"(?: const| volatile| &{1,2}| noexcept| ?\[clone [^\]]{0,100}\]|\[abi:\w{1,100}\]| \(\.\w[\w.]{0,100}\)){1,20}$"

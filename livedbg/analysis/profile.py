@@ -16,8 +16,6 @@ import msgspec
 from livedbg.model import Frame
 from livedbg.model.profiles import ProfileSlice, SampledStack
 
-__all__ = ["UNNAMED", "FunctionShare", "Profile", "function_shares", "merged", "profile_of"]
-
 UNNAMED: Final = "(no symbol)"
 """The name for functions of a file without symbols: each of their addresses would be one of its own."""
 

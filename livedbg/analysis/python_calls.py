@@ -9,8 +9,6 @@ from typing import Final
 
 from livedbg.analysis.place_names import Placed
 
-__all__ = ["full_call", "python_call", "said_call"]
-
 _C_FUNCTIONS: Final = {
     "lock_PyThread_acquire_lock": "Lock.acquire",
     "lock_acquire": "Lock.acquire",
@@ -38,7 +36,7 @@ def said_call(call: str, called: str) -> str:
 
     Args:
         call: what the thread is blocked in, e.g. `sem_wait`, `recv on socket 5`.
-        called: see `python_call` and `livedbg.analysis.native_calls`.
+        called: see `python_call` and `livedbg.analysis.user_code`.
     """
     return called if called and _LOCK_CALLS.fullmatch(call) else call
 

@@ -20,8 +20,6 @@ from livedbg.linux.ranks import RANKS, place_of
 from livedbg.model import Process, ThreadState
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["REACHED", "Rank", "RankState", "ranked", "ranks_of"]
-
 REACHED: Final = "reached in "
 """How the names of counters of a process begin that say how far it has come among other ranks; a group's name follows:
 the number of the newest thing that it has begun there, counted alike on all ranks of the group."""

@@ -4,6 +4,8 @@ A frame is the user's unless it is inside libc, the C++ library, a language's ru
 included), a lock or a framework: told by its ELF file, its source file and its function's name. Systems name their
 frameworks (`System.framework`).
 
+What C++ and Rust code called when its thread blocked, in the user's words: `std::future::get`, `Mutex::lock`.
+
 Invariants:
     user_code.U1. The place of a stack depends on that stack only: equal stacks have the same place, whenever they were
         taken and whatever was asked before.
@@ -24,12 +26,43 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.analysis.native_calls import native_call
-from livedbg.analysis.place_names import Placed, plain_name
+from livedbg.analysis.place_names import Placed, plain_name, rust_name
 from livedbg.analysis.python_calls import full_call, python_call
 from livedbg.model import Frame, Stack
 
-__all__ = ["NO_FRAMEWORKS", "Framework", "Inside", "UserCode"]
+_HEADER: Final = re.compile(
+    r"/include/c\+\+/(?:v1|[\d.]+)/(barrier|condition_variable|future|latch|mutex|semaphore|shared_mutex|thread)$"
+)
+"""Headers of the C++ library that wait, each with the class of its name; a name from debug information has no class."""
+
+_LIBRARY: Final = re.compile(r"(?:std|boost|tbb|folly|absl)::(?:\w+::)*[a-z]\w*")
+_RUST: Final = re.compile(r"/rustc/[^/]+/library/|^library/|/rustlib/src/")
+
+
+def native_call(frames: Sequence[Placed], user: int) -> str:
+    """The function of a library that a native frame called.
+
+    Args:
+        frames: of a stack, innermost first.
+        user: the place of the caller among them.
+
+    Returns:
+        Its name without what it takes, of the C++ library, Boost, oneTBB, Folly, Abseil and Rust's library; "" for what
+        is called by another language, for functions inside of a library, and where it is not known.
+    """
+    if not user or frames[user].language != "native":
+        return ""
+    callee = frames[user - 1]
+    file = callee.file or ""
+    if _RUST.search(file):
+        parts = plain_name(rust_name(callee.function)).split("::")
+        return "::".join(parts[-2:]) if len(parts) > 1 and all(part.isidentifier() for part in parts[-2:]) else ""
+    header = _HEADER.search(file)
+    name = plain_name(callee.function)
+    if header is not None and "::" not in name:
+        name = f"std::{header[1]}::{name}"
+    name = name.replace("std::__cxx11::", "std::").replace("std::__1::", "std::")
+    return name if _LIBRARY.fullmatch(name) and "::_" not in name else ""
 
 
 class Framework(Struct, frozen=True, kw_only=True):

@@ -45,8 +45,6 @@ from livedbg.analysis.rules.words import many, name_of, waited_ns
 from livedbg.model import CauseClass, TaskState, Thread, WaitKind
 from livedbg.text.wording import sentence_case
 
-__all__ = ["INCONCLUSIVE", "exit_code", "is_blind", "ranked", "verdict_of"]
-
 INCONCLUSIVE: Final = 5
 """Exit code of a verdict that is `unknown`."""
 
@@ -139,7 +137,7 @@ def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -
 
 
 def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
-    """The exit code of the headless commands: 0, 3, 5, 10, 11, 12 (livedbg.cli.table.EXIT_CODES)."""
+    """The exit code of the headless commands: 0, 3, 5, 10, 11, 12 (livedbg.cli.group.EXIT_CODES)."""
     findings = tuple(findings)
     if verdict.state is VerdictState.CRASHED:
         return 11

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from livedbg.analysis.layered import Arc, LayeredDigraph
 from livedbg.analysis.order import Order, ordered, reordered
 
-__all__ = ["Wiring", "rewired", "wired"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wiring:

@@ -15,8 +15,6 @@ from livedbg.logs.writers import rank_of
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, sentences, spans
 
-__all__ = ["brief", "followers_said", "time_said", "with_more"]
-
 _LONGEST: Final = 100
 _SHOWN: Final = 2
 _DIGITS: Final = str.maketrans(dict.fromkeys("0123456789", None))

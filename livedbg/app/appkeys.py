@@ -7,8 +7,6 @@ from typing import Final
 from livedbg.app.views import VIEWS
 from livedbg.panels.keys import Key
 
-__all__ = ["APP_KEYS", "GUIDE_KEYS", "REPLAY_KEYS", "SCREEN_KEYS"]
-
 SCREEN_KEYS: Final = tuple(
     Key(f"{spec.key},f{number}", f"{spec.key} F{number}", f"view('{spec.name}')", f"screen {spec.label}")
     for spec, number in ((spec, int(spec.key) or 10) for spec in VIEWS)

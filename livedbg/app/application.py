@@ -50,8 +50,6 @@ from livedbg.panels.sheet import Sheet
 from livedbg.session.view import SessionView, Timeline, Update
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
 
-__all__ = ["LivedbgApp"]
-
 _CLOCK_S: Final = 1.0
 """Time between two ticks of the header's clock; longer on a slow line."""
 

@@ -22,8 +22,6 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.session.view import SessionView
 
-__all__ = ["Answer", "AskingApp", "QuestionScreen", "to_ask"]
-
 PAUSE_S = 0.3
 """How long before a yes nothing may have been typed: a hand that answers has read the question."""
 

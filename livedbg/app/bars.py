@@ -22,9 +22,6 @@ from livedbg.session.view import Timeline
 from livedbg.text.quantities import clock, milliseconds, rate, stopwatch
 from livedbg.themes import Role
 
-__all__ = ["Chosen", "FooterBar", "HeaderBar", "Sought", "TimelineBar"]
-
-
 _FOLDERS: Final = re.compile(r"(^|\s)/\S*/(?=\S)")
 """The folders of a command's program: the first to go where there is little room."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from textual.screen import Screen
 
-__all__ = ["CellUpdatesApp", "ShownCells"]
-
 _GAP: Final = 6
 """Equal cells between two changed ones that are written again, because to skip them takes as many bytes."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from livedbg.session.view import Update
 from livedbg.text.private_files import write_private
 
-__all__ = ["free_path", "write_report"]
-
 
 def free_path(suffix: str, folder: Path | None = None) -> Path:
     """A name that is not taken: `livedbg-20260101-120354.json`."""

@@ -21,8 +21,6 @@ from livedbg.analysis import VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.view import NOTHING_YET, SessionView, Update
 
-__all__ = ["Feed", "is_news"]
-
 _AT_ONCE_S: Final = 0.02
 """Least time from a paint to that of another verdict."""
 

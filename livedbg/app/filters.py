@@ -21,8 +21,6 @@ from textual.filter import LineFilter
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Palette
 
-__all__ = ["AsciiOnly", "FewColours", "Guard", "to_ascii"]
-
 _SIGNS: Final = str.maketrans(
     dict.fromkeys("─━═╌┄⎯▁▂▔", "-")
     | dict.fromkeys("│┃║▎▏▌▐▊▋▍▉▕", "|")

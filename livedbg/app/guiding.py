@@ -14,8 +14,6 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.themes import Role
 
-__all__ = ["GuideActions"]
-
 
 class GuideActions(BasicApp):
     """The part of the app that follows a guide."""

@@ -12,8 +12,6 @@ from livedbg.panels.keys import Key
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.themes import Role
 
-__all__ = ["help_sheet", "key_reference"]
-
 
 def help_sheet(spec: ViewSpec, *, replay: bool, guide: bool = False) -> Sheet:
     """The sheet of help for one screen."""

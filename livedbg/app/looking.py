@@ -10,8 +10,6 @@ from livedbg.model import ids
 from livedbg.model.intents import SampleFaster
 from livedbg.panels.draw_context import DrawContext
 
-__all__ = ["faster_samples"]
-
 
 def faster_samples(screen: Screen[object], view: View, context: DrawContext) -> SampleFaster | None:
     """What to ask for; None where no samples are shown, or they are of a recording.

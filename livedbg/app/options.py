@@ -14,20 +14,6 @@ from typing import Final, Protocol, TextIO
 
 from livedbg.model.errors import UsageError
 
-__all__ = [
-    "LEFT_RUNNING",
-    "NEXT_STEP",
-    "AppOptions",
-    "Colours",
-    "GuideKeys",
-    "Started",
-    "check_terminal",
-    "colours_of",
-    "interval_of",
-    "wants_ascii",
-]
-
-
 NEXT_STEP: Final = -1
 """What the app ends with when the user asks for the next step of a guide: no exit code."""
 

@@ -17,8 +17,6 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.sheet import Sheet, SheetPanel
 
-__all__ = ["Copied", "Prompt", "SheetScreen"]
-
 _SHEET_KEYS = (
     Key("escape,q,backspace", "Esc q", "dismiss", "go back"),
     Key("y", "y", "copy", "copy the text"),

@@ -18,8 +18,6 @@ from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch
 from livedbg.panels.logs import LogsPanel
 from livedbg.session.catch_options import typed_catch
 
-__all__ = ["PromptingApp"]
-
 
 class PromptingApp(AskingApp):
     """The part of the app that takes typed text."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from livedbg.session.view import Timeline
 
-__all__ = ["ReplayActions"]
-
 
 class ReplayActions:
     """Actions of the app for a recording."""

@@ -19,8 +19,6 @@ from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions, check_terminal, colours_of, interval_of, wants_ascii
 from livedbg.session.view import SessionView
 
-__all__ = ["run_app"]
-
 LAST_WORD_S: Final = 10.0
 """Long enough to put a terminal that is there after all in order, on a busy machine too."""
 

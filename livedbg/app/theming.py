@@ -6,8 +6,6 @@ from textual.theme import Theme
 
 from livedbg.themes import Palette, Role
 
-__all__ = ["as_theme"]
-
 
 def as_theme(palette: Palette) -> Theme:
     """The theme `livedbg-NAME`."""

@@ -36,9 +36,6 @@ from livedbg.panels.values import GOLDEN_KEYS, ValuesPanel
 from livedbg.panels.verdict import VerdictPanel
 from livedbg.panels.waits import WaitsPanel
 
-__all__ = ["VIEWS", "Exceptions", "Overview", "Values", "View", "ViewSpec"]
-
-
 Kind = type[LinePanel]
 Arrangement = tuple[Kind | tuple[Kind, ...], ...]
 """Panels from top to bottom; those in a tuple share the middle, side by side where it is wide."""

@@ -15,8 +15,6 @@ from livedbg.commands.command_clock import clock
 from livedbg.commands.messages import warn
 from livedbg.model.errors import LivedbgError, SourceError
 
-__all__ = ["main"]
-
 _COLLECT_EVERY: Final = 20_000
 """Objects that are made between two collections of garbage (Python: 700). What is imported and read at the start is no
 garbage: to look through it again and again took 7 % of a `report`."""
@@ -29,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line.
 
     Returns:
-        The exit code (livedbg.cli.table.EXIT_CODES).
+        The exit code (livedbg.cli.group.EXIT_CODES).
     """
     gc.set_threshold(_COLLECT_EVERY)
     clock.begin()

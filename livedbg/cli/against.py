@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from livedbg.values.dump import Dump, Selection
     from livedbg.values.readers import GoldenFile
 
-__all__ = ["against"]
-
 
 def against(
     paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, limit: int, as_json: bool

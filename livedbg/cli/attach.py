@@ -19,8 +19,6 @@ from livedbg.recording.recorder import Recorder
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 
-__all__ = ["app_options", "command"]
-
 
 def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of the screen; the command gets them as one `screen` argument."""

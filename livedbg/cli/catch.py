@@ -31,8 +31,6 @@ from livedbg.session.targets import resolve
 from livedbg.session.view import Update
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["after_the_limit", "command"]
-
 _LOGS_S: Final = 10.0  # at most, until logs were read
 _CHECK_S: Final = 0.5
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)

@@ -7,8 +7,6 @@ from click.shell_completion import get_completion_class
 
 from livedbg.cli.group import livedbg
 
-__all__ = ["command"]
-
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))

@@ -19,8 +19,6 @@ from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 
-__all__ = ["command"]
-
 _PATIENCE_S: Final = 90.0  # a busy box needs long to see it
 _FOUND: Final = (10, 11, 12)  # exit codes of a hang, a crash, a difference: each demo ends in one, after some `unknown`
 _DEMOS: Final = all_demos()

@@ -24,8 +24,6 @@ from livedbg.text.wording import many
 from livedbg.touch.config import ban_of, files
 from livedbg.unwind.helper_process import usable
 
-__all__ = ["command", "own_facts"]
-
 
 @click.command("doctor")
 @click.argument("target", required=False)

@@ -13,8 +13,6 @@ from livedbg.session.view import Update
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock
 
-__all__ = ["FindingsPrinter"]
-
 _HOLDS_S: Final = 3.0
 _BAD: Final = frozenset((VerdictState.CRASHED, VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.DIVERGED))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from livedbg.model import Frame
 
-__all__ = ["frame_text"]
-
 
 def frame_text(frame: Frame) -> str:
     """One frame in one line."""

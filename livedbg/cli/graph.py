@@ -31,8 +31,6 @@ from livedbg.text.private_files import write_private
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
-__all__ = ["command"]
-
 _LOST = 12
 _NEAR = 5_000  # tasks around --task
 _SETTLE_S = 120.0

@@ -21,8 +21,6 @@ from livedbg.session.systems import Guide
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
-__all__ = ["command_of", "heading", "next_line", "told"]
-
 FC = TypeVar("FC", bound=Callable[..., Any])
 _HUNG: Final = 10
 _FAILED: Final = 11

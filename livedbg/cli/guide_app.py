@@ -21,8 +21,6 @@ from livedbg.session.live import LiveView
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 
-__all__ = ["in_app"]
-
 _LOOK_S: Final = 0.2
 _ENOUGH: Final = "The cause is found: the other steps would add nothing."
 _LAST: Final = "This is the last step: Esc closes this sheet, then q quits."

@@ -27,8 +27,6 @@ from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.systems import Guide
 
-__all__ = ["Course", "Ran", "StepOrder", "found_of", "found_so_far", "job_for", "run_step", "with_stacks"]
-
 _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
 _OWN_LIMITS: Final = 20  # runs that a step of a plan makes, at most

@@ -17,8 +17,6 @@ from livedbg.report.build import exception_out
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock, milliseconds
 
-__all__ = ["HitPrinter"]
-
 _DOES = {"registers": "traces (debug registers)", "gdb": "stops threads of"}
 
 

@@ -23,8 +23,6 @@ from livedbg.session.launch import Launched
 from livedbg.session.live import LiveView
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["LastWill"]
-
 _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)))
 """The codes of the app with which the command is killed: 0 is that its user said so, or that it has ended."""
 

@@ -39,8 +39,6 @@ from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 
-__all__ = ["command"]
-
 _FOUND: Final = (10, 11, 12)
 """Exit codes of what is wrong."""
 

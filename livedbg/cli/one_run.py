@@ -26,8 +26,6 @@ from livedbg.session.live import LiveView
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 
-__all__ = ["Order", "run_once"]
-
 _LOOK_S: Final = 0.1
 _AFTER_S: Final = 30.0  # at most, until what was caught is in the state
 _QUIET_S: Final = 0.5  # if nothing is caught

@@ -31,8 +31,6 @@ from livedbg.session.unwinders import no_unwinder
 from livedbg.text.json_text import json_line
 from livedbg.text.wording import many
 
-__all__ = ["ProfileOptions", "print_profile"]
-
 _BLIND: Final = 3
 """Exit code: the source has failed, or may not be read."""
 

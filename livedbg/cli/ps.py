@@ -11,8 +11,6 @@ from livedbg.text.json_text import json_line
 from livedbg.text.quantities import short_age
 from livedbg.text.secrets import mask_command
 
-__all__ = ["command"]
-
 
 @click.command("ps")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")

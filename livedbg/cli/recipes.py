@@ -22,8 +22,6 @@ from livedbg.session.targets import resolve
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 
-__all__ = ["command"]
-
 
 @click.command("recipes")
 @click.argument("names", nargs=-1, metavar="[NAME|PID]...")

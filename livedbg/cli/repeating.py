@@ -19,8 +19,6 @@ from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["repeat"]
-
 _CRASHED: Final = 11
 _HUNG: Final = 10
 _WIDTH: Final = 100

@@ -11,8 +11,6 @@ from livedbg.cli.attach import app_options
 from livedbg.cli.target_options import redact_option
 from livedbg.session.replay import ReplayView
 
-__all__ = ["command"]
-
 
 @click.command("replay")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))

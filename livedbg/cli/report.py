@@ -27,8 +27,6 @@ from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
 from livedbg.text.shell import shell_word
 
-__all__ = ["command", "render"]
-
 _ANSWER_S: Final = 0.5  # after the limit, at least
 
 

@@ -25,8 +25,6 @@ from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_text
 
-__all__ = ["command"]
-
 _WRONG: Final = 12
 _LONGEST: Final = 16 << 20  # bytes of a text that are read
 

@@ -30,8 +30,6 @@ from livedbg.text.json_text import json_line
 from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["command"]
-
 _BLIND: Final = 3
 """Exit code: a source that would tell has failed, or may not be read."""
 _ANSWER_S: Final = 0.5  # after the limit, at least

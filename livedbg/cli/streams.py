@@ -17,8 +17,6 @@ from typing import TextIO
 
 from livedbg.text.printed import clean_what_is_written
 
-__all__ = ["drop_output", "is_unread", "prepare_streams"]
-
 
 def prepare_streams() -> None:
     """Stand-ins for streams that are closed, and a way to print every character.

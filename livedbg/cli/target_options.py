@@ -19,8 +19,6 @@ from livedbg.session.systems import systems
 from livedbg.session.targets import Targets, resolve
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["TargetOptions", "known_signatures", "redact_option", "signatures_option", "target_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -13,8 +13,6 @@ from livedbg.text.sanitize import clean_line
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values.compare import Difference
 
-__all__ = ["DIFFERS", "show_difference"]
-
 DIFFERS: Final = 12
 """The exit code where values differ."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values.entries import Entry
     from livedbg.values.tensor import Tensor
 
-__all__ = ["export_entries", "raw_tensor"]
-
 
 def export_entries(dump: Dump, chosen: Sequence[Entry], path: Path, form: str, limit: int, *, several: bool) -> None:
     """Write tensors of a dump.

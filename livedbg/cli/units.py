@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import click
 
-__all__ = ["DURATION", "SIZE"]
-
 
 class _Unit(click.ParamType[float]):
     """A number with a unit.

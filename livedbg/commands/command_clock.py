@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["CommandClock", "clock"]
-
 
 class CommandClock:
     """Of one command line.

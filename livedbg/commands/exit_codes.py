@@ -5,8 +5,6 @@ from __future__ import annotations
 from livedbg.analysis.verdict import INCONCLUSIVE, exit_code
 from livedbg.session.view import Update
 
-__all__ = ["TIME_LIMIT", "code_of"]
-
 TIME_LIMIT = 4
 """Exit code: a time limit ended it before anything was known."""
 

@@ -15,8 +15,6 @@ from livedbg.model.snapshot import StatusKey
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 
-__all__ = ["TracingStatus", "trace_launches"]
-
 _CHECK_S: Final = 0.1
 _SET_S: Final = 600.0  # for the probes to be set: every library that is loaded is searched, at a low priority
 

@@ -9,8 +9,6 @@ from livedbg.analysis.verdict import is_blind
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean
 
-__all__ = ["warn", "warn_all", "why_blind"]
-
 
 def warn(sentence: str, remedy: str = "") -> None:
     """Something to say beside the result. Names of files and what tools said are data: they are sanitised here."""

@@ -9,8 +9,6 @@ import click
 from livedbg.model.errors import SourceError
 from livedbg.text.private_files import write_private
 
-__all__ = ["write"]
-
 
 def write(text: str, output: Path | None) -> None:
     """Write a text to a file that only its owner can read, or to standard output.

@@ -12,8 +12,6 @@ from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
 from livedbg.session.session import EventSink
 
-__all__ = ["running", "started"]
-
 
 @contextlib.contextmanager
 def running(

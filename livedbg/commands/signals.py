@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-__all__ = ["Quit", "hung_up", "quit_on_signals", "signals_held"]
-
 _CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
 _AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
 

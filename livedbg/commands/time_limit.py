@@ -22,8 +22,6 @@ from livedbg.linux.procfs import child_pids
 from livedbg.session.live import LiveView
 from livedbg.touch.guard_process import is_guard
 
-__all__ = ["TimeLimit"]
-
 _CLEAN_UP_S: Final = 0.5
 _DETACH_S: Final = 5.0  # to remove probes and to detach a debugger
 _PRINT_S: Final = 1.0  # of a limit, for what comes after the look

@@ -18,8 +18,6 @@ from livedbg.linux import memory
 from livedbg.model import Frame
 from livedbg.probes.newest import Newest
 
-__all__ = ["CallFrames", "PyFrames", "PyPlace", "goes_on", "words_of"]
-
 
 class PyFrames(NamedTuple):
     """Python frames of a call.

@@ -18,8 +18,6 @@ from msgspec import Struct
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import Code, is_pointer
 
-__all__ = ["MOST_FRAMES", "AwaitChain", "CoroutineFrame", "await_chain"]
-
 MOST_FRAMES: Final = 50
 """Coroutines of a chain that are followed."""
 

@@ -20,22 +20,6 @@ from livedbg.cpython.coroutines import AwaitChain, await_chain
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 
-__all__ = [
-    "MOST_READY",
-    "MOST_TASKS",
-    "MOST_TIMERS",
-    "EventLoop",
-    "EventLoops",
-    "LoopTask",
-    "Timer",
-    "callbacks",
-    "confirmed",
-    "is_future",
-    "is_pending",
-    "is_task",
-    "read_loops",
-]
-
 MOST_TASKS: Final = 2_000
 MOST_TIMERS: Final = 2_000
 MOST_READY: Final = 2_000

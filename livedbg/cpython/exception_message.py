@@ -15,8 +15,6 @@ from livedbg.cpython.objects import ObjectReader, is_pointer
 from livedbg.linux import memory
 from livedbg.text.sanitize import clean
 
-__all__ = ["Kinds", "message_of"]
-
 _TYPE_AT, _LENGTH_AT, _HASH_AT, _STATE_AT = 8, 16, 24, 32
 _HEAD: Final = 80  # of a string: more than its head
 _MOST_TEXT: Final = 4096  # bytes of a message

@@ -14,8 +14,6 @@ from livedbg.cpython.objects import ObjectReader, is_pointer
 from livedbg.linux import memory
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["ExceptionTypes"]
-
 _NAME_AT, _FLAGS_AT, _DICT_AT, _MRO_AT = 24, 168, 264, 344
 _TYPE_SIZE: Final = 352  # what is read of a type
 _HEAP: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE

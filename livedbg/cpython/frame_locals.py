@@ -16,8 +16,6 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import Code
 from livedbg.cpython.threads import PyFrame
 
-__all__ = ["FrameLocals"]
-
 _CELL_AT: Final = 16  # ob_ref of a cell
 _MOST: Final = 512
 

@@ -15,8 +15,6 @@ from typing import Final
 from livedbg.cpython.objects import ObjectReader, is_pointer
 from livedbg.linux import memory
 
-__all__ = ["HeapReader"]
-
 _BASICSIZE_AT, _FLAGS_AT, _MEMBERS_AT, _BASE_AT, _DICTOFFSET_AT = 32, 168, 240, 256, 288  # PyTypeObject
 _MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2  # tp_flags
 _MEMBER: Final = struct.Struct("<QiiqqQ")  # PyMemberDef: name, type, offset, flags, doc

@@ -17,8 +17,6 @@ from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Interpreter", "InterpreterFile", "find_interpreter", "image_of", "interpreter_in"]
-
 _LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
 _PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
 

@@ -15,8 +15,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-__all__ = ["DEBUG_OFFSETS_SIZE", "CodeLayout", "FrameLayout", "Layout", "TaskLayout", "ThreadLayout", "layout_of"]
-
 _COOKIE: Final = b"xdebugpy"
 DEBUG_OFFSETS_SIZE: Final = 8 * 64
 """Bytes of `_Py_DebugOffsets` that `layout_of` wants."""

@@ -7,8 +7,6 @@ from typing import Final
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.modules import variables_of
 
-__all__ = ["LoopModules"]
-
 _MOST_MODULES: Final = 50_000
 _WANTED: Final = {
     "asyncio.tasks": frozenset({"_all_tasks", "_scheduled_tasks", "_eager_tasks", "_current_tasks"}),

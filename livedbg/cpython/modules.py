@@ -7,8 +7,6 @@ from typing import Final
 
 from livedbg.cpython.heap import HeapReader
 
-__all__ = ["module_variables", "variables_of"]
-
 _MOST_MODULES: Final = 50_000
 _DICT_AT: Final = 16  # PyModuleObject.md_dict (Objects/moduleobject.c)
 

@@ -18,8 +18,6 @@ from livedbg.cpython.layout import Layout
 from livedbg.linux import memory
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Code", "LockObject", "ObjectReader", "is_pointer"]
-
 _TYPE_AT, _TYPE_NAME_AT = 8, 24
 _BYTES_SIZE_AT, _BYTES_DATA_AT = 16, 32
 _HEAD: Final = 48

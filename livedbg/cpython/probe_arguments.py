@@ -20,8 +20,6 @@ from livedbg.linux.namespaces import same_namespace
 from livedbg.linux.procfs import status_fields
 from livedbg.probes.fetch import pieces
 
-__all__ = ["FUNCTION", "RAISED", "caller_arguments", "own_tid", "raise_arguments"]
-
 FUNCTION: Final = "PyTraceBack_Here"
 RAISED: Final = "trace == 0 && type_info != 0"
 """The kernel's filter: this is the raise, and not its way outwards."""

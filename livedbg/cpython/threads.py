@@ -16,8 +16,6 @@ from livedbg.cpython.layout import Layout
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.linux import memory
 
-__all__ = ["Gil", "PyFrame", "PyThread", "ThreadReader"]
-
 _MOST_THREADS: Final = 16_384
 _MOST_FRAMES: Final = 400
 _SLOTS_AHEAD: Final = 56  # local variables read together with their frame

@@ -24,8 +24,6 @@ from livedbg.cpython.event_loops import MOST_TASKS, EventLoop, EventLoops, LoopT
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 
-__all__ = ["CONTEXT", "SYSTEM", "TrioLoops", "TrioTask", "confirmed_trio", "read_trio"]
-
 SYSTEM: Final = "trio"
 CONTEXT: Final = "GLOBAL_RUN_CONTEXT"
 _LOCAL_WORDS: Final = 6  # of a threading.local, behind its head

@@ -20,9 +20,6 @@ from livedbg.model.errors import SourceError, ToolMissing, UsageError
 from livedbg.session.launch import Launched, launch, launch_folder
 from livedbg.session.systems import Demo, systems
 
-__all__ = ["all_demos", "started"]
-
-
 _OWN: Final = (
     Demo("deadlock", "a C++ program: deadlock of three threads, workers wait behind them", 0.5),
     Demo("gil", "a Python data loader whose C decoder holds the GIL", 2.5),

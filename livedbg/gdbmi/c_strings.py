@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["c_string"]
-
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 

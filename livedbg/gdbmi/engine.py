@@ -29,8 +29,6 @@ from livedbg.gdbmi.records import Record, c_string, parse_line
 from livedbg.linux.subprocesses import exited, let_go
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["GdbEngine", "find_gdb"]
-
 _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
 _OUTPUT_LIMIT: Final = 256 << 20  # bytes between two prompts

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from livedbg.model.errors import LivedbgError
 
-__all__ = ["GdbCommandError", "GdbError", "GdbGone", "GdbTimeout"]
-
 
 class GdbError(LivedbgError):
     """Base of what can go wrong with a gdb."""

@@ -11,8 +11,6 @@ from typing import Final
 
 from livedbg.gdbmi.c_strings import c_string
 
-__all__ = ["MAX_ROWS", "MiTable", "mi_table"]
-
 MAX_ROWS: Final = 100_000
 """Rows that are kept of one table."""
 

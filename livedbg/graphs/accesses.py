@@ -6,8 +6,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["READS", "UNIT", "UNTRACKED", "WRITES", "Access", "unit_of"]
-
 READS: Final = frozenset({"INPUT", "INOUT"})
 WRITES: Final = frozenset({"INOUT", "OUTPUT_EXISTING"})
 UNTRACKED: Final = frozenset({"NO_DEP", "UNKNOWN"})

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from livedbg.graphs.drawing import EXTRA, INFERRED, MISSING, Arrow, Drawing, Node, layers
 from livedbg.text.wording import many
 
-__all__ = ["to_dot"]
-
 _STYLES = {
     MISSING: (
         "style=dashed",

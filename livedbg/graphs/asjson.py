@@ -7,8 +7,6 @@ from typing import Any, Final
 from livedbg.graphs.drawing import Drawing, Remark
 from livedbg.text.json_text import json_bytes
 
-__all__ = ["SCHEMA", "to_json"]
-
 SCHEMA: Final = "livedbg.graph/1"
 
 

@@ -10,8 +10,6 @@ from typing import Final
 from livedbg.graphs.drawing import EXTRA, INFERRED, MISSING, Arrow, Drawing, Remark, layers
 from livedbg.text.wording import many
 
-__all__ = ["to_text"]
-
 _WIDTH = 100
 _REMARKS = 20  # of one kind
 _AFTER = 6  # predecessors of one task that are named

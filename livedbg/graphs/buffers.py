@@ -20,8 +20,6 @@ from msgspec import Struct
 from livedbg.graphs.accesses import Access, unit_of
 from livedbg.graphs.declared import DeclaredTask, TaskGraph
 
-__all__ = ["Buffers"]
-
 
 class _Cluster(Struct, frozen=True):
     """External buffers that overlap in memory: the address that their regions are counted from."""

@@ -17,8 +17,6 @@ from livedbg.graphs.paths import Paths
 from livedbg.graphs.terms import Terms
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Matching", "compared", "match"]
-
 
 @dataclass(frozen=True, slots=True)
 class Matching:

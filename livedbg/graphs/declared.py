@@ -10,8 +10,6 @@ import msgspec
 from livedbg.graphs.accesses import UNTRACKED, Access
 from livedbg.graphs.orders import LostOrders
 
-__all__ = ["DeclaredTask", "Dependency", "TaskGraph", "Tensor"]
-
 
 class DeclaredTask(msgspec.Struct, frozen=True):
     """A task, in the file's (the submission's) order."""

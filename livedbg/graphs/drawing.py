@@ -12,8 +12,6 @@ from typing import Final
 
 from livedbg.graphs.layers import Layers, layered
 
-__all__ = ["DECLARED", "EXTRA", "INFERRED", "MISSING", "Arrow", "Drawing", "Node", "Remark", "around", "layers"]
-
 DECLARED: Final = "declared"
 MISSING: Final = "missing"
 INFERRED: Final = "inferred"  # one waits behind the other, and whether directly is not known

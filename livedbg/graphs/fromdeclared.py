@@ -12,8 +12,6 @@ from livedbg.graphs.terms import Terms
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-__all__ = ["drawing_of", "remark_of"]
-
 
 def drawing_of(graph: TaskGraph, lost: LostOrders, name: str, terms: Terms, *, war: bool = False) -> Drawing:
     """The drawing of a graph.

@@ -6,8 +6,6 @@ from livedbg.graphs.drawing import DECLARED, INFERRED, MISSING, Arrow, Drawing, 
 from livedbg.model import EdgeKind, EdgeState, Task
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["drawing_of_state"]
-
 
 def drawing_of_state(snapshot: Snapshot, name: str) -> Drawing:
     """Tasks and what they depend on or wait for."""

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Ends", "Layers", "layered"]
-
 Ends: TypeAlias = tuple[str, str]
 """Where an edge begins and ends."""
 

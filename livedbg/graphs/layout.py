@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-__all__ = ["POINTS", "Item", "Link", "Placed", "Spacing", "placed"]
-
 POINTS: Final = 100_000
 """Points of all lines together; beyond them the longest have none."""
 

@@ -17,8 +17,6 @@ from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.hazards import Checked, Hazard, hazards
 from livedbg.graphs.orders import Cause, LostOrder, LostOrders
 
-__all__ = ["LostGroup", "grouped", "lost_orders"]
-
 
 def lost_orders(graph: TaskGraph) -> LostOrders:
     """The orders that a graph lacks, in the order of submission; one a pair of tasks, the surest.

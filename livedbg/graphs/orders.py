@@ -10,8 +10,6 @@ from livedbg.graphs.accesses import READS, unit_of
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-__all__ = ["Cause", "LostOrder", "LostOrders"]
-
 
 class Cause(StrEnum):
     """Why an order is most likely lost."""

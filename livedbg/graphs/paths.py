@@ -14,8 +14,6 @@ import rustworkx as rx
 
 from livedbg.graphs.declared import TaskGraph
 
-__all__ = ["BATCH", "Paths"]
-
 BATCH: Final = 2_048
 """Sources that are followed at once."""
 

@@ -10,8 +10,6 @@ from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.terms import Terms
 from livedbg.linux import target_files
 
-__all__ = ["GraphReader", "graph_files", "reader_of"]
-
 _DEPTH: Final = 6  # folders below a given one that are searched
 _ENTRIES: Final = 20_000  # directory entries that one search may visit
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
-__all__ = ["PIECES", "Region", "covers", "region_of", "shared", "subtract"]
-
 PIECES: Final = 16_384
 """Contiguous pieces of one region that are compared one by one."""
 

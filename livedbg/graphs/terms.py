@@ -9,8 +9,6 @@ from msgspec import Struct, field
 from livedbg.graphs.declared import DeclaredTask
 from livedbg.graphs.orders import Cause
 
-__all__ = ["Terms"]
-
 
 class Terms(Struct, frozen=True, kw_only=True):
     """The words of one runtime, and the names of one run.

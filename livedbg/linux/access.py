@@ -12,16 +12,6 @@ from livedbg.linux.procfs import all_ended, process_exists, read_file, read_stat
 from livedbg.model import ThreadState
 from livedbg.text.sanitize import clean_line
 
-__all__ = [
-    "Problem",
-    "access_problem",
-    "hidden_processes",
-    "pid_exists_anywhere",
-    "ptrace_scope",
-    "unsuitable",
-    "user_name",
-]
-
 _CAP_SYS_PTRACE: Final = 19  # linux/capability.h
 
 

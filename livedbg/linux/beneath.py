@@ -14,8 +14,6 @@ from typing import Final
 
 from livedbg.linux.abi import native_abi
 
-__all__ = ["is_made_up", "named_below"]
-
 _LINKS: Final = 40  # as the kernel has it (path_resolution(7))
 _TRIES: Final = 64  # while somebody renames folders, openat2(2) asks to try again
 _PATH: Final = os.O_PATH | os.O_CLOEXEC

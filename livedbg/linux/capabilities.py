@@ -11,8 +11,6 @@ from livedbg.linux.abi import native_abi
 from livedbg.linux.access import hidden_processes, ptrace_scope
 from livedbg.linux.procfs import parse_schedstat, read_file, status_fields
 
-__all__ = ["Capability", "capabilities", "has_capability"]
-
 _CAP_SYS_PTRACE: Final = 19  # linux/capability.h
 _CAP_SYS_ADMIN: Final = 21
 _REGISTERS: Final = 2  # kernel.perf_event_paranoid up to which everybody may use debug registers

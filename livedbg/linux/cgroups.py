@@ -24,21 +24,6 @@ from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task, read_file
 from livedbg.linux.target_files import read_bytes
 
-__all__ = [
-    "CpuLimit",
-    "Group",
-    "Membership",
-    "MemoryLimit",
-    "Mount",
-    "directories",
-    "parse_memberships",
-    "parse_mounts",
-    "read_cpu",
-    "read_frozen",
-    "read_memory",
-    "view_of",
-]
-
 _MOST: Final = 1 << 16  # bytes of a file that are read
 _DEEPEST: Final = 64
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")

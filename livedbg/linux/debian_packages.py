@@ -10,8 +10,6 @@ from typing import Final
 
 from livedbg.linux import target_files
 
-__all__ = ["package_with_symbols", "packages_of"]
-
 _LISTS: Final = Path("var/lib/dpkg/info")
 _MOST_LISTS: Final = 20_000
 _LARGEST: Final = 8 << 20

@@ -12,8 +12,6 @@ from typing import Final
 from livedbg.linux.lines import lines
 from livedbg.linux.procfs import living_task, read_file
 
-__all__ = ["used_up"]
-
 _LIMIT: Final = "Max open files"
 
 

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 from livedbg.linux.lines import lines
 from livedbg.linux.procfs import living_task, process_ids, read_file
 
-__all__ = ["Descriptor", "DescriptorIndex", "Holder", "describe", "fd_links", "fdinfo"]
-
 _ANONYMOUS: Final = {
     "anon_inode:[eventpoll]": "epoll",
     "anon_inode:[eventfd]": "eventfd",

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from livedbg.linux.file_bytes import FileBytes
 from livedbg.linux.maps import Mapping
 
-__all__ = ["ElfError", "ElfFile", "Section", "SectionPlace", "Segment"]
-
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.elf import ElfError, ElfFile
 
-__all__ = ["Mark", "read_build_id", "read_marks"]
-
 _SHT_NOTE: Final = 7
 _NT_GNU_BUILD_ID: Final = 3
 _NOTE: Final = struct.Struct("<III8s")

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from livedbg.linux.elf import ElfError, ElfFile
 
-__all__ = ["FunctionSymbol", "Symbol", "code_symbols", "defined_symbols", "possible_names", "symbol_at", "symbol_name"]
-
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _SHN_UNDEF: Final = 0

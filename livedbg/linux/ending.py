@@ -14,8 +14,6 @@ from typing import Final
 
 from livedbg.linux.procfs import read_stat
 
-__all__ = ["Ending", "note_end", "noted_end", "status_of"]
-
 _INFO: Final = struct.Struct("<QQ11Ii")  # struct pidfd_info, PIDFD_INFO_SIZE_VER0
 _GET_INFO: Final = 0xC000FF0B | _INFO.size << 16  # _IOWR(0xFF, 11, struct pidfd_info)
 _EXIT: Final = 1 << 3

@@ -20,8 +20,6 @@ import time
 
 from livedbg.linux.procfs import child_pids, process_ids, read_stat
 
-__all__ = ["Family"]
-
 
 class Family:
     """A command's processes.

@@ -17,8 +17,6 @@ from typing import Final
 
 from livedbg.linux import target_files
 
-__all__ = ["FileBytes"]
-
 _WINDOW: Final = 1 << 20
 _SMALL: Final = 4096  # what is read alone
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from livedbg.linux.lines import rows
 from livedbg.linux.procfs import read_file
 
-__all__ = ["FileLock", "blocking_locks", "parse_locks", "read_locks"]
-
 
 class FileLock(NamedTuple):
     """One lock, or one wait for a lock.

@@ -23,8 +23,6 @@ from msgspec import Struct
 from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import status_fields
 
-__all__ = ["FsIdentity", "acting_as", "identity_of", "is_privileged"]
-
 T = TypeVar("T")
 
 _ANY: Final = -1  # setfsuid(2) of no user says who it is

@@ -12,8 +12,6 @@ from typing import Final
 
 from livedbg.linux.procfs import status_fields
 
-__all__ = ["handled_signals", "signal_name"]
-
 _FAULTS: Final = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
 )

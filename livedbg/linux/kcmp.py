@@ -10,8 +10,6 @@ import ctypes
 import os
 from typing import Final
 
-__all__ = ["same_file", "same_memory"]
-
 _NUMBERS: Final = {"x86_64": 312, "aarch64": 272}
 _FILE, _VM = 0, 1  # linux/kcmp.h
 

@@ -4,20 +4,84 @@
 CPU time to the thread, on the clock of the CPU that it ran on (update_curr in kernel/sched/fair.c;
 livedbg.linux.cpu_clocks).
 
+How far the scheduler's clock of each CPU is behind CLOCK_MONOTONIC.
+
+The scheduler times threads by one clock a CPU, which stops while the CPU serves interrupts, and while a
+hypervisor runs something else on it (update_rq_clock_task in kernel/sched/core.c). So the clocks of two CPUs are
+seconds apart in a virtual machine (9 s seen after 80 minutes), and may be hours apart where one CPU serves a network
+card. Only a thread that runs there can read one: livedbg runs a thread on each CPU that is asked for, for some 50 us.
+
 Invariants:
     last_ran.R1. A thread is never said to have last run before it did.
+    last_ran.C1. No clock is reported as less far behind than it is. It may have stopped for a time since it was
+        read, so the age of the reading is added. What is computed from it is then never too long ago.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from livedbg.linux.cpu_clocks import clocks_behind_ns, exec_start_ns
+from livedbg.linux.procfs import read_file
 
-__all__ = ["LEAST_NS", "last_ran_mono_ns"]
+_FIELD: Final = b"se.exec_start"
+_FRESH_NS: Final = 1_000_000_000
+_WAIT_S: Final = 0.5
+"""For all CPUs together: one whose threads leave no room for livedbg's is not known then."""
+
+_known: dict[int, tuple[int, int]] = {}
+"""CPU -> when it was read (CLOCK_MONOTONIC), and how far it was behind then."""
+
+
+def clocks_behind_ns(cpus: Collection[int]) -> dict[int, int]:
+    """How far the clocks of some CPUs are behind CLOCK_MONOTONIC.
+
+    Returns:
+        By CPU, in nanoseconds; without those that livedbg may not run on or that did not let it run within half a
+        second, and without all of them where the kernel doesn't say (CONFIG_SCHED_DEBUG).
+    """
+    now = time.monotonic_ns()
+    stale = [cpu for cpu in set(cpus) if now - _known.get(cpu, (-_FRESH_NS, 0))[0] >= _FRESH_NS]
+    readers = [threading.Thread(target=_read, args=(cpu,), name=f"clock-{cpu}", daemon=True) for cpu in stale]
+    for reader in readers:
+        reader.start()
+    deadline = time.monotonic() + _WAIT_S
+    for reader in readers:
+        reader.join(max(0.0, deadline - time.monotonic()))
+    now = time.monotonic_ns()
+    read = ((cpu, _known.get(cpu)) for cpu in cpus)
+    ages = {cpu: (now - known[0], known[1]) for cpu, known in read if known is not None}
+    return {cpu: behind + age for cpu, (age, behind) in ages.items() if age < 2 * _FRESH_NS}
+
+
+def exec_start_ns(path: str) -> int:
+    """When the scheduler last charged CPU time to a thread, on the clock of the CPU that it ran on.
+
+    Args:
+        path: its `sched` file in /proc.
+
+    Raises:
+        OSError: gone or denied, or this kernel has no such file.
+        ValueError: the field is not there.
+    """
+    data = read_file(path)
+    at = data.find(_FIELD)
+    if at < 0:
+        raise ValueError("no se.exec_start")
+    return int(float(data[at : data.find(b"\n", at)].partition(b":")[2]) * 1e6)
+
+
+def _read(cpu: int) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.sched_setaffinity(0, {cpu})  # this thread's; it returns on that CPU
+        here = exec_start_ns(f"/proc/self/task/{threading.get_native_id()}/sched")
+        now = time.monotonic_ns()  # after it: a thread that is held up between the two says too much, not too little
+        _known[cpu] = (now, now - here)
+
 
 LEAST_NS: Final = 500_000_000
 """A thread that has been blocked for less is seen to be blocked soon enough without its clock."""

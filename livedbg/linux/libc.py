@@ -14,8 +14,6 @@ from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Libc", "detect_libc"]
-
 _BANNER: Final = re.compile(rb"GNU C Library [^\n]{0,80}? version (\d+)\.(\d+)")
 _GLIBC: Final = re.compile(r"^libc(?:-2\.\d+)?\.so(?:\.6(?:\.1)?)?$")
 _MUSL: Final = re.compile(r"^(?:ld-musl-.*|libc\.musl-.*)\.so\.1$")

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-__all__ = ["LONGEST_NUMBER", "lines", "number", "rows"]
-
 T = TypeVar("T")
 
 LONGEST_NUMBER: Final = 20

@@ -18,8 +18,6 @@ from livedbg.linux.libc import Libc
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping
 
-__all__ = ["LiveEnvironment"]
-
 _NAMES: Final = ("environ", "__environ")
 _POINTER: Final = struct.Struct("<Q")
 _MOST: Final = 2_000

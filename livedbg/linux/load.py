@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from livedbg.linux.procfs import read_file
 
-__all__ = ["Load", "read_load"]
-
 
 class Load(Struct, frozen=True):
     """The machine at one moment.

@@ -11,8 +11,6 @@ from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["ReadOnce", "mapped_file"]
-
 T = TypeVar("T")
 
 

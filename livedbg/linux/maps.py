@@ -13,8 +13,6 @@ from livedbg.linux import target_files
 from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Mapping", "copies", "find_mapping", "has_a_name", "parse_maps", "parse_maps_text"]
-
 
 class Mapping(NamedTuple):
     """One mapping.

@@ -15,8 +15,6 @@ from typing import Final
 
 from livedbg.linux.procfs import living_task
 
-__all__ = ["MAX_TEXT", "read", "read_into", "read_many", "read_text"]
-
 MAX_TEXT: Final = 4096
 """Longest text that `read_text` reads."""
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from livedbg.linux.procfs import process_ids, status_fields, thread_ids
 
-__all__ = ["inner_tids", "owner_elsewhere", "pid_namespace", "same_namespace"]
-
 
 def pid_namespace(pid: int) -> int | None:
     """Inode of the PID namespace of a process; None when that can't be seen."""

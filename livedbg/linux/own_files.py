@@ -6,8 +6,6 @@ import resource
 from pathlib import Path
 from typing import Final
 
-__all__ = ["room_for_files"]
-
 _SPARE: Final = 256
 
 

@@ -13,34 +13,6 @@ from typing import Final, NamedTuple, TypeAlias
 from livedbg.linux.lines import lines
 from livedbg.model import ThreadState
 
-__all__ = [
-    "CLOCK_TICK_NS",
-    "BlockedSyscall",
-    "Running",
-    "SchedStat",
-    "Stat",
-    "SyscallSeen",
-    "all_ended",
-    "blocked_syscall",
-    "bytes_moved",
-    "bytes_written",
-    "calls_and_waits",
-    "child_pids",
-    "command_line",
-    "living_task",
-    "parse_schedstat",
-    "parse_stat",
-    "parse_syscall",
-    "process_exists",
-    "process_ids",
-    "read_environment",
-    "read_file",
-    "read_stat",
-    "status_fields",
-    "thread_ids",
-    "wait_channel",
-]
-
 CLOCK_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 """One clock tick of /proc/PID/stat in nanoseconds."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from livedbg.linux.procfs import read_file
 
-__all__ = ["Program"]
-
 
 class Program:
     """The program that a process runs now.

@@ -24,8 +24,6 @@ from livedbg.linux.maps import Mapping, copies
 from livedbg.linux.namespaces import inner_tids, same_namespace
 from livedbg.linux.procfs import thread_ids
 
-__all__ = ["ThreadData"]
-
 _MOST: Final = 65_536
 _FIELDS: Final = {
     "list": "_thread_db_pthread_list",

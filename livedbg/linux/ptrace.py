@@ -25,8 +25,6 @@ from typing import Final, NamedTuple
 
 from livedbg.linux import registers as machine
 
-__all__ = ["Stop", "detach", "interrupt", "registers", "seize", "stopped", "usable"]
-
 _DETACH, _GETSIGINFO, _GETREGSET, _SEIZE, _INTERRUPT = 17, 0x4202, 0x4204, 0x4206, 0x4207  # sys/ptrace.h
 _NT_PRSTATUS: Final = 1  # elf.h
 _EVENT_STOP: Final = 128  # PTRACE_EVENT_STOP

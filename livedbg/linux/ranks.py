@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.lines import number
 
-__all__ = ["RANKS", "Place", "place_of", "rank_of"]
-
 RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """RANK, and those that Open MPI, PMIx, PMI and Slurm set."""
 

@@ -16,8 +16,6 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["time_limit_s"]
-
 _PIDFD_GETFD: Final = 438  # the same number on every architecture
 
 _libc = ctypes.CDLL(None, use_errno=True)

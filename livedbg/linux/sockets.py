@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 from livedbg.linux.lines import rows
 from livedbg.linux.procfs import read_file
 
-__all__ = ["Socket", "SocketTable", "same_network", "unix_peer"]
-
 # include/net/tcp_states.h
 _TCP_STATES: Final = (
     "", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait", "closed",

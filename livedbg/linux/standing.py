@@ -6,8 +6,6 @@ from livedbg.linux import procfs
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import ThreadState
 
-__all__ = ["blocked_call", "has_ended", "runs_if_blocked"]
-
 _BLOCKED = (ThreadState.WAITING, ThreadState.DISK)
 _OVER = (ThreadState.ZOMBIE, ThreadState.DEAD)
 

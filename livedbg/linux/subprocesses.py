@@ -10,8 +10,6 @@ import asyncio
 import os
 from typing import Final
 
-__all__ = ["exited", "let_go"]
-
 _REAPED_S: Final = 0.01  # from its end until asyncio's thread has its exit status
 
 

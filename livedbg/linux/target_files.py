@@ -34,29 +34,6 @@ from livedbg.linux.beneath import is_made_up, named_below
 from livedbg.linux.fs_identity import FsIdentity, acting_as, identity_of, is_privileged
 from livedbg.linux.procfs import living_task
 
-__all__ = [
-    "Entry",
-    "claim",
-    "entries",
-    "forget",
-    "glob",
-    "is_closed",
-    "is_folder",
-    "is_regular",
-    "is_shared",
-    "matching",
-    "open_binary",
-    "open_fd",
-    "open_text",
-    "reached",
-    "read_bytes",
-    "read_text",
-    "register",
-    "status",
-    "vouch",
-    "walk",
-]
-
 T = TypeVar("T")
 
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY

@@ -12,8 +12,6 @@ from typing import Final
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["is_heap", "used_pieces"]
-
 _CHUNK: Final = 4 << 20
 _PAGE: Final = 4096
 _THERE: Final = 3 << 62  # present, or swapped (Documentation/admin-guide/mm/pagemap.rst)

@@ -8,27 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ARGUMENTS",
-    "CALL_ARGUMENTS",
-    "CALL_NUMBER",
-    "CONSTANTS",
-    "COUNT",
-    "ELF_MACHINE",
-    "FRAME_POINTER",
-    "FRAME_POINTER_NAME",
-    "GENERAL",
-    "KEPT",
-    "MACHINE",
-    "PC",
-    "PERF_NUMBERS",
-    "PRSTATUS_REGISTERS",
-    "PRSTATUS_SIZE",
-    "RED_ZONE",
-    "SP",
-    "USER_COUNT",
-]
-
 MACHINE: Final = "x86_64"
 """As uname(2) says it."""
 

@@ -14,8 +14,6 @@ import re
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
-__all__ = ["REACH", "reading_loop"]
-
 REACH: Final = 128
 """Bytes before and after an instruction within which its loop lies."""
 

@@ -25,17 +25,6 @@ import zstandard
 from livedbg.linux import target_files
 from livedbg.logs.transcripts import HEAD, LIKELY_FIRST, transcript_of
 
-__all__ = [
-    "PACKED_SUFFIXES",
-    "ByteSource",
-    "FileBytes",
-    "PackedBytes",
-    "Unpacked",
-    "is_packed",
-    "open_bytes",
-    "packing_of",
-]
-
 
 class ByteSource(Protocol):
     """Bytes by offset."""

@@ -12,8 +12,6 @@ import calendar
 import time
 from typing import Final
 
-__all__ = ["NS", "SourceClock", "month_of"]
-
 NS: Final = 1_000_000_000
 """Nanoseconds of a second."""
 

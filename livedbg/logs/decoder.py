@@ -16,8 +16,6 @@ from typing import ClassVar, Final
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
 
-__all__ = ["FOLLOWED", "Feed", "LogDecoder"]
-
 Feed = Callable[[LogRecord, Stamp], tuple[Sequence[Event], tuple[str, ...]]]
 """Takes a record: `LogDecoder.feed`."""
 

@@ -19,8 +19,6 @@ from msgspec.structs import replace
 from livedbg.model import LogRecord
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["ALARMS", "ALARMS_READ", "ERROR_CHARACTERS", "EXACT", "EXPLICIT", "ErrorLines", "UnreadErrors"]
-
 _NO_ERROR: Final = r"None|True|False|null|nil|no\b|ok\b|OK\b|[-+.]?\d"
 _VALUE: Final = rf"(?! {{0,4}}(?:{_NO_ERROR}|$))"
 """Not after a word that calls itself an error: then it is the name of a number, or of a setting."""

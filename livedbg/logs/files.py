@@ -41,8 +41,6 @@ from livedbg.logs.search import (
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model import LogRecord, LogSource, Severity
 
-__all__ = ["FileLogReader"]
-
 _OPEN_AT_ONCE = 32  # files kept open
 _CHECK_S = 0.25  # how often growth and replacement are checked
 _LINES = 2_000  # read at once where all lines are read

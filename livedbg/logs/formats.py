@@ -20,8 +20,6 @@ from livedbg.logs.multiline import ErrorDetails, error_details
 from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, Header, Shape, severity_of_word
 from livedbg.model import Severity
 
-__all__ = ["CORE", "DATED", "SHAPES", "DatedHeads", "LogFormats", "log_formats", "read_dated"]
-
 DATED: Final = re.compile(
     r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?(?!\d) ?(Z|[+-]\d\d:?\d\d)?[\])]?[\s|:,-]*"
 )

@@ -16,8 +16,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
-__all__ = ["BLOCK", "LineIndex"]
-
 BLOCK = 64 * 1024
 """Bytes of the file for one entry of the index."""
 

@@ -25,27 +25,6 @@ from ahocorasick_rs import AhoCorasick
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import LogRecord, Severity
 
-__all__ = [
-    "begins",
-    "ends_a_program",
-    "ends_tests",
-    "enters",
-    "follows_an_end",
-    "is_of_a_debugger",
-    "may_store_others",
-    "names_process",
-    "printed_at_an_end",
-    "rank_in",
-    "restarts",
-    "shuts_down",
-    "speaks_of_failure",
-    "step_of",
-    "stores_others",
-    "telling_line",
-    "waits",
-    "without_numbers",
-]
-
 _LONGEST: Final = 400
 
 # errors by which programs end, and what is printed after one

@@ -14,8 +14,6 @@ from msgspec import Struct
 
 from livedbg.text.sanitize import clean
 
-__all__ = ["LINE_LIMIT", "Line", "LineCutter", "after_bar", "line_text", "lines_back", "redrawn"]
-
 _BAR: Final = re.compile(  # tqdm (std.py: format_meter)
     r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *[\d.]{1,20}[kKMGT]?/[\d.?]{1,20}[kKMGT]? \[[^\]\n]{0,200}\] ?"
 )

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 from livedbg.logs.shapes import IGNORED
 from livedbg.logs.tracebacks import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
 
-__all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
-
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
 

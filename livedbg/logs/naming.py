@@ -19,8 +19,6 @@ from msgspec.structs import replace
 from livedbg.logs.writers import NO_TAG, Tag
 from livedbg.model import LogSource
 
-__all__ = ["attempt_of", "beside", "older_attempts", "series_of", "stem_of", "tag_of", "tag_of_names", "told_by_name"]
-
 _RANK: Final = re.compile(r"(?<![a-z])rank[_.=-]?(?P<rank>\d{1,6})(?![a-z\d])", re.IGNORECASE)
 _WORD_BEFORE: Final = re.compile(r"(?<![a-z])([a-z]+)[_.-]?$", re.IGNORECASE)
 _OF_PARTS: Final = frozenset(

@@ -25,8 +25,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.transcripts import transcript_of
 from livedbg.logs.wrapping.entries import entry_json
 
-__all__ = ["Found", "Scan", "looks_binary", "scan"]
-
 _MOST_FILES: Final = 20_000
 _DEEPEST: Final = 16
 _SNIFFED: Final = 4096

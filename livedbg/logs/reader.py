@@ -11,8 +11,6 @@ from livedbg.logs.search import Progress, compile_pattern
 from livedbg.model import LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["LogReader", "RecordedLogReader"]
-
 
 class LogReader(Protocol):
     """Reads records by number; thread-safe; memory does not grow with the size of a log."""

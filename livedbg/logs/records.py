@@ -22,8 +22,6 @@ from livedbg.logs.wrapping.door import FrontDoor, Plain
 from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
 
-__all__ = ["RECORD_LIMIT", "RecordAssembler"]
-
 RECORD_LIMIT = 512 * 1024
 """Characters of one record; what goes on longer is cut into several."""
 

@@ -18,8 +18,6 @@ from typing import Final, NamedTuple
 
 from livedbg.model import Frame
 
-__all__ = ["ENDED", "WARNED", "SanitizerReport", "own_frames", "place_of", "sanitizer_report"]
-
 ENDED: Final = "sanitizer"
 """Kind of a report with which the sanitizer ended the program."""
 

@@ -22,17 +22,6 @@ from livedbg.logs.writers import WORDS, written_by
 if TYPE_CHECKING:  # whoever searches lines as they are need not know what wraps them
     from livedbg.logs.wrapping.door import FrontDoor
 
-__all__ = [
-    "Matcher",
-    "Progress",
-    "ShownMatcher",
-    "compile_pattern",
-    "search_all",
-    "search_backward",
-    "search_forward",
-    "with_escaped",
-]
-
 Progress = Callable[[float], bool]
 """Called with the share done; returns False to give up."""
 

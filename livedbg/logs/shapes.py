@@ -18,19 +18,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
 
-__all__ = [
-    "IGNORED",
-    "PLAIN",
-    "SEVERITY_OF_LETTER",
-    "SEVERITY_OF_WORD",
-    "Header",
-    "Recogniser",
-    "Shape",
-    "guess_severity",
-    "may_hold_traceback",
-    "severity_of_word",
-]
-
 _D, _I, _W, _E, _C = Severity.DEBUG, Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.CRITICAL
 
 _UPPER: Final = {

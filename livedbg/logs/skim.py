@@ -31,8 +31,6 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.logs.wrapping.door import UNCALM
 from livedbg.model import LogRecord
 
-__all__ = ["LINES_BEFORE", "Finder", "Skimmer", "finder"]
-
 LINES_BEFORE = 3
 """Lines before a hit that can be the beginning of its record."""
 

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 from livedbg.model import Frame
 
-__all__ = ["listed", "native_frames"]
-
 _LIMIT: Final = 200
 _NOTHING: Final = re.compile(r"(?!)")
 

@@ -28,8 +28,6 @@ from livedbg.logs.bytesource import Unpacked, packing_of
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
 
-__all__ = ["HEAD", "Identity", "PackedFile", "Piece", "Tail", "read_head"]
-
 HEAD = 256
 """Bytes at the beginning by which a file is known again after it was renamed or packed."""
 

@@ -28,20 +28,6 @@ from msgspec.structs import replace
 from livedbg.logs.stack_listings import native_frames
 from livedbg.model import Frame
 
-__all__ = [
-    "BOX_BEGIN",
-    "BOX_END",
-    "BOX_LINE",
-    "CUT_OFF",
-    "NOTEBOOK_BEGIN",
-    "RAY_BEGIN",
-    "Raised",
-    "escaped_raised",
-    "faulthandler_frames",
-    "innermost_raised",
-    "plain_form",
-]
-
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
 

@@ -31,14 +31,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import entry_json
 from livedbg.logs.wrapping.rows import may_be_host
 
-__all__ = [
-    "HEAD",
-    "LIKELY_FIRST",
-    "document_depth",
-    "document_lines",
-    "transcript_of",
-]
-
 HEAD: Final = 64 * 1024
 """Bytes at the beginning by which a form is known."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-__all__ = ["NO_TAG", "WORDS", "Opened", "Tag", "merged", "rank_of", "written_by"]
-
 
 class Tag(NamedTuple):
     """Who wrote a line, as far as its wrappings say so.

@@ -23,8 +23,6 @@ from msgspec import Struct, field
 
 from livedbg.model.errors import UsageError
 
-__all__ = ["HOLD_MOST_S", "PRESETS", "Catchpoint", "CatchpointState", "Moment", "Pattern", "Preset", "patterns_of"]
-
 HOLD_MOST_S: Final = 600
 """A thread that is held goes on after so many seconds, whatever was asked for."""
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Claim"]
-
 
 class Claim(Struct, frozen=True, omit_defaults=True):
     """A claim, and the readings that can be compared with fresh ones.

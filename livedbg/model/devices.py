@@ -10,8 +10,6 @@ from msgspec import Struct, field
 
 from livedbg.model import Frame
 
-__all__ = ["DUMP_READY", "DeviceFault", "DeviceKernel", "DevicePlace", "DeviceState", "DeviceUnit"]
-
 DUMP_READY = "dump-ready"
 """Code of the status of a process that takes orders for a GPU core dump."""
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TypeVar
 
-__all__ = ["places"]
-
 P = TypeVar("P", bound=PurePath)
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["ROWS", "TaskComparison", "ValueComparison", "ValueDump", "ValuePreview", "ValueRow"]
-
 ROWS = 5_000
 """Rows of one dump in the state, besides those of tasks that differ; `livedbg values` lists all."""
 

@@ -20,20 +20,6 @@ from msgspec import Struct, field
 from livedbg.model.facts import facts_shown
 from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState, WaitKind
 
-__all__ = [
-    "FORKED_LIKELY",
-    "FORKED_OWNER",
-    "SAMPLED",
-    "Edge",
-    "EdgeKey",
-    "Frame",
-    "Process",
-    "Resource",
-    "Stack",
-    "Task",
-    "Thread",
-]
-
 SAMPLED: Final = "sampled"
 """`Stack.source` of a running thread that was sampled by the kernel's clock."""
 

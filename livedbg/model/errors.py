@@ -16,19 +16,6 @@ They are raised anywhere and printed at one place only: the CLI's edge (livedbg.
 
 from __future__ import annotations
 
-__all__ = [
-    "LivedbgError",
-    "RecordingError",
-    "SourceError",
-    "TargetDenied",
-    "TargetError",
-    "TargetGone",
-    "TargetUnsuitable",
-    "ToolMissing",
-    "TouchRefused",
-    "UsageError",
-]
-
 
 class LivedbgError(Exception):
     """Base of all errors that livedbg raises on purpose.

@@ -42,47 +42,6 @@ from livedbg.model.profiles import ProfileSlice
 from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, LookKey, Touches
 from livedbg.text.json_text import clean_value
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "CatchpointSeen",
-    "ClaimsRead",
-    "CounterSeen",
-    "DeviceSeen",
-    "DiagnosticSeen",
-    "DumpCompared",
-    "DumpSeen",
-    "EdgesAdded",
-    "EdgesRemoved",
-    "EdgesReplaced",
-    "Event",
-    "EventBase",
-    "ExceptionSeen",
-    "Keyframe",
-    "LaunchesSeen",
-    "LogSourceSeen",
-    "LogsSeen",
-    "Looked",
-    "ProcessExited",
-    "ProcessSeen",
-    "RanksSeen",
-    "ResourcesSeen",
-    "SamplesSeen",
-    "StacksSeen",
-    "Stamp",
-    "Stamper",
-    "StateCleared",
-    "StatusSeen",
-    "TasksSeen",
-    "ThreadRolesSeen",
-    "ThreadsExited",
-    "ThreadsSeen",
-    "Tick",
-    "Touched",
-    "ValuesSeen",
-    "decode",
-    "encode",
-]
-
 SCHEMA_VERSION = 1
 """Version of the event schema; raised when old readers could misread new events."""
 

@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-__all__ = ["DescriptorFacts", "Facts", "GroupFacts", "LockFacts", "facts_from", "facts_of", "facts_shown"]
-
 F = TypeVar("F", bound="Facts")
 
 

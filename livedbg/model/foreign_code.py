@@ -20,8 +20,6 @@ from inspect import isfunction, isgeneratorfunction
 from types import FrameType
 from typing import Any, Final, TypeVar
 
-__all__ = ["ForeignError", "foreign", "in_words", "is_foreign", "only_exceptions", "plain"]
-
 T = TypeVar("T")
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -20,8 +20,6 @@ import msgspec
 from livedbg.model.events import Event, LogSourceSeen, decode
 from livedbg.text.json_text import clean_value, needs_cleaning
 
-__all__ = ["gated", "gated_line"]
-
 _encoder = msgspec.json.Encoder()
 _WIDE: Final = re.compile(rb"[0-9]{19}")  # digits of an integer that may need more than 63 bits
 

@@ -12,22 +12,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = [
-    "EntityRef",
-    "collective",
-    "core",
-    "fd_object",
-    "lock",
-    "parse",
-    "process",
-    "process_of",
-    "processes_in",
-    "rank",
-    "task",
-    "thread",
-]
-
-
 _PROCESS: Final = re.compile(r"process:[^/\s]{1,255}/\d+")
 
 

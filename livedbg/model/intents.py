@@ -11,28 +11,6 @@ from msgspec import Struct
 
 from livedbg.model.catchpoints import Moment
 
-__all__ = [
-    "GLANCE_ONCE",
-    "SAMPLES",
-    "SAMPLES_FOR",
-    "SAMPLES_RATE",
-    "VALUES_DUMP",
-    "VALUES_GOLDEN",
-    "Catch",
-    "CompareValues",
-    "DumpDevice",
-    "Glance",
-    "Intent",
-    "OpenLog",
-    "PreviewValues",
-    "Refresh",
-    "Resume",
-    "SampleFaster",
-    "Uncatch",
-    "WantStacks",
-    "WatchLaunches",
-]
-
 GLANCE_ONCE = "glance.once"
 """Key of `Request.options`: glance once at every target process before settling, for a command that samples once."""
 

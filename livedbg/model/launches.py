@@ -10,8 +10,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["BEAT_NS", "CALLS", "TRACED", "TRACED_TO", "Dim3", "Launch", "LaunchTrail", "kernel_text", "launch_text"]
-
 Dim3 = tuple[int, int, int]
 """x, y, z."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["Numbering"]
-
 
 class Numbering:
     """Numbers from 0, in the order in which names come.

@@ -12,25 +12,6 @@ from msgspec import Struct, field
 from livedbg.model.entities import Frame
 from livedbg.model.states import CauseClass, Severity, SourceHealth
 
-__all__ = [
-    "FAILED_TESTS",
-    "FAULT",
-    "HANG_SEEN",
-    "NO_ACCESS",
-    "NO_LOG",
-    "OUT_OF_TIME",
-    "POLLS",
-    "SOURCE_FAILED",
-    "UNSEEN_RUNTIME",
-    "Diagnostic",
-    "Evidence",
-    "ExceptionHit",
-    "Intrusion",
-    "LogRecord",
-    "LogSource",
-    "SourceStatus",
-]
-
 UNSEEN_RUNTIME: Final = "unseen-runtime"
 """`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not inspect."""
 

@@ -6,8 +6,6 @@ from msgspec import Struct
 
 from livedbg.model.entities import Frame
 
-__all__ = ["ProfileSlice", "SampledStack"]
-
 
 class SampledStack(Struct, frozen=True, omit_defaults=True):
     """A stack that some samples of a thread had.

@@ -9,8 +9,6 @@ from typing import Final
 
 from msgspec import Struct, field
 
-__all__ = ["Level", "Request", "TargetProcess"]
-
 _ASK: Final = "ask"
 
 

@@ -42,19 +42,6 @@ from livedbg.model.numbering import Numbering
 from livedbg.model.profiles import ProfileSlice
 from livedbg.model.tables import FrozenTable
 
-__all__ = [
-    "EMPTY",
-    "Activity",
-    "Clock",
-    "Counter",
-    "CounterKey",
-    "Durations",
-    "LookKey",
-    "Snapshot",
-    "StatusKey",
-    "Touches",
-]
-
 _TOGETHER_NS = 10_000_000_000
 """Threads that end with their process are seen to end so long before it, at most, on a busy machine."""
 

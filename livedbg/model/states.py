@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["CauseClass", "EdgeKind", "EdgeState", "Severity", "SourceHealth", "TaskState", "ThreadState", "WaitKind"]
-
 
 class ThreadState(StrEnum):
     """Run state of a thread, in words (the letter of /proc/PID/stat behind it)."""

@@ -18,8 +18,6 @@ from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast, overload
 from zlib import crc32
 
-__all__ = ["SHARDS", "SPLIT", "FrozenTable", "Table"]
-
 SPLIT: Final = 4096
 """Entries above which a table is split."""
 

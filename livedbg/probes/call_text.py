@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-__all__ = ["Describe", "failure", "source_line"]
-
 Describe: TypeAlias = Callable[[Sequence[int], Sequence[str]], str]
 """What a call of one known function means, in words: from its first four arguments as they are in registers, and what
 they point to, as text ("" where they point to none)."""

@@ -10,8 +10,6 @@ from livedbg.linux.procfs import read_file
 from livedbg.probes.clock_samples import ClockSamples
 from livedbg.probes.perf_event import NoPerf
 
-__all__ = ["Refused", "refused", "refused_here"]
-
 _EVERYBODY: Final = 2
 """kernel.perf_event_paranoid up to which everybody may sample the user space of processes of their own."""
 

@@ -28,8 +28,6 @@ from livedbg.probes.perf_event import NoPerf, enable, open_clock, supported
 from livedbg.probes.perf_records import Sample, sample_of
 from livedbg.probes.rings import LEAST, map_ring, records
 
-__all__ = ["STACK_BYTES", "THREADS", "ClockSamples"]
-
 THREADS: Final = 64
 """How many threads can be followed at once."""
 

@@ -9,8 +9,6 @@ from livedbg.model.errors import TargetError
 from livedbg.probes.perf import NoPerf
 from livedbg.probes.tracefs import NoTracefs
 
-__all__ = ["probe_refused"]
-
 _ROOT: Final = "run livedbg with sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN"
 
 

@@ -27,8 +27,6 @@ from typing import Final
 from livedbg.linux import memory
 from livedbg.probes.tracefs import Field
 
-__all__ = ["pieces", "text_at", "values"]
-
 _WORD: Final = 8
 _PIECE: Final = 64  # MAX_ARRAY_LEN, kernel/trace/trace_probe.h
 _NAME: Final = re.compile(r"(?P<name>\w+)_p\d+")

@@ -25,9 +25,6 @@ from livedbg.probes.places import Found, find_in_files, find_places
 from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracefs import TraceEvent, TraceEvents
 
-__all__ = ["FunctionNotFound", "FunctionProbes", "NotTraceable", "Probed"]
-
-
 _LATE_NS: Final = 50_000_000
 """So long after its time a sample may still come into a ring: a hypervisor can take the CPU from the machine between
 the two. Events that gave way are read for that long."""

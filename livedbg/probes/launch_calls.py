@@ -15,8 +15,6 @@ from typing import NamedTuple
 from livedbg.model.launches import Dim3
 from livedbg.probes.perf_records import Sample
 
-__all__ = ["LaunchCall", "LaunchFunctions", "all_functions", "is_nested"]
-
 
 class LaunchCall(NamedTuple):
     """A call.

@@ -25,8 +25,6 @@ from livedbg.linux.procfs import living_task, read_stat
 from livedbg.probes.perf import LAYOUT, PerfEvents, Source
 from livedbg.probes.perf_records import Change, Executed, Forked
 
-__all__ = ["Layouts"]
-
 _MOST: Final = 256
 _RINGS: Final = 64 << 10  # bytes: the least; who is not root has not much for all rings (perf_event_mlock_kb)
 

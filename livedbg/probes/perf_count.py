@@ -19,8 +19,6 @@ from typing import Final, Self
 
 from livedbg.probes.perf_event import Source, enable, open_to_count
 
-__all__ = ["Tally"]
-
 _ROUNDS: Final = 10  # of making a tally
 _ONE_CALL_NS: Final = 2_000_000
 """The kernel goes through the events of a call one by one, 10 to 30 microseconds apart: one that is enabled meanwhile

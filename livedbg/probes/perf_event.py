@@ -15,21 +15,6 @@ from typing import Final, NamedTuple
 
 from livedbg.probes.perf_records import REGISTERS_MASK
 
-__all__ = [
-    "BREAKPOINT",
-    "LAYOUT",
-    "TRACEPOINT",
-    "NoPerf",
-    "Source",
-    "enable",
-    "open_clock",
-    "open_event",
-    "open_for_ring",
-    "open_ring",
-    "open_to_count",
-    "supported",
-]
-
 _SYSCALLS: Final = {"x86_64": 298}  # asm/unistd_64.h
 _SOFTWARE, _CPU_CLOCK, _DUMMY = 1, 0, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY
 TRACEPOINT: Final = 2

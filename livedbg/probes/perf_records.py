@@ -8,8 +8,6 @@ from typing import Final, NamedTuple, TypeAlias
 from livedbg.linux import registers as machine
 from livedbg.linux.maps import Mapping
 
-__all__ = ["REGISTERS_MASK", "Change", "Executed", "Forked", "Mapped", "Sample", "layout_change", "sample_of"]
-
 _WANTED: Final = tuple(sorted(number for number in machine.PERF_NUMBERS if number is not None))
 REGISTERS_MASK: Final = sum(1 << number for number in _WANTED)
 """Which registers a sample is to bring."""

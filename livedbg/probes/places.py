@@ -21,8 +21,6 @@ from livedbg.linux.elf_symbols import defined_symbols, possible_names
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
 
-__all__ = ["Found", "Place", "find_in_files", "find_places"]
-
 
 class Place(NamedTuple):
     """Where a function's first instruction is, or its mark for tracers.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from livedbg.linux import procfs
 
-__all__ = ["ProcessTree"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessTree:

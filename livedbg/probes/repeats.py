@@ -19,8 +19,6 @@ from livedbg.linux.x86_64 import GENERAL, PC, SP
 from livedbg.linux.x86_64_loops import REACH, reading_loop
 from livedbg.probes.perf_records import Sample
 
-__all__ = ["Repeated", "Repeats"]
-
 
 class Repeated(NamedTuple):
     """How long a thread has repeated itself.

@@ -20,8 +20,6 @@ from typing import Final, NamedTuple
 
 from livedbg.probes.perf_event import open_ring
 
-__all__ = ["LEAST", "RINGS", "RING_BYTES", "Record", "Rings", "map_ring", "records"]
-
 RINGS: Final = 64 << 20
 """Bytes of all rings together."""
 

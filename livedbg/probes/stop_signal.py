@@ -29,8 +29,6 @@ from livedbg.linux.own_files import room_for_files
 from livedbg.linux.procfs import status_fields
 from livedbg.probes.perf import Source, enable, open_event
 
-__all__ = ["StopSignals", "harmless_signal"]
-
 _SETSIG, _SETOWN_EX = 10, 15  # fcntl-linux.h; F_OWNER_TID is 0
 _HARMLESS: Final = (signal.SIGURG, signal.SIGWINCH)  # ignored by default: signal(7)
 

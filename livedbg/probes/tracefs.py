@@ -24,8 +24,6 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.procfs import process_exists
 
-__all__ = ["Field", "NoTracefs", "TraceEvent", "TraceEvents", "kernel_event"]
-
 _PLACES: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # the same on all machines (asm-generic/unistd.h)
 _CREATE, _CLOEXEC = 6, 1  # FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC

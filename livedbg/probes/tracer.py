@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Counts", "Tracer"]
-
 
 @dataclass(slots=True)
 class Counts:

@@ -19,8 +19,6 @@ from livedbg.probes.perf_count import Tally
 from livedbg.probes.places import find_places
 from livedbg.probes.tracefs import TraceEvents
 
-__all__ = ["UNKNOWN", "TrapCosts", "trap_costs"]
-
 _FUNCTION: Final = "labs"
 _ARGUMENTS: Final = tuple(f"a{number}=+{8 * number}(%sp):u32" for number in range(9))  # as many as a launch has
 _CALLS: Final = 41

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from livedbg.recipes.fitting import Again
 from livedbg.recipes.model import Recipe
 
-__all__ = ["WHEN", "facts_of", "facts_of_rerun"]
-
 _MOST_WAYS = 3
 WHEN = {
     "compile": "at compile time: code that is already compiled is not affected",

@@ -22,8 +22,6 @@ from livedbg.recipes.plan import Part
 from livedbg.recipes.witness import Seen
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Ended", "without_effect"]
-
 _SHOWN: Final = 60
 """A longer expression is not shown."""
 

@@ -15,8 +15,6 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.recipes.model import Recipe
 from livedbg.session.recognition import in_order
 
-__all__ = ["Again", "chosen_process", "fitting"]
-
 
 @dataclass(frozen=True, slots=True)
 class Again:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["matching", "written"]
-
 
 def matching(pattern: str, folder: Path | None = None) -> list[Path]:
     """The files that a glob matches, the oldest first.

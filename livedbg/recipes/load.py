@@ -22,8 +22,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.typed import ready
 
-__all__ = ["chosen", "own_folder", "parse", "recipes"]
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 

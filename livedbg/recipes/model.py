@@ -23,8 +23,6 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-__all__ = ["After", "Cached", "Effect", "Grows", "Preload", "Reason", "Recipe", "Source"]
-
 
 class Effect(Struct, frozen=True, forbid_unknown_fields=True):
     """How to verify that a recipe took effect: one of these.

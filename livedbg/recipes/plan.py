@@ -25,8 +25,6 @@ from livedbg.recipes.globs import matching
 from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
 from livedbg.recipes.sources import fitting_sources
 
-__all__ = ["Part", "Plan", "plan"]
-
 _ASK_S: Final = 20.0
 
 Find = Callable[[str], str | None]

@@ -10,8 +10,6 @@ from typing import Final
 from livedbg.linux import target_files
 from livedbg.recipes.model import Recipe, Source
 
-__all__ = ["fitting_sources", "folders_above"]
-
 _UP: Final = 5  # folders above a script that are looked into for its other files
 _SIZE: Final = 2 << 20  # of a file that is read
 _FILES: Final = 50  # that a glob may give

@@ -1,26 +1,185 @@
-"""Follows the recipes of one launched command: while it runs, and after it has ended."""
+"""Follows the recipes of one launched command: while it runs, and after it has ended.
+
+Summarises the files that a recipe made, when the command has ended, and names the command that opens them.
+
+Reports files that a command writes while it runs, such as heap dumps, and how they grow.
+
+Invariants:
+    watching.E8. A file is reported once: when it stops growing, at the latest when the command ends.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import re
+import shlex
+import shutil
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from livedbg.model.errors import SourceError
 from livedbg.recipes.effects import Ended, without_effect
-from livedbg.recipes.globs import matching
-from livedbg.recipes.growing import Growing
-from livedbg.recipes.plan import Plan
+from livedbg.recipes.globs import matching, written
+from livedbg.recipes.model import After, Grows
+from livedbg.recipes.plan import Part, Plan
 from livedbg.recipes.sources import folders_above
-from livedbg.recipes.summaries import summaries
 from livedbg.recipes.witness import Seen, Witness
 from livedbg.session.launch import Launched
+from livedbg.text.quantities import byte_size
+from livedbg.text.sanitize import clean, clean_line
 
-__all__ = ["RecipeWatch"]
+_LOOK_S: Final = 0.5
+_MOST: Final = 10_000  # files that are reported
+_HEAP: Final = re.compile(rb"heap profile: *\d+: *(\d+) \[ *\d+: *(\d+)\]")
+"""Objects and bytes in use, and those ever allocated (gperftools docs/heapprofile.html; src/heap-profile-table.cc)."""
+
+
+class Growing:
+    """Reports files as they are written, on a thread of its own.
+
+    Args:
+        parts: of the plan.
+        say: gets each line; called on the thread.
+    """
+
+    def __init__(self, parts: Sequence[Part], say: Callable[[str], None]) -> None:
+        self._kinds = [(part.label, files) for part in parts for files in part.grows]
+        self._say = say
+        self._sizes: dict[str, int] = {}
+        self._reported: set[str] = set()
+        self._heaps: dict[str, list[int]] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="livedbg-growing", daemon=True)
+        if self._kinds:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Report the last files, and end."""
+        self._done.set()
+        if self._kinds:
+            self._thread.join()
+
+    def _poll(self) -> None:
+        last = False
+        while True:
+            for label, files in self._kinds:
+                for line in self._new(label, files, last):
+                    self._say(line)
+            if last:
+                return
+            last = self._done.wait(_LOOK_S)
+
+    def _new(self, label: str, files: Grows, last: bool) -> Iterator[str]:
+        for path in matching(files.file):
+            name = str(path)
+            if name in self._reported or len(self._reported) >= _MOST:
+                continue
+            try:
+                size = path.stat().st_size
+            except OSError:
+                continue
+            if size and (last or self._sizes.get(name) == size):
+                self._reported.add(name)
+                yield f"{time.strftime('%H:%M:%S')} {label}: {self._described(label, files, path, size)}"
+            self._sizes[name] = size
+
+    def _described(self, label: str, files: Grows, path: Path, size: int) -> str:
+        shown = path.name
+        used = bytes_in_use(path) if files.form == "heap" else None
+        if used is None:
+            return f"{shown}, {byte_size(size)}"
+        before = self._heaps.setdefault(f"{label} {shown.partition('.')[0]}", [])
+        before.append(used)
+        if len(before) == 1:
+            return f"{shown}: {byte_size(used)} in use"
+        steps = f"{_change(used - before[-2])} since the last dump, {_change(used - before[0])} since the first"
+        grew = [later > earlier for earlier, later in pairwise(before)]
+        always = f"; it grew at each of {len(grew)} steps" if len(grew) >= 3 and all(grew) else ""
+        return f"{shown}: {byte_size(used)} in use, {steps}{always}"
+
+
+def bytes_in_use(path: Path) -> int | None:
+    """Bytes in use according to a heap profile of gperftools; None if the file is none."""
+    try:
+        with path.open("rb") as file:
+            match = _HEAP.match(file.read(256))
+    except OSError:
+        return None
+    return None if match is None else int(match[1])
+
+
+def _change(count: int) -> str:
+    return f"{'-' if count < 0 else '+'}{byte_size(abs(count))}"
+
+
+_LONGEST_S: Final = 60.0
+_WIDEST: Final = 160
+
+
+def summaries(
+    parts: Sequence[Part], program: str, find: Callable[[str], str | None] = shutil.which, ended: Ended | None = None
+) -> Iterator[str]:
+    """Lines about the files of each recipe.
+
+    Args:
+        parts: of the plan.
+        program: the first word of the command.
+        find: gives the path of a program, or None.
+        ended: when and where the command ran; None: all files of the current folder count.
+    """
+    ended = ended if ended is not None else Ended(())
+    path = shutil.which(program) or program
+    for part in parts:
+        for end in part.after:
+            files = written(end.file, ended.folder, ended.began_s, ended.above if end.above else ())
+            if files and (len(files) > 1 or not end.several):
+                last = max(files, key=lambda file: bytes_in_use(file) or 0) if end.form == "heap" else files[-1]
+                names = {"{file}": str(last), "{at}": str(last.parent), "{first}": str(files[0]), "{program}": path}
+                yield from _summary(part.label, end, names, find)
+
+
+def _summary(label: str, end: After, names: dict[str, str], find: Callable[[str], str | None]) -> Iterator[str]:
+    argv = [_filled(word, names) for word in end.command]
+    if argv:
+        printed = _printed(argv, find)
+        if printed:
+            yield f"{label}: {shlex.join(argv)}"
+            yield from (f"    {line}" for line in printed[: end.lines])
+            if len(printed) > end.lines:
+                yield f"    ({len(printed) - end.lines} more lines)"
+        else:
+            failed = f"{clean_line(argv[0])} is not installed, or can't read the file"
+            yield f"{label}: {shlex.join(argv)}   (for a summary; {failed})"
+    if end.opens:
+        words = {key: shlex.quote(name) for key, name in names.items()}
+        yield f"{label}: to open the file: {_filled(end.opens, words)}"
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    for key, name in names.items():
+        text = text.replace(key, name)
+    return text
+
+
+def _printed(argv: Sequence[str], find: Callable[[str], str | None]) -> list[str]:
+    program = find(argv[0])
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, *argv[1:]], capture_output=True, timeout=_LONGEST_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    text = clean(done.stdout.decode("utf-8", "replace")) if done.returncode == 0 else ""
+    return [line[:_WIDEST].rstrip() for line in text.splitlines() if line.strip()]
+
 
 _MOST_LOGS: Final = 200
 

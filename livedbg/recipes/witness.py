@@ -15,8 +15,6 @@ from typing import Final
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, command_line, read_environment
 
-__all__ = ["Seen", "Witness"]
-
 _FIRST_S: Final = 0.05
 _LONGEST_S: Final = 0.5  # a runtime that is loaded for one run and closed after it is there for a second
 _LATER_S: Final = 2.0

@@ -32,8 +32,6 @@ from livedbg.text.json_text import json_bytes
 from livedbg.text.private_files import open_private
 from livedbg.text.quantities import byte_size, clock
 
-__all__ = ["MOST_BYTES", "Keyframe", "Recorder", "encoded", "packed_header"]
-
 MOST_BYTES: Final = 2 << 30
 """Size limit of a recording where none is given."""
 

@@ -27,8 +27,6 @@ from livedbg.model.events import Event
 from livedbg.recording.recorder import Keyframe, encoded, open_recording, packed_header
 from livedbg.text.quantities import byte_size, clock, duration
 
-__all__ = ["MOST_RING_BYTES", "RingRecorder"]
-
 MOST_RING_BYTES: Final = 256 << 20
 """Memory limit where none is given."""
 

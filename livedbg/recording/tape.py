@@ -17,8 +17,6 @@ import zstandard
 from livedbg.model.events import Event, decode, encode
 from livedbg.state.store import Store
 
-__all__ = ["Tape"]
-
 _CHUNK: Final = 1_000
 _KEPT: Final = 24
 _STEP_NS: Final = 100_000_000  # events closer than this to the first of their step belong to it

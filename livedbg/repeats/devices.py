@@ -14,8 +14,6 @@ from livedbg.model.errors import UsageError
 from livedbg.session.systems import systems
 from livedbg.text.wording import many
 
-__all__ = ["check_visible", "visible"]
-
 
 def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that give a run one device; {} for all devices ("").

@@ -17,8 +17,6 @@ from msgspec import Struct, structs
 from livedbg.logs.sanitizers import ENDED, WARNED, own_frames, place_of
 from livedbg.model import ExceptionHit, Frame, Stack
 
-__all__ = ["How", "RunEnd", "end_cause", "frames_shown", "how_ended", "in_words", "stack_of"]
-
 How = Literal["well", "code", "signal", "hung", "cut"]
 _FRAMES: Final = 12
 _CHANGING: Final = re.compile(r"0x[0-9a-f]+|\d+")

@@ -6,7 +6,7 @@ Invariants:
     repeats_pool.P2. `stop` starts no further run and sets the event of the running ones; `results` ends when they
         have ended.
     repeats_pool.P4. A signal ends the wait for results, whichever thread the kernel gives it to: `results` wakes now
-        and then (livedbg.session.latch).
+        and then (livedbg.session.live).
     repeats_pool.P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
 """
 
@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 from livedbg.model.errors import UsageError
-
-__all__ = ["Pool", "devices_of"]
 
 Result = TypeVar("Result")
 _MOST_DEVICES: Final = 1024

@@ -8,8 +8,6 @@ from msgspec import UNSET, structs
 
 from livedbg.report.document import ReportDocument
 
-__all__ = ["brief"]
-
 _FINDINGS: Final = 5
 _EVIDENCE: Final = 3
 _STACKS: Final = 4

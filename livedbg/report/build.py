@@ -31,8 +31,6 @@ from livedbg.report.stacks import stack_groups, stacks_of_others
 from livedbg.session.view import Update
 from livedbg.text.quantities import timestamp
 
-__all__ = ["build", "exception_out", "finding_out", "report_of"]
-
 _MOST_EDGES: Final = 20_000
 
 

@@ -10,24 +10,6 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-__all__ = [
-    "SCHEMA",
-    "EdgeOut",
-    "EntityOut",
-    "EvidenceOut",
-    "ExceptionOut",
-    "FindingOut",
-    "FrameOut",
-    "IntrusionsOut",
-    "LimitOut",
-    "LogOut",
-    "ReportDocument",
-    "StackOut",
-    "TargetOut",
-    "TouchOut",
-    "VerdictOut",
-]
-
 SCHEMA = "livedbg.report/1"
 
 

@@ -13,8 +13,6 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import EntityOut, FrameOut
 from livedbg.text.quantities import timestamp
 
-__all__ = ["chosen_entities", "entity_out", "frames_out", "place_out"]
-
 _MOST: Final = 5_000
 """How many entities a report names at most, apart from those of its findings."""
 

@@ -15,8 +15,6 @@ from livedbg.model.profiles import SampledStack
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-__all__ = ["flame_svg", "folded"]
-
 _WIDTH: Final = 1200
 _MARGIN: Final = 10
 _ROW: Final = 17

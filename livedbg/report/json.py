@@ -8,8 +8,6 @@ from livedbg.report.document import ReportDocument
 from livedbg.text.json_text import json_bytes
 from livedbg.text.typed import ready
 
-__all__ = ["from_json", "to_json"]
-
 
 def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
     """The report as one line of JSON, or indented by two; without a newline at the end."""

@@ -16,8 +16,6 @@ from livedbg.report.build import finding_out
 from livedbg.report.document import EvidenceOut, ExceptionOut
 from livedbg.text.quantities import timestamp
 
-__all__ = ["LINES", "FindingLine", "VerdictLine", "finding_line", "verdict_line"]
-
 
 class VerdictLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
     """The state of the verdict changed, or its roots."""

@@ -13,8 +13,6 @@ from livedbg.report.text import label
 from livedbg.report.tree import wait_tree
 from livedbg.text.wording import many
 
-__all__ = ["to_markdown"]
-
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 _STACKS: Final = 12
 

@@ -14,8 +14,6 @@ from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.missing_symbols import MissingSymbols, missing_symbols
 
-__all__ = ["symbol_limits"]
-
 _MOST: Final = 3
 
 

@@ -25,8 +25,6 @@ from livedbg.state.stacks import StackGroup, group_stacks
 from livedbg.text.demangling import short_symbol
 from livedbg.text.wording import many
 
-__all__ = ["folded_lines", "frame_line", "group_lines", "kept_frames", "stack_groups", "stacks_of_others"]
-
 _NAMES: Final = 6
 _FRAMES: Final = 16
 _LONGEST: Final = 120

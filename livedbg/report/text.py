@@ -13,8 +13,6 @@ from livedbg.report.stacks import folded_lines
 from livedbg.report.tree import Branch, wait_tree
 from livedbg.text.wording import many
 
-__all__ = ["label", "to_text"]
-
 _WIDTH: Final = 80
 _FINDINGS: Final = 10
 _EVIDENCE: Final = 8

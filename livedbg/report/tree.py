@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from livedbg.report.document import ReportDocument
 
-__all__ = ["Branch", "wait_tree"]
-
 _ROOTS: Final = 5
 _ROWS: Final = 40
 _CHILDREN: Final = 8

@@ -17,8 +17,6 @@ from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch
 from livedbg.session.presets import patterns_of
 
-__all__ = ["catch_intent", "catch_options", "typed_catch"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

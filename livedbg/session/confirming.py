@@ -25,8 +25,6 @@ from livedbg.model import ids
 from livedbg.model.claims import Claim
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["AGAIN", "IN_VAIN", "Confirming", "Reading"]
-
 AGAIN: Final = 5
 """Readings in a row that a claim with an interrupted wait has to stand."""
 

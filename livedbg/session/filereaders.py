@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from livedbg.values.dtypes import Array
     from livedbg.values.tensor import Tensor
 
-__all__ = ["dump_readers", "graph_readers", "tensor_formats", "tensor_suffixes"]
-
 T = TypeVar("T")
 
 

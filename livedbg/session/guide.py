@@ -12,8 +12,6 @@ from msgspec import Struct, field
 
 from livedbg.model.snapshot import EMPTY, Snapshot
 
-__all__ = ["GuideOption", "GuideStep", "StepAsk", "StepFound", "StepRun"]
-
 
 class GuideStep(Struct, frozen=True, kw_only=True):
     """One step of a guide.

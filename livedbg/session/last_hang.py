@@ -15,8 +15,6 @@ from livedbg.analysis.diagnosis import Verdict, VerdictState
 from livedbg.model import HANG_SEEN, Diagnostic, Severity
 from livedbg.model.events import DiagnosticSeen, Event, ProcessExited, Stamp
 
-__all__ = ["LastHang"]
-
 _LATELY_S: Final = 5.0  # a program that handles Ctrl-C may run for a while before it ends
 
 

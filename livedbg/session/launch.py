@@ -30,8 +30,6 @@ from livedbg.linux.procfs import read_stat
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.adapter import TargetProcess
 
-__all__ = ["Launched", "launch", "launch_folder"]
-
 _CHECK_S: Final = 0.5
 _KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile, may take to end
 _GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')

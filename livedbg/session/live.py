@@ -1,4 +1,7 @@
-"""A live session as front ends see it: the session on an event loop in a thread of its own."""
+"""A live session as front ends see it: the session on an event loop in a thread of its own.
+
+A flag that is set once and waited for, safe against signals that raise in who waits.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +22,6 @@ from livedbg.model.events import Event
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.intents import Intent
 from livedbg.session.adapter import Adapter, Request
-from livedbg.session.latch import Latch
 from livedbg.session.out_of_time import without_an_answer
 from livedbg.session.registry import adapter_class, adapter_names, system_of
 from livedbg.session.session import EventSink, Session
@@ -28,7 +31,45 @@ from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.session.waking import Sleeper
 from livedbg.text.secrets import mask_texts
 
-__all__ = ["LiveView", "adapters_for"]
+_SLICE_S: Final = 0.5
+
+
+class Latch:
+    """Like a threading.Event that is never cleared, but `set` never blocks.
+
+    An Event's lock is taken and given back by Python code (threading.Condition): when a signal's handler raises in the
+    main thread in between, it stays taken, and the thread that sets the Event then waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it; for one thread only. The second time does nothing."""
+        if not self._is_set:
+            self._is_set = True
+            self._gate.release()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is set; False when it was not by then.
+
+        It wakes now and then: the kernel may give a signal to another thread, and the main thread then runs its handler
+        only once it has left the lock.
+        """
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._is_set:
+            left = _SLICE_S if end is None else min(_SLICE_S, end - time.monotonic())
+            if self._gate.acquire(timeout=max(0.0, left)):
+                self._gate.release()  # for whoever waits too
+            elif left < _SLICE_S:
+                break
+        return self._is_set
 
 
 NICE: Final = 10

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from livedbg.session.adapter import Adapter, Context, Request
 
-__all__ = ["LogsAdapter"]
-
 
 class LogsAdapter(Adapter):
     """Gives its `decoders` to the adapter that reads logs."""

@@ -7,8 +7,6 @@ import re
 from livedbg.logs.formats import LogFormats, log_formats
 from livedbg.session.systems import declared, note_problem, systems
 
-__all__ = ["known_log_formats", "no_log_suffixes"]
-
 
 def known_log_formats() -> LogFormats:
     """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (systems.Y2)."""

@@ -17,8 +17,6 @@ from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 
-__all__ = ["REMEDY", "not_complete", "unseen_targets", "without_an_answer"]
-
 REMEDY = "--timeout SECONDS"
 
 

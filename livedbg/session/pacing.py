@@ -22,8 +22,6 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["Backoff", "ChangePace", "Cost", "CpuCredit", "Limit", "SamplePace", "Stopwatch", "timed"]
-
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 

@@ -16,8 +16,6 @@ from typing import ClassVar
 
 from livedbg.session.adapter import Adapter, Context, logs_ended, processes_seen, targets_ended
 
-__all__ = ["Polled", "PolledAdapter"]
-
 
 class Polled(ABC):
     """The loop around `look`.

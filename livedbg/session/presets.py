@@ -9,8 +9,6 @@ from livedbg.model import catchpoints
 from livedbg.model.catchpoints import Moment, Pattern, Preset
 from livedbg.session.systems import declared, note_problem
 
-__all__ = ["patterns_of", "presets", "usual_types"]
-
 
 @cache
 def presets() -> Mapping[str, Preset]:

@@ -43,8 +43,6 @@ from livedbg.model.events import (
 )
 from livedbg.session.adapter import Context
 
-__all__ = ["EdgeBook", "Publisher", "Statuses"]
-
 _BATCH: Final = 5_000  # tasks in one event
 
 Counts = Mapping[tuple[str, str], tuple[float, float | None]]

@@ -21,8 +21,6 @@ from livedbg.model import Process, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import Signs, system_named, systems
 
-__all__ = ["ShownSystems", "by_files", "by_snapshot", "in_order", "of_running"]
-
 _LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
     {
         "python": Signs(files=(r"/libpython3|/python3(?:\.\d+)?$",), arguments=(r"(?:^|/)python[\d.]*$",)),

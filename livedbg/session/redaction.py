@@ -47,8 +47,6 @@ from livedbg.model.events import (
 )
 from livedbg.text.secrets import TextMasker, mask_command, mask_environment, mask_text, mask_variable
 
-__all__ = ["Redaction"]
-
 
 class Redaction:
     """Masks the events of one stream, in their order."""

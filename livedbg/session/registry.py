@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from livedbg.session.adapter import Adapter
 
-__all__ = ["adapter_class", "adapter_classes", "adapter_names", "system_of"]
-
 _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
     {
         "proc": Lazy("livedbg.adapters.proc:ProcAdapter"),

@@ -27,8 +27,6 @@ from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.state.store import Store
 from livedbg.text.secrets import mask_text
 
-__all__ = ["ReplayView", "last_update"]
-
 _CHECK_S: Final = 0.5  # how often growth is checked
 _TURN_S: Final = 0.1
 

@@ -18,8 +18,6 @@ from livedbg.session.recognition import ShownSystems
 from livedbg.session.signatures import ids_in
 from livedbg.session.systems import System, declared, functions, note_problem, systems
 
-__all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page", "user_code"]
-
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule of the diagnosis."""

@@ -54,8 +54,6 @@ from livedbg.text.sanitize import clean, clean_line
 from livedbg.touch.config import restricted
 from livedbg.unwind.labels import use_labellers, use_namers
 
-__all__ = ["EventSink", "Session"]
-
 EventSink = Callable[[Sequence[Event]], None]
 """Takes events in order; a recorder is one."""
 

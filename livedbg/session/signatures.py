@@ -18,8 +18,6 @@ from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.check import checked
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["USERS", "book", "ids_in", "own_folder"]
-
 USERS = "signatures"
 """The system of signatures that are no system's."""
 

@@ -20,8 +20,6 @@ from livedbg.model import Stack
 from livedbg.session.rulebook import user_code
 from livedbg.touch.source import SourceLines, read_source, sourced
 
-__all__ = ["StackSources"]
-
 _PATIENCE_S: Final = 10.0
 """For which stacks wait for files; later ones don't wait while a file has not been read."""
 

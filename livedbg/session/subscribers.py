@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from livedbg.session.view import Update
 
-__all__ = ["Subscribers"]
-
 
 class Subscribers:
     """Callbacks that get each update. Any thread may add and remove them, a callback its own too."""

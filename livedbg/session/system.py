@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from livedbg.values.readers import DumpReader
     from livedbg.values.tensor import Tensor
 
-__all__ = [
-    "Command",
-    "Demo",
-    "DeviceVariable",
-    "Guide",
-    "Lazy",
-    "LogPlaces",
-    "MarkerPair",
-    "Signs",
-    "System",
-    "TensorFiles",
-]
-
 T = TypeVar("T")
 
 

@@ -1,22 +1,215 @@
-"""What a user can write for TARGET on the command line, and which processes that is."""
+"""What a user can write for TARGET on the command line, and which processes that is.
+
+The ranks of one job on this host, whatever has launched them: from one of them, or from what launched them.
+
+Invariants:
+    targets.R1. Processes are ranks of one job only if they run the same program, in one network, and the same variables
+        say where the ranks meet and how many they are; where nothing says so, only below one process.
+    targets.R2. Of a rank and its helpers, which have its environment or a copy of its memory, only the rank itself is
+        taken: the one that started the others.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux import procfs
+from livedbg.linux.libc import detect_libc
+from livedbg.linux.live_environment import LiveEnvironment
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.ranks import RANKS, Place, place_of
+from livedbg.model import ThreadState
 from livedbg.model.errors import TargetError, TargetGone, UsageError
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.hostinfo import check_target, find_by_name
-from livedbg.session.jobs import ranks_of_job
-from livedbg.session.systems import systems
+from livedbg.session.systems import declared, systems
 from livedbg.text.shell import shell_word
 
-__all__ = ["Targets", "resolve", "target_forms"]
+_WRAPPERS: Final = 2
+"""Other programs (shells, launchers) between a rank and what it has in common with the others."""
+
+
+class _Rank(Struct, frozen=True):
+    """A process with a rank.
+
+    Attributes:
+        job: what it has in common with the other ranks of its job, and with no rank of one that meets elsewhere.
+        meets: whether that says where its ranks meet.
+    """
+
+    pid: int
+    rank: int
+    job: tuple[object, ...]
+    meets: bool
+
+
+def ranks_of_job(pid: int) -> list[int]:
+    """The pids of all local ranks of a job, by rank, and then that of the process which has started them, if it runs
+    the same program. [] where no rank is known.
+
+    Args:
+        pid: a rank, a helper of one, or what launched them.
+    """
+    host = _Host()
+    rank = next((one for near in (pid, *host.above(pid)) if (one := host.rank(near)) is not None), None)
+    if host.rank(pid) is None and (launched := list(host.ranks_below(pid))):
+        return host.pids(launched)
+    if rank is None:
+        return []
+    rank = host.leading(rank)
+    if rank.meets:
+        return host.pids(one for one in map(host.known, host.parents) if one is not None and one.job == rank.job)
+    for above in host.around(rank.pid):
+        found = host.chosen(one for one in host.ranks_below(above) if one.job == rank.job)
+        numbers = {one.rank for one in found}
+        if len(numbers) > 1:
+            return host.pids(found) if len(numbers) == len(found) else [rank.pid]  # of several jobs
+    return [rank.pid]
+
+
+class _Host:
+    """The processes of this host at one moment."""
+
+    def __init__(self) -> None:
+        self._exact: dict[int, Place | None] = {}
+        self._ranks: dict[int, _Rank | None] = {}
+
+    @cached_property
+    def parents(self) -> Mapping[int, int]:
+        """The parent of each process that lives."""
+        found = {}
+        for pid in procfs.process_ids():
+            try:
+                stat = procfs.read_stat(pid)
+            except (OSError, ValueError, IndexError):
+                continue  # it is gone
+            if stat.state not in (ThreadState.ZOMBIE, ThreadState.DEAD) and not stat.kernel_thread:
+                found[pid] = stat.ppid
+        return found
+
+    @cached_property
+    def _children(self) -> Mapping[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for pid, parent in self.parents.items():
+            found.setdefault(parent, []).append(pid)
+        return found
+
+    def above(self, pid: int) -> Iterator[int]:
+        """The ancestors of a process, without the first process of all."""
+        seen = {pid}
+        while (pid := self.parents.get(pid, 0)) > 1 and pid not in seen:
+            seen.add(pid)
+            yield pid
+
+    def below(self, pid: int) -> Iterator[int]:
+        """The descendants of a process."""
+        left = [pid]
+        while left:
+            children = self._children.get(left.pop(), ())
+            yield from children
+            left += children
+
+    def ranks_below(self, pid: int) -> Iterator[_Rank]:
+        """The descendants of a process that have a rank."""
+        return (rank for one in self.below(pid) if (rank := self.rank(one)) is not None)
+
+    def around(self, pid: int) -> Iterator[int]:
+        """The ancestors of a rank that may have launched the ranks of its job."""
+        others = 0
+        for above in self.above(pid):
+            others += _program(above) != _program(pid)
+            yield above
+            if others == _WRAPPERS:
+                return
+
+    def known(self, pid: int) -> _Rank | None:
+        """What its environment at exec says."""
+        if pid not in self._exact:
+            try:
+                self._exact[pid] = place_of(procfs.read_environment(pid))
+            except OSError:
+                self._exact[pid] = None  # gone, or not ours to see
+        return _rank(pid, self._exact[pid], meets=True)
+
+    def rank(self, pid: int) -> _Rank | None:
+        """What its environment at exec says, or its memory: a rank that was set later goes before one of a launcher
+        around it."""
+        if pid not in self._ranks:
+            found = self.known(pid)
+            if found is None or found.job[0] != RANKS[0]:
+                found = _rank(pid, _later(pid), meets=False) or found
+            self._ranks[pid] = found
+        return self._ranks[pid]
+
+    def leading(self, rank: _Rank) -> _Rank:
+        """The rank that another one helps, whose rank it has; else itself."""
+        for above in map(self.rank, self.above(rank.pid)):
+            if above is None or (above.rank, above.job[0], above.job[-1]) != (rank.rank, rank.job[0], rank.job[-1]):
+                break
+            rank = above
+        return rank
+
+    def chosen(self, ranks: Iterable[_Rank]) -> list[_Rank]:
+        """Those that are no helpers of others, by rank."""
+        found = {rank.pid: rank for rank in ranks}
+        own = (rank for rank in found.values() if not self._helps(rank, found))
+        return sorted(own, key=lambda rank: (rank.rank, rank.pid))
+
+    def pids(self, ranks: Iterable[_Rank]) -> list[int]:
+        """Those that are no helpers of others, and who has started them."""
+        pids = [rank.pid for rank in self.chosen(ranks)]
+        starters = {self.parents.get(pid, 0) for pid in pids}
+        if len(pids) > 1 and len(starters) == 1:
+            (starter,) = starters
+            if starter > 1 and _program(starter) == _program(pids[0]) != "":
+                pids.append(starter)
+        return pids
+
+    def _helps(self, rank: _Rank, found: Mapping[int, _Rank]) -> bool:
+        above = (found.get(pid) for pid in self.above(rank.pid))
+        return any(one is not None and (one.rank, one.job) == (rank.rank, rank.job) for one in above)
+
+
+def _rank(pid: int, place: Place | None, *, meets: bool) -> _Rank | None:
+    if place is None:
+        return None
+    job = (place.variable, place.meeting, _link(pid, "ns/net"), _program(pid))
+    return _Rank(pid, place.rank, job, meets and bool(place.meeting))
+
+
+def _later(pid: int) -> Place | None:
+    """What a process has set since it began, or what a runtime in it knows; None where that can't be seen."""
+    try:
+        mappings = parse_maps(pid)
+        place = place_of(LiveEnvironment(pid, mappings, detect_libc(pid, mappings)).read())
+        if place is not None and place.variable == RANKS[0]:
+            return place
+        for _, rank_in_memory in declared(lambda system: system.rank_in_memory):
+            rank = rank_in_memory(pid)
+            if rank is not None:
+                return Place(rank, "", ())
+    except OSError:
+        pass
+    return None
+
+
+def _program(pid: int) -> str:
+    return _link(pid, "exe")
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return os.fsdecode(Path(f"/proc/{pid}/{name}").readlink())
+    except OSError:
+        return ""
+
 
 _REMOTE: Final = re.compile(r"^(?P<host>[^:/\s]+):(?P<rest>\d+)$")
 _LATER: Final = ("slurm:", "kubectl:", "ssh:")

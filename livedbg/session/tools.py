@@ -7,8 +7,6 @@ import shutil
 from livedbg import gdbmi
 from livedbg.session.systems import declared, note_problem, systems
 
-__all__ = ["find_gdb", "find_tool"]
-
 
 def find_tool(name: str) -> str | None:
     """The path of a program; None where there is none."""

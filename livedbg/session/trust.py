@@ -9,8 +9,6 @@ from livedbg.linux import target_files
 from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN
 from livedbg.model.request import Request
 
-__all__ = ["note_trust"]
-
 
 def note_trust(request: Request) -> None:
     """Note which processes are targets, and what the user named; what a pattern means is noted where it is found."""

@@ -11,8 +11,6 @@ from livedbg.session.tools import find_gdb
 from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["no_unwinder", "shared_unwinders"]
-
 
 def no_unwinder(request: Request) -> ToolMissing | None:
     """Why native stacks can't be had on this host at all; None where they can."""

@@ -18,8 +18,6 @@ from livedbg.logs.reader import LogReader
 from livedbg.model.intents import Intent
 from livedbg.model.snapshot import EMPTY, Snapshot
 
-__all__ = ["NOTHING_YET", "SessionView", "Timeline", "Update"]
-
 
 class Update(Struct, frozen=True):
     """One consistent state with its diagnosis.

@@ -20,8 +20,6 @@ from livedbg.session.adapter import Adapter, Context, processes_seen, targets_en
 from livedbg.session.pacing import Backoff, Limit, timed
 from livedbg.session.recognition import by_snapshot, of_running
 
-__all__ = ["Sleeper", "WakingAdapter"]
-
 _LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=120.0)  # maps of many large processes take long
 
 

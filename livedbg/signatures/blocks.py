@@ -18,8 +18,6 @@ from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
 from livedbg.model import Frame
 
-__all__ = ["BLOCKS", "GIVES", "HERE", "Block"]
-
 HERE: Final = "here"
 """Of a signature whose values are the one frame."""
 

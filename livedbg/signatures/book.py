@@ -28,8 +28,6 @@ from livedbg.signatures.templates import render
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["GIVEN", "Book", "Entry", "Found", "Room", "parse"]
-
 GIVEN: Final = frozenset({"above", "record", "whole_line", "level", "owner", "writer_rank", "source", "process"})
 """Values that no signature makes: the text of the record, the lines near it that come before the match, the line that
 is matched, and what its log says of it."""

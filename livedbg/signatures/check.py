@@ -22,8 +22,6 @@ from livedbg.signatures.literals import SHORTEST
 from livedbg.signatures.model import Case, Example, Let
 from livedbg.signatures.templates import names_in
 
-__all__ = ["checked", "problems"]
-
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 

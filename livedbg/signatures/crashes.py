@@ -22,8 +22,6 @@ from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, parse
 from livedbg.signatures.said import Said
 
-__all__ = ["CrashDecoder", "crash_book", "crash_in", "run_book"]
-
 _NEWLINE: Final = "\n"
 _WHY: Final = 300  # characters of what failed in a test
 _UNKNOWN: Final = "unknown file"

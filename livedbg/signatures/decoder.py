@@ -27,8 +27,6 @@ from livedbg.signatures.book import Book
 from livedbg.signatures.model import NEAR, Quiet
 from livedbg.signatures.said import LogTold, Said, Told, close, events, lines_of, part_of
 
-__all__ = ["SignatureDecoder"]
-
 _LONGEST: Final = 100_000  # characters that are searched
 _ASIDE: Final = 400  # characters of a line that are searched for what is printed beside errors
 

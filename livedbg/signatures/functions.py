@@ -12,8 +12,6 @@ from msgspec import Struct
 from livedbg.signatures.templates import frame_of
 from livedbg.text.wording import listing
 
-__all__ = ["FUNCTIONS", "Function"]
-
 _ERROR: Final = (
     r"^[^\S\n]{0,40}((?:[A-Za-z_]\w{0,100}\.){0,20}[A-Z]\w{0,100}(?:Error|Exception|Interrupt|Exit)\b"
     r"(?::[^\n]{0,300})?)"

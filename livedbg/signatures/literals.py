@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["SHORTEST", "Literals", "derived"]
-
 SHORTEST: Final = 4
 """Characters of a word that is worth looking for."""
 _LONG: Final = 20  # longer ones are no better

@@ -11,8 +11,6 @@ from msgspec import Struct, field
 
 from livedbg.model import CauseClass, Severity
 
-__all__ = ["NEAR", "Case", "Ends", "Example", "Let", "Quiet", "Signature", "SignatureFile"]
-
 NEAR: Final = 6
 """So many lines apart are the lines of a text, unless its signature says otherwise."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

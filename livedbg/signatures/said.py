@@ -18,8 +18,6 @@ from msgspec.structs import replace
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
-__all__ = ["LogTold", "Said", "Told", "close", "events", "lines_of", "part_of"]
-
 _MOST: Final = 200  # messages of one log and system that are told
 _TOGETHER: Final = 16  # records that can be one message
 _TEXT: Final = 600

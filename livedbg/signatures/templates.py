@@ -16,8 +16,6 @@ from typing import Final
 from livedbg.logs.tracebacks import plain_form
 from livedbg.text.demangling import demangled_symbol
 
-__all__ = ["FILTERS", "frame_of", "names_in", "render"]
-
 _TOKEN: Final = re.compile(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
 )

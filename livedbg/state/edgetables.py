@@ -10,8 +10,6 @@ from livedbg.model.ids import processes_in
 from livedbg.model.numbering import Numbering
 from livedbg.model.tables import Table
 
-__all__ = ["EdgeTables"]
-
 
 class EdgeTables:
     """Edges by scope.

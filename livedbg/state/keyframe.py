@@ -17,8 +17,6 @@ from livedbg.model import Edge, Stack
 from livedbg.model import events as ev
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Hidden", "keyframe"]
-
 _CHUNK: Final = 1_000
 """Entities in one event: a line of a recording has a greatest length."""
 

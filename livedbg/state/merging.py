@@ -12,8 +12,6 @@ from livedbg.model.profiles import ProfileSlice
 from livedbg.model.snapshot import Activity
 from livedbg.state.stacks import place_of
 
-__all__ = ["PROFILE_NS", "PROFILE_SLICES", "activity_after", "activity_with_stack", "merge_task", "profile_after"]
-
 PROFILE_NS: Final = 60_000_000_000
 """How long before its last sample a thread's samples are kept."""
 

@@ -19,8 +19,6 @@ from livedbg.model import Intrusion, Process
 from livedbg.model.ids import process_of
 from livedbg.model.snapshot import Touches
 
-__all__ = ["EXITED_PROCESSES", "KERNEL_OBJECTS", "TOUCH_WINDOW", "ExitedProcesses", "KernelObjects", "Ledger"]
-
 EXITED_PROCESSES: Final = 1_024
 """How many exited processes the state keeps, and how many that failed. One more, and the oldest eighth is forgotten."""
 

@@ -23,18 +23,6 @@ from msgspec import Struct
 
 from livedbg.model import Frame, Stack
 
-__all__ = [
-    "StackGroup",
-    "asks",
-    "group_stacks",
-    "interpreters_own",
-    "merge_frames",
-    "merge_stacks",
-    "place_of",
-    "runs_python",
-    "waiting_frame",
-]
-
 _EVAL: Final = re.compile(r"^_PyEval_EvalFrameDefault\b")
 _INTERPRETER: Final = re.compile(
     r"^(_?Py(Eval|Object_(Vectorcall|Call|FastCall)|Function_Vectorcall|VectorcallCall|ObjectCall|MethodDescr|Run|CFunction)"

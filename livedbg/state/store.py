@@ -36,8 +36,6 @@ from livedbg.state.merging import activity_after, activity_with_stack, merge_tas
 from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
 
-__all__ = ["EXITED_WINDOW", "LOG_WINDOW", "Store"]
-
 LOG_WINDOW: Final = 20_000
 """How many of the newest log records the state keeps."""
 

@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["demangled_symbol", "demangled_type", "short_symbol"]
-
 _LIBRARIES: Final = ("libstdc++.so.6", "libc++abi.so.1")
 
 _LONGEST_NAME: Final = 1024

@@ -13,8 +13,6 @@ import re
 from functools import cache
 from typing import Final
 
-__all__ = ["CASED", "ISSUED", "continues", "issued"]
-
 _KINDS: Final = {
     "hex": "[0-9a-fA-F]",
     "upper": "[0-9A-Z]",

@@ -16,8 +16,6 @@ import msgspec
 
 from livedbg.text.sanitize import clean, is_clean
 
-__all__ = ["clean_value", "json_bytes", "json_line", "needs_cleaning"]
-
 _LEAST: Final = -(1 << 63)
 _GREATEST: Final = (1 << 64) - 1
 """Bounds of the integers that msgspec writes and reads."""

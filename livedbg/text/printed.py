@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from livedbg.text.sanitize import clean
 
-__all__ = ["clean_what_is_written", "drawing"]
-
 
 def clean_what_is_written(stream: io.TextIOWrapper) -> None:
     """Clean all text that is written to a stream from now on; bytes go by its `buffer`."""

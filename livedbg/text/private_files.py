@@ -8,8 +8,6 @@ import stat
 from pathlib import Path
 from typing import Final
 
-__all__ = ["open_private", "write_private"]
-
 _MODE: Final = 0o600
 
 

@@ -9,21 +9,6 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = [
-    "byte_size",
-    "clock",
-    "clock_ms",
-    "count",
-    "duration",
-    "elapsed",
-    "milliseconds",
-    "percent",
-    "rate",
-    "short_age",
-    "stopwatch",
-    "timestamp",
-]
-
 _S: Final = 1_000_000_000
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 

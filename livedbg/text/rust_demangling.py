@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["demangled_rust"]
-
 _LONGEST: Final = 1 << 12
 _DEEPEST: Final = 128
 _LONGEST_NUMBER: Final = 32  # hexadecimal digits

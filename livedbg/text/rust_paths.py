@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["plain_path"]
-
 _POINTER: Final = re.compile(r"(?:&|\*const |\*mut |mut |dyn |'\w+ )+")
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?=$|[<+ ])")
 _NO_TYPE: Final = frozenset({"fn", "for", "unsafe", "extern", "impl"})

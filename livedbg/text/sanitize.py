@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["clean", "clean_bytes", "clean_line", "is_clean"]
-
 _SEQUENCE = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x80-\x9f\n]*(?:\x1b\\|\x9c)"  # DCS SOS PM APC

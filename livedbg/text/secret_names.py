@@ -7,8 +7,6 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["Secrecy", "secrecy", "takes_value"]
-
 
 class Secrecy(Enum):
     """How a value is treated because of its name."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["PROGRAMS", "Options", "options_of", "program_segments"]
-
 
 class Options:
     """How a program is given secrets.

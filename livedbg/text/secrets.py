@@ -25,8 +25,6 @@ from livedbg.text.issued_tokens import CASED, ISSUED, continues, issued
 from livedbg.text.secret_names import Secrecy, secrecy, takes_value
 from livedbg.text.secret_programs import PROGRAMS, Options, options_of, program_segments
 
-__all__ = ["MASK", "TextMasker", "mask_command", "mask_environment", "mask_text", "mask_texts", "mask_variable"]
-
 MASK: Final = "***"
 _SHOWN: Final = 4
 """At most so many characters of a secret are shown, so that people can tell which one it is."""

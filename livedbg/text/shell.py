@@ -7,8 +7,6 @@ from pathlib import PurePath
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["shell_word"]
-
 
 def shell_word(word: object) -> str:
     """A path, a name or a number as one word of a POSIX shell, cleaned of controls; a path is never an option."""

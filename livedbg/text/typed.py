@@ -14,8 +14,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["ready"]
-
 Kind = TypeVar("Kind")
 
 _lock: Final = threading.Lock()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["listing", "many", "sentence_case", "sentences", "spans"]
-
 
 def many(count: int, one: str, several: str = "") -> str:
     """`1 thread`, `4,201 threads`; `1 tensor has no values`, `2 tensors have no values`.

@@ -41,8 +41,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.touch.attachable import attach_refused, check_attachable
 from livedbg.touch.guard_process import Guard, GuardMissing
 
-__all__ = ["AttachCost", "Attachment", "Held"]
-
 _SETTINGS: Final = (
     "set pagination off",
     "set confirm off",

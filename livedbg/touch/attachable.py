@@ -8,8 +8,6 @@ from livedbg.linux.procfs import read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 
-__all__ = ["attach_refused", "check_attachable"]
-
 
 def check_attachable(pid: int) -> int:
     """Refuse what can't be attached to without harm.

@@ -23,8 +23,6 @@ from livedbg.model.errors import TouchRefused
 from livedbg.model.request import Request
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["SYSTEM_FILE", "Ban", "ban_of", "files", "refuse_touch", "restricted"]
-
 SYSTEM_FILE: Path = Path("/etc/livedbg/config.toml")
 """What holds for everybody on this box."""
 

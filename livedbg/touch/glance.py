@@ -38,8 +38,6 @@ from livedbg.touch.guard_process import glance_guarded
 from livedbg.unwind.capture import STACK_BYTES, Capture, StackReader, ThreadCopy
 from livedbg.unwind.refusal import Refusal, refusal
 
-__all__ = ["Glanced", "glance"]
-
 _CHECKS: Final = 8  # at a thread that is neither blocked for long enough to be copied nor running
 _STOP_NS: Final = 50_000_000  # how long a thread may take to stop
 _CPU_NS: Final = 1_000_000_000  # the same where it waits for a CPU: it can stop only when it gets one

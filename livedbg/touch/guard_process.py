@@ -16,8 +16,6 @@ from livedbg.linux.procfs import command_line, read_stat
 from livedbg.model.errors import LivedbgError
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["Guard", "GuardMissing", "glance_guarded", "is_guard"]
-
 _PROGRAM: Final = Path(__file__).with_name("guard.py")
 _ARGV: Final = (sys.executable, "-I", "-S", _PROGRAM.name)  # without the folder: `pkill -f livedbg` is not to hit it
 _START_S: Final = 30.0  # nothing is touched before: a busy machine may take its time

@@ -30,8 +30,6 @@ from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.unwound import Unwound
 from livedbg.unwind.walk import Walker
 
-__all__ = ["Inspector", "StoppedAt"]
-
 _PROGRAM: Final = Path(__file__).with_name("gdb_inspect.py")
 _DEPTH: Final = 40  # frames whose variables are read
 _VARIABLES_S: Final = 2.0

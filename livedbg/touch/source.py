@@ -21,8 +21,6 @@ from livedbg.linux import target_files
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["SourceLines", "read_source", "sourced", "with_source"]
-
 _AROUND: Final = 3  # lines before and after
 _MOST_BYTES: Final = 16 << 20
 _LANGUAGES: Final = re.compile(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh?|pyx?|rs|go|f|f90)", re.IGNORECASE)

@@ -19,8 +19,6 @@ from msgspec import Struct
 from livedbg.model import Diagnostic
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["LEAST_S", "StopBudget", "stop_budget"]
-
 LEAST_S: Final = 0.25
 """With less budget than this, no stop is begun: one takes some hundredths of a second, seldom more."""
 

@@ -9,8 +9,6 @@ from livedbg.linux.programs import Program
 from livedbg.touch.attach import Attachment
 from livedbg.touch.inspector import Inspector
 
-__all__ = ["WarmGdb", "WarmGdbs"]
-
 
 class WarmGdb(NamedTuple):
     """One of them: the way to attach it, and what inspects threads through it."""

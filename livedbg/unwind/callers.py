@@ -23,8 +23,6 @@ from livedbg.unwind.code_heights import Depth, depth_at, follows_call, leads_to,
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.places import KnownFile, Places
 
-__all__ = ["Caller", "Callers"]
-
 _WORD: Final = 8
 _CALL: Final = 7  # bytes of the longest call
 _PAGE: Final = 4096

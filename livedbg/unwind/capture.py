@@ -23,8 +23,6 @@ from livedbg.linux import registers as machine
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 
-__all__ = ["STACK_BYTES", "Capture", "StackReader", "ThreadCopy", "capture", "doubted"]
-
 STACK_BYTES: Final = 96 * 1024
 """How much of a stack is copied."""
 

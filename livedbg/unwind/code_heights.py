@@ -15,8 +15,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Depth", "depth_at", "follows_call", "leads_to", "usable"]
-
 _MOST: Final = 4000  # instructions
 _LONGEST: Final = 15  # bytes of an instruction (Intel SDM 2, 2.3.11)
 _WORD: Final = 8

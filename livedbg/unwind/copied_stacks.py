@@ -12,8 +12,6 @@ from pathlib import Path
 from livedbg.unwind.capture import ThreadCopy
 from livedbg.unwind.wire import Copied
 
-__all__ = ["CopiedStacks", "write_stacks"]
-
 
 def write_stacks(path: Path, threads: Sequence[ThreadCopy]) -> None:
     """Write the stacks of some threads; only we may read the file.

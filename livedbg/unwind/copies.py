@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["copy_folder", "sweep"]
-
 _PREFIX: Final = "livedbg-copy-"
 _MEMORY: Final = Path("/dev/shm")
 _TRIES: Final = 10

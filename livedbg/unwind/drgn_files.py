@@ -1,19 +1,169 @@
-"""Gives files to drgn, with the place that they have: it looks for none by itself, and asks no server."""
+"""Gives files to drgn, with the place that they have: it looks for none by itself, and asks no server.
+
+Unwind tables that drgn overlooks: LLVM gives `.eh_frame` a section type of its own (SHT_X86_64_UNWIND, x86-64 ABI).
+
+drgn 0.3 reads tables of the ordinary type only, and would guess by frame pointers. It is given a copy in memory of the
+file's headers and tables, in which they have that type. The copy is as small as what it holds, since drgn maps all of
+it for each process that it unwinds.
+
+Finds the file with the debug information of another: drgn would open by itself, as root, what that one names.
+
+By build id and by `.gnu_debuglink`, in the folders that gdb searches too ("Debugging Information in Separate Files"),
+of this host and of the process's container; and the file that both refer to, where dwz made one.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import drgn
 
 from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile
-from livedbg.unwind.debug_files import add_debug_file
 from livedbg.unwind.modules import Module
-from livedbg.unwind.unwind_tables import readable_tables
 
-__all__ = ["add_file", "new_program"]
+_DEBUG: Final = "/usr/lib/debug"
+_LINK: Final = ".gnu_debuglink"
+_MOST: Final = 4096  # bytes of a link
+_PIECE: Final = 1 << 20
+
+
+def add_debug_file(made: drgn.Module, module: Module) -> None:
+    """Give drgn the debug information that lies apart from a file, if there is any.
+
+    Args:
+        made: drgn's, which has the file itself.
+        module: the file.
+    """
+    file = str(module.file)
+    root = f"{file.partition('/root/')[0]}/root" if file.startswith("/proc/") and "/root/" in file else ""
+    folders = tuple(dict.fromkeys((f"{root}{_DEBUG}", _DEBUG)))
+    if (build_id := made.build_id) is not None:
+        for path in _by_id(build_id, folders):
+            _try(made, path)
+    else:
+        for path, crc in _by_link(module.file, file.removeprefix(root), folders):
+            if _wants(made) and _crc(path) == crc:
+                _try(made, path, force=True)
+    if build_id is not None and _wants(made):
+        for path, _ in _by_link(module.file, file.removeprefix(root), folders):
+            _try(made, path)
+    if made.debug_file_status is drgn.ModuleFileStatus.WANT_SUPPLEMENTARY:
+        wanted = made.wanted_supplementary_debug_file()
+        named = os.path.join(os.path.dirname(wanted.path), wanted.supplementary_path)  # noqa: PTH118, PTH120
+        inside = [f"{root}{named}"] if not named.startswith(f"{root}/") else []
+        for path in (*inside, named, *_by_id(wanted.checksum, folders)):
+            if made.debug_file_status is drgn.ModuleFileStatus.WANT_SUPPLEMENTARY:
+                _try(made, path)
+
+
+def _wants(made: drgn.Module) -> bool:
+    return made.debug_file_status is drgn.ModuleFileStatus.WANT
+
+
+def _try(made: drgn.Module, path: str, *, force: bool = False) -> None:
+    """Offer a file to drgn, which takes it if it has the same build id."""
+    if made.debug_file_status is not drgn.ModuleFileStatus.HAVE:
+        with contextlib.suppress(OSError, ValueError):
+            made.try_file(path, fd=target_files.open_fd(path), force=force)  # drgn closes it
+
+
+def _by_id(build_id: bytes, folders: tuple[str, ...]) -> Iterator[str]:
+    name = build_id.hex()
+    return (f"{folder}/.build-id/{name[:2]}/{name[2:]}.debug" for folder in folders)
+
+
+def _by_link(file: Path, named: str, folders: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """Where the file that a link names may lie, and the checksum that it has to have.
+
+    Args:
+        file: it, as we open it.
+        named: it, as the process names it.
+        folders: of debug information.
+    """
+    try:
+        with ElfFile(file) as elf:
+            data = elf.section(_LINK, _MOST)
+    except (OSError, ElfError):
+        return
+    name, crc = os.fsdecode(data.partition(b"\0")[0]), int.from_bytes(data[-4:], "little")
+    if not name or "/" in name:
+        return
+    beside, there = file.parent, os.path.dirname(named)  # noqa: PTH120 (text of the process)
+    for place in (f"{beside}/{name}", f"{beside}/.debug/{name}", *(f"{folder}{there}/{name}" for folder in folders)):
+        yield place, crc
+
+
+def _crc(path: str) -> int:
+    crc = 0
+    try:
+        with target_files.open_binary(path, 0) as file:
+            while data := file.read(_PIECE):
+                crc = zlib.crc32(data, crc)
+    except OSError:
+        return -1
+    return crc
+
+
+_HEADER: Final = 64
+_SECTION: Final = 64
+_ALIGNED: Final = 64  # greatest alignment of a section that is kept
+_PROGBITS, _NOTE, _NOBITS, _UNWIND = 1, 7, 8, 0x70000001
+_MOST_SECTIONS: Final = 4096
+_MOST_BYTES: Final = 64 << 20
+
+
+def readable_tables(file: Path) -> int:
+    """A descriptor of such a copy; -1 where the file's tables have the ordinary type, or it has none.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    with target_files.open_binary(file) as source:
+        fd = source.fileno()
+        header = os.pread(fd, 64, 0)
+        if len(header) < 64:
+            return -1
+        programs_at, sections_at = struct.unpack_from("<QQ", header, 32)
+        program_size, programs, section_size, sections, names = struct.unpack_from("<5H", header, 54)
+        table = bytearray(os.pread(fd, _SECTION * sections, sections_at))
+        if section_size != _SECTION or sections > _MOST_SECTIONS or len(table) != _SECTION * sections:
+            return -1
+        heads = os.pread(fd, program_size * programs, programs_at)
+        table_at = _aligned(_HEADER + len(heads))
+        kept = [(0, header[:32] + struct.pack("<QQ", _HEADER, table_at) + header[48:]), (_HEADER, heads)]
+        end = table_at + len(table)
+        found = False
+        for number in range(sections):
+            _, kind, _, _, offset, size = struct.unpack_from("<IIQQQQ", table, number * _SECTION)
+            if size > _MOST_BYTES and kind == _UNWIND:
+                return -1
+            if kind in (_UNWIND, _NOTE) or number == names:
+                end = _aligned(end)
+                kept.append((end, os.pread(fd, min(size, _MOST_BYTES), offset)))
+                struct.pack_into("<Q", table, number * _SECTION + 24, end)
+                end += len(kept[-1][1])
+            if kind in (_UNWIND, _PROGBITS):
+                struct.pack_into("<I", table, number * _SECTION + 4, _PROGBITS if kind == _UNWIND else _NOBITS)
+            found = found or kind == _UNWIND
+        if not found:
+            return -1
+        made = os.memfd_create("unwind", os.MFD_CLOEXEC)
+        os.ftruncate(made, end)
+        for offset, data in (*kept, (table_at, bytes(table))):
+            os.pwrite(made, data, offset)
+        return made
+
+
+def _aligned(offset: int) -> int:
+    return (offset + _ALIGNED - 1) & -_ALIGNED
+
 
 _FINDERS: Final = ("standard",)  # not debuginfod
 _PAGE: Final = 4096

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from livedbg.model.errors import LivedbgError
 
-__all__ = ["UnwindTimeout", "UnwinderGone"]
-
 
 class UnwinderGone(LivedbgError):
     """The unwinding process ended, or can't be started."""

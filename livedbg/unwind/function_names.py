@@ -13,8 +13,6 @@ from typing import Final
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.rust_demangling import demangled_rust
 
-__all__ = ["full_name", "symbol_name"]
-
 _OPERATOR: Final = re.compile(
     r"operator(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,|\"\" ?\w+)"
 )

@@ -28,8 +28,6 @@ from livedbg.text.typed import ready
 from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
 from livedbg.unwind.wire import LENGTH, MOST_BYTES, Reply, Request, packed
 
-__all__ = ["HelperProcess", "usable"]
-
 _START_S: Final = 60.0
 _END_S: Final = 10.0  # from the end of its output to its own
 _MODULE: Final = "livedbg.unwind.helper"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["CodeNamer", "Labeller", "NamedCode", "code_name", "label_of", "use_labellers", "use_namers"]
-
 
 class NamedCode(NamedTuple):
     """A function in memory that no file backs.

@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["CALL_COLUMN", "CALL_FILE", "CALL_LINE", "LINKAGE_NAMES", "Die", "Libdw", "Tag", "libdw"]
-
 CALL_COLUMN, CALL_FILE, CALL_LINE = 0x57, 0x58, 0x59
 LINKAGE_NAMES: Final = (0x6E, 0x2007)  # DW_AT_linkage_name, and what it was before DWARF 4
 _LOCATION, _DECLARED_FILE, _DECLARED_LINE = 0x02, 0x3A, 0x3B

@@ -13,8 +13,6 @@ from livedbg.linux.elf_notes import read_build_id
 from livedbg.linux.maps import parse_maps
 from livedbg.unwind.modules import Module, Modules
 
-__all__ = ["MissingSymbols", "missing_symbols"]
-
 _DEBUG: Final = "usr/lib/debug/.build-id"
 
 

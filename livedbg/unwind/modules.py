@@ -16,8 +16,6 @@ from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
 from livedbg.unwind.labels import NamedCode, code_name, label_of
 
-__all__ = ["Module", "Modules"]
-
 _VDSO: Final = "[vdso]"
 
 

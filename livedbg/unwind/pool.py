@@ -1,25 +1,234 @@
 """Unwinders of processes, shared by all that read them in one session: drgn in one process for all, else warm gdbs.
 
+Unwinds captures in one unwinding process for a whole session, by drgn.
+
 Invariants:
     unwind_pool.O1. A session has one unwinding process, or a gdb for each process, however many adapters ask; it ends
         when the last of them has closed the pool.
     unwind_pool.O2. A gdb that is at work is not ended for another.
+    unwind_pool.D1. The file of the copied stacks is gone from the disk when `unwind` returns.
+    unwind_pool.D2. An unwinding process that ends is replaced once: for the same process without debug information
+        where it crashed. When that one ends too, gdb unwinds.
+    unwind_pool.D3. Nothing is remembered of a process but what its files were known by: after an exec no frame has
+        the name of a function that lay at its address earlier.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from livedbg.model.errors import ToolMissing
-from livedbg.unwind.drgn_unwinder import DrgnUnwinder, SharedHelper
-from livedbg.unwind.helper_process import usable
+from livedbg.linux.maps import Mapping
+from livedbg.model import Frame
+from livedbg.model.errors import LivedbgError, ToolMissing
+from livedbg.text.sanitize import clean_line
+from livedbg.unwind.capture import Capture, doubted
+from livedbg.unwind.copied_stacks import write_stacks
+from livedbg.unwind.copies import copy_folder, sweep
+from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
+from livedbg.unwind.helper_process import HelperProcess, usable
+from livedbg.unwind.modules import Modules
 from livedbg.unwind.unwinder import Unwinder
-from livedbg.unwind.unwound import StackUnwinder
+from livedbg.unwind.unwound import Note, StackUnwinder, Unwound, up_to_main
+from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack
 
-__all__ = ["UnwinderPool"]
+_NAME_LENGTH: Final = 400
+_SLOW_CPU_S: Final = 10.0  # of one capture: then the debug information is to blame and not a busy host
+_PLAIN: Final = "no-debug-information"
+
+
+class SharedHelper:
+    """The unwinding process of a session, and the one that replaces it."""
+
+    def __init__(self) -> None:
+        self._process: HelperProcess | None = None
+        self._lock = asyncio.Lock()
+        self._deaths = 0
+        self.problem = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it is of no use; `problem` says why."""
+        return bool(self.problem)
+
+    @property
+    def process(self) -> HelperProcess | None:
+        """The one that runs, or ran last."""
+        return self._process
+
+    async def running(self) -> HelperProcess:
+        """The process, started.
+
+        Raises:
+            UnwinderGone, UnwindTimeout: it can't be.
+        """
+        async with self._lock:
+            if self._process is None or not self._process.alive:
+                await asyncio.to_thread(sweep)  # what a killed livedbg left
+                self._process = HelperProcess()
+                try:
+                    await self._process.start()
+                except (UnwinderGone, UnwindTimeout) as error:
+                    self.problem = error.message
+                    raise
+            return self._process
+
+    def died(self, error: LivedbgError) -> None:
+        """Count an end that nobody wanted; the second is the last."""
+        self._deaths += 1
+        if self._deaths > 1:
+            self.problem = f"{error.message} It did so twice."
+
+    async def close(self) -> None:
+        """End it."""
+        if self._process is not None:
+            await self._process.close()
+
+
+class DrgnUnwinder:
+    """Unwinds captures of one process.
+
+    Args:
+        pid: the process.
+        helper: the session's unwinding process.
+        otherwise: gives what unwinds where that can't.
+    """
+
+    def __init__(self, pid: int, helper: SharedHelper, otherwise: Callable[[], Awaitable[StackUnwinder]]) -> None:
+        self.pid = pid
+        self._helper = helper
+        self._otherwise = otherwise
+        self._debug = True
+        self._notes: dict[str, Note] = {}
+        self.cpu_s = 0.0
+        self._other: StackUnwinder | None = None
+
+    @property
+    def notes(self) -> list[Note]:
+        """See StackUnwinder."""
+        return [*self._notes.values(), *(self._other.notes if self._other is not None else ())]
+
+    async def unwind(self, capture: Capture, limit_s: float, *, values: bool = False) -> dict[int, Unwound]:
+        """See StackUnwinder.
+
+        Args:
+            capture: of the process.
+            limit_s: time limit of the whole.
+            values: read arguments and local variables too.
+        """
+        end = time.monotonic() + limit_s
+        with copy_folder() as folder:
+            stacks = folder / "stacks"
+            await asyncio.to_thread(write_stacks, stacks, capture.threads)
+            while not self._helper.given_up:
+                request = Request(
+                    capture.pid,
+                    str(stacks),
+                    _code_of(capture.mappings),
+                    _threads_of(capture, values),
+                    self._debug,
+                    values,
+                )
+                try:
+                    reply = await self._asked(request, max(0.05, end - time.monotonic()))
+                except UnwinderGone as error:
+                    self._note("unwinder-gone", error.message)
+                    continue
+                if reply.error and not reply.stacks:
+                    raise UnwinderGone(f"drgn can't unwind: {clean_line(reply.error)}.", "--gdb gdb", "unwind-failed")
+                return _stacks(reply, Modules(capture.pid, capture.mappings))
+        self._note("unwinder-gone", f"{self._helper.problem} gdb unwinds instead.")
+        self._other = await self._otherwise()
+        return await self._other.unwind(capture, max(0.05, end - time.monotonic()), values=values)
+
+    async def close(self) -> None:
+        """See StackUnwinder. The unwinding process is others' too."""
+
+    async def _asked(self, request: Request, limit_s: float) -> Reply:
+        process = await self._helper.running()
+        before_s = process.cpu_s
+        try:
+            return await process.ask(request, limit_s)
+        except UnwinderGone as error:
+            self._helper.died(error)
+            if process.crashed:
+                self._without_debug_information("crashed on")
+            raise
+        except UnwindTimeout:
+            if process.cpu_s - before_s > _SLOW_CPU_S:
+                self._without_debug_information("took too long for")
+            raise
+        finally:
+            self.cpu_s += max(0.0, process.cpu_s - before_s)
+
+    def _without_debug_information(self, why: str) -> None:
+        self._debug = False
+        self._note(
+            _PLAIN,
+            f"livedbg-unwind {why} the debug information of {self.pid}: stacks have no lines and no inlined calls.",
+        )
+
+    def _note(self, code: str, sentence: str) -> None:
+        self._notes[code] = Note(code, sentence)
+
+
+def _code_of(mappings: tuple[Mapping, ...]) -> list[WireMapping]:
+    """Those of code, and those that are made of the same files."""
+    files = {mapping.path for mapping in mappings if mapping.executable and mapping.path.startswith("/")}
+    return [WireMapping.of(mapping) for mapping in mappings if mapping.executable or mapping.path in files]
+
+
+def _threads_of(capture: Capture, values: bool) -> list[Copied]:
+    return [
+        Copied(
+            thread.tid,
+            thread.low,
+            thread.low + len(thread.stack),
+            thread.registers,
+            tuple(copy.registers for copy in doubted(thread)) if values else (),
+            thread.guessed,
+        )
+        for thread in capture.threads
+    ]
+
+
+def _stacks(reply: Reply, modules: Modules) -> dict[int, Unwound]:
+    frames = [_frame(frame, modules) for frame in reply.frames]
+    return {stack.tid: _unwound(stack, frames) for stack in reply.stacks}
+
+
+def _unwound(stack: WireStack, frames: list[Frame | None]) -> Unwound:
+    made: list[Frame] = []
+    for place in stack.places:
+        frame = frames[place]
+        if frame is None:
+            break  # not code: the unwinder has lost its way
+        made.append(frame)
+    return Unwound(tuple(up_to_main(made)), stack.whole and len(made) == len(stack.places))
+
+
+def _frame(frame: WireFrame, modules: Modules) -> Frame | None:
+    module = modules.name_at(frame.pc)
+    if frame.function is None and modules.mapping_at(frame.pc) is None:
+        return None
+    named = modules.code_at(frame.pc) if frame.function is None else None
+    if named is not None:
+        return Frame(function=named.function, file=named.file or None, line=named.line, address=frame.pc)
+    return Frame(
+        function=clean_line(frame.function, _NAME_LENGTH) if frame.function else f"{frame.pc:#x}",
+        file=clean_line(frame.file) if frame.file else None,
+        line=frame.line,
+        column=frame.column,
+        inlined=frame.inlined,
+        module=clean_line(module) if module else None,
+        address=frame.pc,
+        local_variables=tuple(clean_line(value) for value in frame.values),
+    )
+
 
 _MOST: Final = 4  # gdbs at once; each takes some tens of megabytes and what it has loaded
 _MOST_PROCESSES: Final = 4096  # that are remembered

@@ -27,8 +27,6 @@ from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.wire import Request
 
-__all__ = ["MOST", "KeptProgram", "Programs"]
-
 MOST: Final = 4
 """Programs that are kept: that of a process with libraries of gigabytes takes some 40 MB."""
 

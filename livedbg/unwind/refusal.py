@@ -10,8 +10,6 @@ from livedbg.linux.procfs import read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Refusal", "refusal"]
-
 
 class Refusal(NamedTuple):
     """Why.

@@ -21,8 +21,6 @@ from livedbg.linux.procfs import CLOCK_TICK_NS, read_stat
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
 
-__all__ = ["Symbols", "SymbolsTooSlow"]
-
 _UNSAFE_PATH: Final = re.compile(r"[\x00-\x1f\x7f]")
 _LEAST_S: Final = 0.05
 _CPU_S: Final = 4.0  # for any file

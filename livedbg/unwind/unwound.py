@@ -11,8 +11,6 @@ from msgspec import Struct
 from livedbg.model import Frame
 from livedbg.unwind.capture import Capture
 
-__all__ = ["DEPTH", "Note", "StackUnwinder", "Unwound", "is_root", "up_to_main"]
-
 DEPTH: Final = 256
 """Frames of a stack that are kept, innermost first."""
 

@@ -21,8 +21,6 @@ from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.symbols import Symbols
 from livedbg.unwind.unwound import DEPTH, Unwound, is_root, up_to_main
 
-__all__ = ["Walker"]
-
 _ROUNDS: Final = 24
 _SAMPLES: Final = 3  # threads with the same program counter that are walked to find the files
 _WALK: Final = Path(__file__).with_name("gdb_walk.py")

@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from livedbg.linux.maps import Mapping
 
-__all__ = ["LENGTH", "MOST_BYTES", "Copied", "Reply", "Request", "WireFrame", "WireMapping", "WireStack", "packed"]
-
 LENGTH: Final = struct.Struct("<I")
 """What precedes each message: its length."""
 

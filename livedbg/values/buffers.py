@@ -28,8 +28,6 @@ from livedbg.values.entries import Entry
 from livedbg.values.tensor import Held, index_of
 from livedbg.values.wiring import Wiring
 
-__all__ = ["ELEMENTS", "Buffer", "Places", "buffers_of", "places_of"]
-
 Places: TypeAlias = npt.NDArray[np.intp]
 
 ELEMENTS: Final = 1 << 27

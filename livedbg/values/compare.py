@@ -22,8 +22,6 @@ from livedbg.values.dtypes import Array, ElementType, Floats, as_floats, element
 from livedbg.values.entries import Entry
 from livedbg.values.tensor import BLOCK, Tensor, index_of
 
-__all__ = ["Difference", "Tolerance", "compare", "compare_scalars", "outside", "scalar_value", "tolerance_of"]
-
 _PRINTED: Final = 1e-5  # six digits
 
 

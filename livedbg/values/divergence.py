@@ -29,8 +29,6 @@ from livedbg.values.dump import Dump
 from livedbg.values.entries import Entry
 from livedbg.values.wiring import Wiring
 
-__all__ = ["CANDIDATES", "CAUSES", "Comparison", "Divergence", "TaskVerdict", "diverge"]
-
 CAUSES = ("culprit", "order", "given", "shape")
 """Verdicts that are no consequence of another task's."""
 

@@ -16,8 +16,6 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "ElementType", "Floats", "as_floats", "element_type", "known_types", "of_numpy", "raw_bytes"]
-
 Array: TypeAlias = npt.NDArray[np.generic]
 Floats: TypeAlias = npt.NDArray[np.float64]
 

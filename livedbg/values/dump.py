@@ -25,8 +25,6 @@ from livedbg.values.entries import Entry
 from livedbg.values.payload import Payload
 from livedbg.values.tensor import Stored
 
-__all__ = ["Dump", "Selection", "note_losses"]
-
 
 def _no_graph() -> tuple[TaskGraph | None, str]:
     return None, ""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Entry"]
-
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One argument of one task at one stage.

@@ -13,8 +13,6 @@ from livedbg.values.entries import Entry
 from livedbg.values.statistics import histogram, statistics
 from livedbg.values.tensor import Tensor
 
-__all__ = ["COLUMNS", "entry_json", "row", "shape_text", "table", "tensor_json", "title"]
-
 COLUMNS = ("#", "TASK", "KERNEL", "STAGE", "ROLE", "ARG", "TYPE", "SHAPE", "BYTES", "NOTE")
 _RIGHT = {"#", "ARG", "BYTES"}
 _LISTED = 1000

@@ -16,8 +16,6 @@ from livedbg.values.dtypes import ElementType
 from livedbg.values.statistics import Statistics
 from livedbg.values.tensor import Tensor
 
-__all__ = ["element_text", "number_lines", "number_text", "statistic_pairs"]
-
 _WHOLE: Final = 200
 _EDGE: Final = 3
 _CELLS: Final = 10_000

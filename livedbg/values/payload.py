@@ -20,8 +20,6 @@ from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["GivenUp", "Payload", "go_on", "insisting", "open_regular", "until"]
-
 _PIECE: Final = 1 << 26
 _stops: Final[ContextVar[tuple[threading.Event, ...]]] = ContextVar("livedbg-values-stops", default=())
 

@@ -15,8 +15,6 @@ from livedbg.values.numbers import number_text
 from livedbg.values.statistics import Histogram
 from livedbg.values.tensor import Tensor, blocks
 
-__all__ = ["PLAIN_SHADES", "HeatMap", "heat_map", "histogram_lines"]
-
 PLAIN_SHADES: Final = " .:-=+*#%@"
 """The shades of a heat map in ASCII, the least first."""
 _BEYOND: Final = math.inf

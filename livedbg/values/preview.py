@@ -27,8 +27,6 @@ from livedbg.values.readers import Readers
 from livedbg.values.statistics import histogram, statistics
 from livedbg.values.tensor import Sample, Stored, Tensor
 
-__all__ = ["WHOLE", "Previewer"]
-
 WHOLE: Final = 1 << 27
 """Elements of the largest tensor that a screen reads all of."""
 

@@ -24,8 +24,6 @@ from livedbg.values.tensor import Held
 from livedbg.values.tensor_files import load
 from livedbg.values.wiring import Wiring
 
-__all__ = ["GoldenMatch", "ProgramComparison", "compare_program"]
-
 _Kind: TypeAlias = tuple[bool, str, int]
 
 

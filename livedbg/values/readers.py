@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from livedbg.values.dump import Dump
     from livedbg.values.tensor import Tensor
 
-__all__ = ["DumpFiles", "DumpReader", "GoldenFile", "Readers", "TensorFormat", "written_as"]
-
 _DEPTH: Final = 6
 _FOLDERS: Final = 10_000
 

@@ -33,8 +33,6 @@ from livedbg.values.sentences import (
 )
 from livedbg.values.wiring import wiring_of
 
-__all__ = ["compared", "golden_meant", "listed"]
-
 _TASKS: Final = 2_000
 _DETAILED: Final = 200
 _ARGUMENTS: Final = 16

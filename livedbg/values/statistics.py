@@ -15,8 +15,6 @@ import numpy as np
 from livedbg.values.dtypes import Array, ElementType, as_floats
 from livedbg.values.tensor import Tensor, blocks, index_of
 
-__all__ = ["Histogram", "Statistics", "histogram", "statistics"]
-
 BINS: Final = 16
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from livedbg.values.dtypes import Array, ElementType, of_numpy
 from livedbg.values.payload import Payload
 
-__all__ = ["BLOCK", "Held", "Sample", "Stored", "Tensor", "blocks", "index_of", "window"]
-
 BLOCK: Final = 1 << 20
 """Elements that are read together."""
 

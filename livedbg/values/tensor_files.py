@@ -25,8 +25,6 @@ from livedbg.values.payload import go_on
 from livedbg.values.readers import TensorFormat, written_as
 from livedbg.values.tensor import Held, Tensor, blocks, index_of
 
-__all__ = ["export", "load", "whole"]
-
 _NPY_REMEDY: Final = "save one tensor a file: numpy.save(path, array)"
 
 

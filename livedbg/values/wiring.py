@@ -17,8 +17,6 @@ from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrder
 from livedbg.values.dump import Dump
 
-__all__ = ["Wiring", "wiring_of"]
-
 
 @dataclass(slots=True)
 class Wiring:

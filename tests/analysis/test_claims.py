@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from livedbg.analysis import VerdictState
-from livedbg.analysis.claims import claim_of
+from livedbg.analysis.engine import claim_of
 from livedbg.model import Edge, EdgeKind, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.claims import Claim

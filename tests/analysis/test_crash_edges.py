@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Diagnostician, Finding, VerdictState
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.postmortem.ended import was_hung
 from livedbg.analysis.rules import Judged
 from livedbg.analysis.rules.base import RuleInput

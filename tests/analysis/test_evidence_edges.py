@@ -8,7 +8,7 @@ import pytest
 
 from livedbg.analysis import Finding, VerdictState
 from livedbg.analysis.blocking import blocking_of
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in, call_at, places_in, thing_name, user_frame
 from livedbg.analysis.rules.words import edge_evidence, pids_of, since_wall_ns, thread_evidence, waited_ns

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from livedbg.analysis import NO_DIAGNOSIS, blocking
 from livedbg.analysis.blocking import Blocking
 from livedbg.analysis.diagnosis import WaitGraph
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.graph import Graph
-from livedbg.analysis.graphs import GraphKeeper
 from livedbg.model import EdgeKind, EdgeState, TaskState, ThreadState
 from livedbg.model.snapshot import EMPTY, Snapshot
 from tests.analysis.world import World, two_locks

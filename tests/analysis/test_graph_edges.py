@@ -11,13 +11,12 @@ from unittest.mock import patch
 
 import pytest
 
-from livedbg.analysis import graph, graphs, layered, order, wiring
-from livedbg.analysis.engine import Diagnostician
+from livedbg.analysis import engine, graph, layered, order, wiring
+from livedbg.analysis.engine import Diagnostician, GraphKeeper
 from livedbg.analysis.graph import Graph
-from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.layered import Arc, LayeredDigraph
-from livedbg.analysis.memo import ShardMemo
 from livedbg.analysis.rules.base import Judged
+from livedbg.analysis.tasks import ShardMemo
 from livedbg.model import EdgeKind, EdgeState, TaskState, ThreadState
 from livedbg.model.tables import FrozenTable
 from livedbg.session.rulebook import all_rules
@@ -137,7 +136,7 @@ def test_who_waits_for_one_stands_in_the_order_of_the_waits_and_in_a_large_graph
     made = graph_of(world)
     assert made.waiters_of(root) == waiters
     assert made.blockers_of(waiters[0])[-2:] == ["mutex:box/1/0x20", "mutex:box/1/0x10"]
-    with patch.object(graphs, "LARGE", 0):
+    with patch.object(engine, "LARGE", 0):
         assert graph_of(world).waiters_of(root) == sorted(waiters)
 
 
@@ -191,7 +190,7 @@ def test_roots_are_ranked_by_all_that_waits_behind_them_those_with_most_direct_w
     assert ranked(256)[:3] == ["r255", "r254", "r000"]
     late = ranked(257)
     assert (late[:2], late[-2:]) == (["r255", "r000"], ["r254", "r256"])  # one more than are ranked
-    with patch.object(graphs, "LARGE", 0):
+    with patch.object(engine, "LARGE", 0):
         assert ranked(16)[:3] == ["r015", "r014", "r000"]
         late = ranked(17)
         assert (late[:2], late[-2:]) == (["r015", "r000"], ["r014", "r016"])
@@ -209,7 +208,7 @@ def test_a_large_graph_counts_no_further_than_it_says() -> None:
 
     with patch.object(graph, "BEHIND", 4):
         assert [fan(waiters).behind("task:nvfuser/root") for waiters in (3, 4, 6)] == [3, 4, 6]
-        with patch.object(graphs, "LARGE", 0):
+        with patch.object(engine, "LARGE", 0):
             assert [fan(waiters).behind("task:nvfuser/root") for waiters in (3, 4, 6)] == [3, 4, 4]
             assert [fan(waiters).behind("task:nvfuser/w") for waiters in (5, 6, 7)] == [4, 4, 4]
             assert fan(4).behind("task:nvfuser/w") == 3
@@ -224,7 +223,7 @@ def test_behind_a_member_of_a_cycle_are_the_others_and_all_that_wait_for_them() 
     world.waits(c, b)
     made = graph_of(world)
     assert [made.behind(entity) for entity in (a, b, lock, c)] == [2, 2, 3, 0]
-    with patch.object(graph, "BEHIND", 2), patch.object(graphs, "LARGE", 0):
+    with patch.object(graph, "BEHIND", 2), patch.object(engine, "LARGE", 0):
         for order_of_asking in ((a, b, lock, c), (lock, c, b, a)):
             made = graph_of(world)
             asked = {entity: made.behind(entity) for entity in order_of_asking}
@@ -237,7 +236,7 @@ def test_locks_that_a_thread_holds_are_none_of_those_behind_it() -> None:
         world.holds(world.lock(0x10 + number), holder)
     world.waits(waiter, "mutex:box/1/0x10")
     for large in (0, 100):
-        with patch.object(graph, "BEHIND", 2), patch.object(graphs, "LARGE", large):
+        with patch.object(graph, "BEHIND", 2), patch.object(engine, "LARGE", large):
             assert graph_of(world).behind(holder) == 1
 
 
@@ -250,7 +249,7 @@ def test_in_a_large_graph_roots_are_ranked_by_what_a_short_count_finds() -> None
             world.edge(EdgeKind.DEPENDS_ON, waiter, blocker)
             blocker = waiter
     for most, ranks in ((9, "dcba"), (3, "cdba"), (2, "bcda")):
-        with patch.object(graph, "_RANK_BEHIND", most), patch.object(graphs, "LARGE", 0):
+        with patch.object(graph, "_RANK_BEHIND", most), patch.object(engine, "LARGE", 0):
             assert [root[-1] for root in graph_of(world).roots] == list(ranks)
     with patch.object(graph, "_RANK_BEHIND", 2):
         assert [root[-1] for root in graph_of(world).roots] == list("dcba")
@@ -260,7 +259,7 @@ def test_more_than_a_large_graph_counts_is_not_subtracted_from() -> None:
     world, names = tasks(*"abcdef")
     for one, other in zip(names, [*names[1:], names[0]], strict=True):
         world.edge(EdgeKind.DEPENDS_ON, one, other)
-    with patch.object(graph, "BEHIND", 2), patch.object(graphs, "LARGE", 0):
+    with patch.object(graph, "BEHIND", 2), patch.object(engine, "LARGE", 0):
         assert world.found("task-cycle").sentence == "Deadlock of 6 tasks: a K → b K → c K → d K → e K → f K → a K."
 
 
@@ -268,9 +267,9 @@ def test_a_graph_is_large_from_a_number_of_edges_on() -> None:
     world, (a, b, c) = tasks("a", "b", "c")
     world.edge(EdgeKind.DEPENDS_ON, a, b)
     world.edge(EdgeKind.DEPENDS_ON, b, c)
-    with patch.object(graphs, "LARGE", 2):
+    with patch.object(engine, "LARGE", 2):
         assert graph_of(world).large
-    with patch.object(graphs, "LARGE", 3):
+    with patch.object(engine, "LARGE", 3):
         assert not graph_of(world).large
 
 
@@ -297,7 +296,7 @@ def test_the_graph_is_kept_until_an_edge_a_lock_or_a_life_changes() -> None:
 @pytest.mark.invariant("graph_keeper.K1")
 def test_K1_a_large_graph_follows_what_comes_and_goes(much: int) -> None:
     choose = Random(much)
-    with patch.object(graphs, "LARGE", 0), patch.object(graphs, "_MUCH", much):
+    with patch.object(engine, "LARGE", 0), patch.object(engine, "_MUCH", much):
         world, keeper = World(), GraphKeeper()
         names = [world.task(f"t{number}", TaskState.SUBMITTED, None) for number in range(9)]
         lock = world.lock(0x10)
@@ -315,11 +314,11 @@ def test_K1_a_large_graph_follows_what_comes_and_goes(much: int) -> None:
 
 def test_a_large_change_makes_the_graph_anew() -> None:
     world, (a, b, c, d) = tasks("a", "b", "c", "d")
-    with patch.object(graphs, "LARGE", 0), patch.object(graphs, "_MUCH", 2):
+    with patch.object(engine, "LARGE", 0), patch.object(engine, "_MUCH", 2):
         keeper = GraphKeeper()
         world.edge(EdgeKind.DEPENDS_ON, a, b)
         keeper.graph_of(world.snapshot())
-        with patch.object(graphs, "wired", side_effect=wiring.wired) as anew:
+        with patch.object(engine, "wired", side_effect=wiring.wired) as anew:
             world.edge(EdgeKind.DEPENDS_ON, b, c)
             world.edge(EdgeKind.DEPENDS_ON, c, d)
             keeper.graph_of(world.snapshot())

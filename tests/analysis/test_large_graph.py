@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.analysis import graph, graphs, layered, order, wiring
-from livedbg.analysis.deadness import dead_nodes
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis import engine, graph, layered, order, wiring
+from livedbg.analysis.engine import GraphKeeper
+from livedbg.analysis.graph import dead_nodes
 from livedbg.analysis.layered import Arc, LayeredDigraph
 from livedbg.model import EdgeKind, EdgeState, TaskState
 from livedbg.model.tables import SPLIT
@@ -110,7 +110,7 @@ steps = st.lists(
 def test_K1_the_kept_graph_says_what_a_fresh_one_says_after_every_event(
     described: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
 ) -> None:
-    with patch.object(graph, "LARGE", 0), patch.object(graphs, "LARGE", 0):
+    with patch.object(graph, "LARGE", 0), patch.object(engine, "LARGE", 0):
         world, keeper, doctor = World(), GraphKeeper(), diagnostician()
         world.process(1)
         for number in range(4):
@@ -152,7 +152,7 @@ def test_W2_a_small_change_of_a_large_graph_wires_nothing_anew(wide: World) -> N
     first = keeper.graph_of(wide.snapshot())
     assert first.large and len(wide.snapshot().edges) > SPLIT
     assert not first.cycles and len(first.roots) == 16 and first.behind(first.roots[0]) > 1_000
-    with patch.object(graphs, "wired") as anew, patch.object(wiring, "ordered") as all_cycles:
+    with patch.object(engine, "wired") as anew, patch.object(wiring, "ordered") as all_cycles:
         new = wide.task("new", TaskState.SUBMITTED, None)
         wide.edge(EdgeKind.DEPENDS_ON, new, "task:nvfuser/t500")
         after = keeper.graph_of(wide.snapshot())

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.behaviour import TICK_SHARE, awaits_children, family_threads
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import (
     POLLS,

@@ -7,7 +7,7 @@ import pytest
 
 from livedbg.analysis import Finding, VerdictState
 from livedbg.analysis.blocking import blocking_of, standing_of
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.postmortem.ended import heads, how_ended, is_crash, is_interrupt
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules import Rule, RuleInput
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.replay import last_update

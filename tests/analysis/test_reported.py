@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from livedbg.analysis import Diagnosis, Diagnostician, Finding, VerdictState
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules import Judged, RuleInput
 from livedbg.analysis.rules.said import SaidRule
 from livedbg.analysis.verdict import exit_code

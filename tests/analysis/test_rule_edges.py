@@ -9,7 +9,7 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.closed import closed_sets
-from livedbg.analysis.deadness import dead_nodes
+from livedbg.analysis.graph import dead_nodes
 from livedbg.analysis.rules.base import Settings
 from livedbg.analysis.rules.progress import limit_ns
 from livedbg.model import Edge, EdgeKind, EdgeState, Severity, TaskState, ThreadState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Finding, Verdict, VerdictState
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import INTERRUPTED
 from livedbg.analysis.rules.sight import CANT_SEE

@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis import NO_DIAGNOSIS, Finding, Verdict, VerdictState
 from livedbg.analysis.behaviour import Behaviour, burns_for_ns, cpu_share, doing
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.verdict import ranked, verdict_of
 from livedbg.model import EdgeKind, LogRecord, Severity, TaskState, Thread, ThreadState

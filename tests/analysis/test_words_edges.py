@@ -7,7 +7,7 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.blocking import blocking_of
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, thread_evidence

@@ -21,7 +21,7 @@ from livedbg.model import (
 )
 from livedbg.model import events as ev
 from livedbg.model.snapshot import Snapshot
-from livedbg.recording.old_names import sleeps_s, wait_kind
+from livedbg.recording.file import sleeps_s, wait_kind
 from livedbg.session.rulebook import diagnose
 from livedbg.state.store import Store
 

@@ -29,7 +29,7 @@ from livedbg.panels.logfind import Places
 from livedbg.panels.neighbourhood import MAX_NODES, Scope, around
 from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
-from livedbg.panels.tree import FAN, MAX_ROWS, tree_rows
+from livedbg.panels.waits import FAN, MAX_ROWS, tree_rows
 from livedbg.text.quantities import elapsed, rate, stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import PALETTES

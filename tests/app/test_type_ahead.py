@@ -34,7 +34,7 @@ async def on_threads(pilot: Pilot[int]) -> ThreadsPanel:
     return app.query_one("#threads ThreadsPanel", ThreadsPanel)
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_a_filter_that_is_pasted_as_keys_is_text_and_stops_nothing() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -47,7 +47,7 @@ async def test_H1_a_filter_that_is_pasted_as_keys_is_text_and_stops_nothing() ->
         assert len(panel.rows.order) < before
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 @pytest.mark.parametrize(("typed", "needle"), [("/teller\r", "teller"), ("/teller\x1b", "")])
 async def test_H1_the_end_of_what_is_typed_ends_the_prompt(typed: str, needle: str) -> None:
     app = make_app("deadlock")
@@ -60,7 +60,7 @@ async def test_H1_the_end_of_what_is_typed_ends_the_prompt(typed: str, needle: s
         assert view_of(app).sent == []
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_a_search_and_its_next_match_are_typed_at_once() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -77,7 +77,7 @@ async def test_H1_a_search_and_its_next_match_are_typed_at_once() -> None:
         assert not app.main.query_one(Prompt).has_class("-open")
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_a_catchpoint_is_typed_at_once() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -88,7 +88,7 @@ async def test_H1_a_catchpoint_is_typed_at_once() -> None:
         assert isinstance(intent, Catch) and intent.pattern == "SRtError"
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_the_palette_runs_the_best_match_of_what_was_typed_at_once() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -98,7 +98,7 @@ async def test_H1_the_palette_runs_the_best_match_of_what_was_typed_at_once() ->
         assert app.screen is app.main and view_of(app).sent == []
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_escape_closes_a_palette_that_still_searches() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -110,7 +110,7 @@ async def test_H1_escape_closes_a_palette_that_still_searches() -> None:
         assert view_of(app).sent == []
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 @pytest.mark.parametrize("opens", ["?", "e", "\r"])
 async def test_H1_a_sheet_owns_the_keys_that_follow(opens: str) -> None:
     app = make_app("deadlock")
@@ -123,7 +123,7 @@ async def test_H1_a_sheet_owns_the_keys_that_follow(opens: str) -> None:
         assert app.is_running and view_of(app).sent == []
 
 
-@pytest.mark.invariant("typeahead.H2")
+@pytest.mark.invariant("basics.H2")
 async def test_H2_a_paste_is_text_in_a_prompt_and_nothing_elsewhere() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -136,7 +136,7 @@ async def test_H2_a_paste_is_text_in_a_prompt_and_nothing_elsewhere() -> None:
         assert view_of(app).sent == [] and panel.needle == "sq"
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_a_prompt_is_left_by_its_own_keys_only() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -153,7 +153,7 @@ async def test_H1_a_prompt_is_left_by_its_own_keys_only() -> None:
 _TOLD = PROGRAM.replace("sys.exit(run(", "code = (run(") + "\nprint('SENT', view.sent, 'DONE')\nsys.exit(code)\n"
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 @pytest.mark.parametrize(
     "typed",
     [
@@ -175,7 +175,7 @@ def test_H1_bursts_on_a_real_terminal_do_nothing_to_the_target(typed: bytes) -> 
         assert b"SENT [] DONE" in terminal.output
 
 
-@pytest.mark.invariant("typeahead.H1")
+@pytest.mark.invariant("basics.H1")
 async def test_H1_keys_are_taken_though_the_terminal_has_said_that_it_lost_the_focus() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:

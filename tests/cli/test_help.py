@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from livedbg import __version__
-from livedbg.cli.table import commands
+from livedbg.cli.group import commands
 from tests.cli.conftest import livedbg
 from tests.conftest import Target
 

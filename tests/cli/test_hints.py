@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from livedbg.cli.group import commands
 from livedbg.cli.group import livedbg as group
-from livedbg.cli.table import commands
 
 _ROOT = Path(__file__).parents[2]
 _COMMAND = re.compile(r"(?:^|[`(]|: |\bsudo |\bsudo -u \S+ | or +)livedbg ([a-z][^`\n]*)")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Verdict, VerdictState
-from livedbg.cli.saving import MOST, Saver, about_to_end
+from livedbg.cli.watch import MOST, Saver, about_to_end
 from livedbg.model import Task, TaskState
 from livedbg.model import events as ev
 from livedbg.state.store import Store

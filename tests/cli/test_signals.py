@@ -13,8 +13,7 @@ import pytest
 
 from livedbg.commands.sessions import started
 from livedbg.commands.signals import Quit, quit_on_signals, signals_held
-from livedbg.session.latch import Latch
-from livedbg.session.live import LiveView
+from livedbg.session.live import Latch, LiveView
 from tests.conftest import eventually
 
 HANGS = """

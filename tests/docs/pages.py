@@ -8,8 +8,7 @@ import click
 
 from livedbg.analysis.behaviour import TABLE
 from livedbg.app.helptext import key_reference
-from livedbg.cli.group import livedbg
-from livedbg.cli.table import EXIT_CODES, commands
+from livedbg.cli.group import EXIT_CODES, commands, livedbg
 from livedbg.session.rulebook import rules_page
 from livedbg.session.systems import Command
 from livedbg.session.targets import target_forms

@@ -22,21 +22,21 @@ import msgspec
 import numpy as np
 import zstandard
 
+from livedbg.adapters.ascend.adapter import FileWatch
 from livedbg.adapters.ascend.compile_reader import CompileReader
 from livedbg.adapters.ascend.dumps import graphs as depsfile
-from livedbg.adapters.ascend.files import FileWatch
 from livedbg.adapters.ascend.live import layout as scheduler_layout
 from livedbg.adapters.cuda.cudagdb import core_dump, device_exceptions, sample, tables
-from livedbg.adapters.cuda.cudagdb.console_tables import TABLES, console_rows
+from livedbg.adapters.cuda.cudagdb.engine import TABLES, console_rows
 from livedbg.adapters.cuda.kernel_log import _line as kernel_line
 from livedbg.adapters.logfiles.decoding import Decoding
+from livedbg.adapters.nvfuser.adapter import TraceWatch
 from livedbg.adapters.nvfuser.dumps import ir, scripts, segment_script
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
 from livedbg.adapters.nvfuser.dumps.segments import parse_segments
 from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
-from livedbg.adapters.nvfuser.trace_files import TraceWatch
 from livedbg.adapters.python import pyspy
-from livedbg.adapters.pytorch.recorder_dumps.compared import compare
+from livedbg.adapters.pytorch.recorder_dumps.adapter import compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, read_dump
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.records import parse_line
@@ -58,8 +58,7 @@ from livedbg.model.request import Request
 from livedbg.probes import perf_records, tracefs
 from livedbg.recipes import load as recipe_files
 from livedbg.recording.file import MAGIC, Header, RecordingReader
-from livedbg.repeats.lines import compared, lines_of
-from livedbg.repeats.markers import known_pairs, last_open
+from livedbg.repeats.marking import compared, known_pairs, last_open, lines_of
 from livedbg.report.build import build
 from livedbg.report.json import from_json, to_json
 from livedbg.report.text import to_text

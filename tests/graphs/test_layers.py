@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from livedbg.graphs import layout
 from livedbg.graphs.asdot import to_dot
-from livedbg.graphs.ashtml import to_html
+from livedbg.graphs.ashtml import laid_out, to_html
 from livedbg.graphs.astext import to_text
 from livedbg.graphs.drawing import Arrow, Drawing, Node, around
 from livedbg.graphs.layers import Ends, layered
 from livedbg.graphs.layout import Link, Spacing, placed
-from livedbg.graphs.pagelayout import laid_out
 from livedbg.panels.layout import arrange
 from tests.graphs.dot import read_ranks
 

@@ -12,7 +12,7 @@ import pytest
 
 from livedbg.adapters.ascend.dumps.graphs import read_graph
 from livedbg.adapters.ascend.names import task_name
-from livedbg.graphs import layout, pagelayout
+from livedbg.graphs import ashtml, layout
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Node
 from livedbg.graphs.fromdeclared import drawing_of
@@ -61,23 +61,23 @@ def _check(drawing: Drawing) -> None:
     assert size is not None
     rows: dict[int, list[int]] = {}
     for x, y in boxes.values():
-        assert 0 <= x <= int(size[1]) - pagelayout.WIDTH and 0 <= y <= int(size[2]) - pagelayout.HEIGHT
+        assert 0 <= x <= int(size[1]) - ashtml.WIDTH and 0 <= y <= int(size[2]) - ashtml.HEIGHT
         rows.setdefault(y, []).append(x)
     for row in rows.values():
         row.sort()
-        assert all(right - left > pagelayout.WIDTH for left, right in pairwise(row)), "boxes overlap"
+        assert all(right - left > ashtml.WIDTH for left, right in pairwise(row)), "boxes overlap"
     arrows = re.findall(r'<path class="(?:edge|missing|extra)[^>]*? d="([^"]*)"[^>]*><title>[^<]*?(\w+) → (\w+)', page)
     assert len(arrows) == len(drawing.arrows)
     for line, first, second in arrows:
         points = list(_drawn(line))
         (x, y), (end, low) = points[1], points[-1]
-        assert (x, y) == (boxes[first][0] + pagelayout.WIDTH // 2, boxes[first][1] + pagelayout.HEIGHT)
-        assert (end, low) == (boxes[second][0] + pagelayout.WIDTH // 2, boxes[second][1])
+        assert (x, y) == (boxes[first][0] + ashtml.WIDTH // 2, boxes[first][1] + ashtml.HEIGHT)
+        assert (end, low) == (boxes[second][0] + ashtml.WIDTH // 2, boxes[second][1])
         for x, y in points[1:]:
             assert 0 <= x <= int(size[1]), (first, second)
             for top, row in rows.items():
-                if top < y < top + pagelayout.HEIGHT:
-                    assert not any(left < x < left + pagelayout.WIDTH for left in row), (first, second, line)
+                if top < y < top + ashtml.HEIGHT:
+                    assert not any(left < x < left + ashtml.WIDTH for left in row), (first, second, line)
 
 
 def _random(seed: int, count: int, reach: float) -> Drawing:
@@ -93,7 +93,7 @@ def _random(seed: int, count: int, reach: float) -> Drawing:
 
 
 @pytest.mark.parametrize("capture", _CAPTURES, ids=lambda path: path.parts[-3])
-@pytest.mark.invariant("pagelayout.L1")
+@pytest.mark.invariant("ashtml.L1")
 def test_no_arrow_of_a_real_run_crosses_a_box(capture: Path) -> None:
     graph = read_graph(capture)
     drawing = drawing_of(graph, lost_orders(graph), "g", Terms(task_name=task_name))
@@ -102,9 +102,9 @@ def test_no_arrow_of_a_real_run_crosses_a_box(capture: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.invariant("pagelayout.L1")
+@pytest.mark.invariant("ashtml.L1")
 def test_no_arrow_crosses_a_box(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagelayout, "ROW", [60, 3][seed % 2])  # wide layers have several rows
+    monkeypatch.setattr(ashtml, "ROW", [60, 3][seed % 2])  # wide layers have several rows
     monkeypatch.setattr(layout, "POINTS", [100_000, 100_000, 10][seed % 3])  # the others go around
     drawing = _random(seed, 60, [2.0, 10.0][seed % 2])
     assert len(drawing.arrows) > 40

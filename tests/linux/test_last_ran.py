@@ -11,9 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from livedbg.linux import cpu_clocks, last_ran
-from livedbg.linux.cpu_clocks import clocks_behind_ns, exec_start_ns
-from livedbg.linux.last_ran import LEAST_NS, last_ran_mono_ns
+from livedbg.linux import last_ran
+from livedbg.linux.last_ran import LEAST_NS, clocks_behind_ns, exec_start_ns, last_ran_mono_ns
 from tests.conftest import eventually
 
 SLEEPER = """
@@ -39,7 +38,7 @@ sys.stdin.read()
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> dict[int, tuple[int, int]]:
     known: dict[int, tuple[int, int]] = {}
-    monkeypatch.setattr(cpu_clocks, "_known", known)
+    monkeypatch.setattr(last_ran, "_known", known)
     return known
 
 
@@ -71,13 +70,13 @@ def test_a_thread_that_ran_just_now_and_one_that_is_gone_have_no_such_time(monke
     assert last_ran_mono_ns(1, {1: 0}) == {}
 
 
-@pytest.mark.invariant("cpu_clocks.C1")
+@pytest.mark.invariant("last_ran.C1")
 def test_C1_a_clock_that_was_read_before_may_have_stood_still_since(
     fresh: dict[int, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_clocks, "_read", lambda cpu: None)
+    monkeypatch.setattr(last_ran, "_read", lambda cpu: None)
     now = time.monotonic_ns()
-    monkeypatch.setattr(cpu_clocks, "time", SimpleNamespace(monotonic_ns=lambda: now, monotonic=lambda: now / 1e9))
+    monkeypatch.setattr(last_ran, "time", SimpleNamespace(monotonic_ns=lambda: now, monotonic=lambda: now / 1e9))
     fresh[0] = (now - 100_000_000, 7_000_000_000)
     assert clocks_behind_ns([0]) == {0: 7_100_000_000}
     fresh[0] = (now - 2_000_000_000, 7_000_000_000)
@@ -91,8 +90,8 @@ def test_a_cpu_on_which_nothing_may_run_is_not_known(fresh: dict[int, tuple[int,
 def test_a_cpu_that_leaves_livedbg_no_time_is_not_waited_for(
     fresh: dict[int, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_clocks, "_WAIT_S", 0.0)
-    monkeypatch.setattr(cpu_clocks, "_read", lambda cpu: time.sleep(0.2))
+    monkeypatch.setattr(last_ran, "_WAIT_S", 0.0)
+    monkeypatch.setattr(last_ran, "_read", lambda cpu: time.sleep(0.2))
     assert clocks_behind_ns([0]) == {} and fresh == {}
 
 

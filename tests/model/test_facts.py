@@ -8,7 +8,7 @@ import pytest
 from livedbg.model import Resource
 from livedbg.model import events as ev
 from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, facts_of, facts_shown
-from livedbg.recording.old_names import renamed
+from livedbg.recording.file import renamed
 from livedbg.session.redaction import Redaction
 
 STAMP = ev.Stamp(host="box", mono_ns=1, wall_ns=1)
@@ -57,7 +57,7 @@ def test_secrets_in_facts_are_masked(decoded: bool) -> None:
     assert "hunter2hunter2" not in facts_of(masked.resources[0].facts, ToyFacts).words
 
 
-@pytest.mark.invariant("old_names.O1")
+@pytest.mark.invariant("recording.O1")
 @pytest.mark.parametrize(
     ("kind", "text", "known"),
     [

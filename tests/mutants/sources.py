@@ -83,7 +83,7 @@ GROUPS = (
     Group("futex", ("adapters/proc/futex.py",), ("tests/adapters/proc/test_futex.py",)),
     Group(
         "waits",
-        ("adapters/proc/lock_waits.py", "adapters/proc/fd_waits.py"),
+        ("adapters/proc/wait_reader.py", "adapters/proc/fd_waits.py"),
         tuple(f"tests/adapters/proc/test_{name}.py" for name in ("fd_wait_edges", "lock_wait_edges", "wakers")),
     ),
     Group(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.recipes import Ended, plan, recipes, without_effect
-from livedbg.repeats.markers import known_pairs, last_open
+from livedbg.repeats.marking import known_pairs, last_open
 
 
 def told(name: str, option: str, text: str, folder: Path) -> str:

@@ -14,7 +14,7 @@ from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import parse
 from livedbg.recipes.model import After
-from livedbg.recipes.summaries import summaries
+from livedbg.recipes.watching import summaries
 from livedbg.session.tools import find_tool
 from tests.cli.conftest import livedbg
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.recipes import Ended, Part, Plan, RecipeWatch, plan, recipes, without_effect
-from livedbg.recipes.growing import Growing, bytes_in_use
 from livedbg.recipes.model import Effect, Grows
+from livedbg.recipes.watching import Growing, bytes_in_use
 from livedbg.recipes.witness import Seen
 from tests.cli.conftest import ASCEND, livedbg, longer
 from tests.conftest import Target
@@ -60,7 +60,7 @@ def test_dumps_are_told_of_as_they_come_with_their_growth(home: dict[str, str]) 
     assert log.read_text().count(" MiB in use") == 4  # and the Logs screen has them too
 
 
-@pytest.mark.invariant("growing.E8")
+@pytest.mark.invariant("watching.E8")
 def test_E8_each_file_is_told_of_once_and_bad_ones_by_their_size(tmp_path: Path) -> None:
     (tmp_path / "heap.1.heap").write_bytes(b"\xff\0heap profile: 1: 2 [")
     (tmp_path / "heap.2.heap").write_bytes(b"heap profile: 9999")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
-from livedbg.cli.black_box import BlackBox
+from livedbg.cli.record import BlackBox
 from livedbg.model import LogRecord, Process, Thread, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.errors import RecordingError
@@ -199,7 +199,7 @@ def test_a_ring_writes_further_files_beside_the_first(tmp_path: Path) -> None:
 def test_the_black_box_writes_at_a_stall_and_at_an_end_that_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.cli.black_box._AFTER_S", 0.0)
+    monkeypatch.setattr("livedbg.cli.record._AFTER_S", 0.0)
 
     def names(*states: VerdictState) -> list[str]:
         folder = tmp_path / "-".join(state.value for state in states)

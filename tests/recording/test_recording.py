@@ -319,7 +319,7 @@ OLD_NAMES = (
 )
 
 
-@pytest.mark.invariant("old_names.O1")
+@pytest.mark.invariant("recording.O1")
 def test_O1_names_of_old_recordings_are_read_as_todays(tmp_path: Path) -> None:
     written(tmp_path / "a", [])
     with (tmp_path / "a").open("ab") as file:

@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.repeats import marker_pairs
-from livedbg.repeats.lines import compared, lines_of
-from livedbg.repeats.marker_pairs import found_pairs
-from livedbg.repeats.markers import Marker, known_pairs, last_open
-from livedbg.repeats.marking import Ran, marked
+from livedbg.repeats import marking
+from livedbg.repeats.marking import Marker, Ran, compared, found_pairs, known_pairs, last_open, lines_of, marked
 from livedbg.repeats.outcome import RunEnd
 
 TRACE = Path(__file__).parents[1] / "fixtures" / "repeats" / "nvfuser-trace.json"
@@ -39,7 +36,7 @@ def test_known_pairs_tell_what_is_open() -> None:
         assert found is not None and found.text == text
 
 
-@pytest.mark.invariant("markers.K1")
+@pytest.mark.invariant("marking.A1")
 def test_K1_an_end_without_a_begin_closes_nothing_and_the_same_again_nests() -> None:
     lines = ["Finished x", "Running x...", "Running x...", "Finished x"]
     assert last_open(lines, known_pairs()) == Marker("Running x...", "running", 1, 0)
@@ -80,7 +77,7 @@ def test_a_chain_of_marks_says_the_last_stage() -> None:
     assert found is not None and found.text == "epoch 4 forward"
 
 
-@pytest.mark.invariant("marker_pairs.K2")
+@pytest.mark.invariant("marking.B2")
 def test_K2_what_does_not_come_in_pairs_is_no_marker() -> None:
     assert found_pairs([[f"step {n} loss 0.{n}" for n in range(50)]]) == []
     assert found_pairs([["begin a", "end a"]]) == []  # once is no repetition
@@ -95,7 +92,7 @@ def test_any_lines_are_taken(lines: list[str]) -> None:
     assert found is None or found.text in lines
 
 
-@pytest.mark.invariant("repeats_lines.L2")
+@pytest.mark.invariant("marking.L2")
 def test_lines_are_compared_without_times_and_addresses() -> None:
     assert compared("[2026-01-02 03:04:05.123456] launch k1") == "launch k1"
     assert compared("k1 done in 3.5 ms at 0x7f00aa11bb22") == "k1 done at 0x…"
@@ -103,7 +100,7 @@ def test_lines_are_compared_without_times_and_addresses() -> None:
     assert compared("step 12") == "step 12"
 
 
-@pytest.mark.invariant("repeats_lines.L1")
+@pytest.mark.invariant("marking.L1")
 def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     huge = tmp_path / "huge.log"
     with huge.open("wb") as file:
@@ -115,12 +112,12 @@ def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "none") == []
 
 
-@pytest.mark.invariant("marker_pairs.K4")
+@pytest.mark.invariant("marking.B4")
 def test_K4_many_long_runs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marker_pairs, "_MOST_TOGETHER", 120)
+    monkeypatch.setattr(marking, "_MOST_TOGETHER", 120)
     counted: list[int] = []
-    count = marker_pairs._count
-    monkeypatch.setattr(marker_pairs, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
+    count = marking._count
+    monkeypatch.setattr(marking, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
     run = [line for step in range(100) for line in (f"begin step {step}", f"step {step} is over")]
     (pair,) = found_pairs([run] * 4)
     assert counted == [30] * 4 and pair.name == "begin * / * is over"

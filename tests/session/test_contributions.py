@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from livedbg.cli import table
+from livedbg.cli import group
 from livedbg.model.errors import SourceError, ToolMissing, UsageError
 from livedbg.recipes import load as recipes_load
-from livedbg.repeats import compare, markers
+from livedbg.repeats import compare, marking
 from livedbg.repeats.outcome import RunEnd
 from livedbg.session import filereaders, log_formats, systems, targets
 from livedbg.session.systems import Lazy, MarkerPair, System, TensorFiles, problems
@@ -46,7 +46,7 @@ def write_toy(tensor: Tensor, path: Path) -> None:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> System:
     """The only system."""
-    for module in (table, recipes_load, compare, markers, filereaders, log_formats, targets):
+    for module in (group, recipes_load, compare, marking, filereaders, log_formats, targets):
         monkeypatch.setattr(module, "systems", lambda: (TOY,))
     monkeypatch.setattr(systems, "_problems", {})
     return TOY
@@ -57,7 +57,7 @@ def _problems() -> list[str]:
 
 
 def test_an_example_is_in_the_help_of_the_command_that_it_is_of(toy: System) -> None:
-    commands = table.commands.__wrapped__()
+    commands = group.commands.__wrapped__()
     assert commands["report"].example[0][0] == "livedbg report 4711"
     assert commands["report"].example[-1] == ("livedbg report toys", "of toys")
     assert any("examples for nonsense, which is no command" in sentence for sentence in _problems())
@@ -79,7 +79,7 @@ def test_a_recipe_is_for_the_systems_that_share_it(toy: System) -> None:
 
 
 def test_markers_and_sanitizers_of_a_system_are_used(toy: System) -> None:
-    found = markers.last_open(["wind a", "unwound a", "wind b"], markers.known_pairs.__wrapped__())
+    found = marking.last_open(["wind a", "unwound a", "wind b"], marking.known_pairs.__wrapped__())
     assert found is not None and (found.text, found.pair) == ("wind b", "toys")
     ends = [RunEnd(run=run, how="signal", code=139, signal="SIGSEGV", stack=(f"f{run}",)) for run in (1, 2)]
     assert "--recipe asan-gcc or asan-clang (host), --recipe toysan=all (Toy)" in compare.compare(ends).next
@@ -114,7 +114,7 @@ def test_files_of_tensors(toy: System, tmp_path: Path) -> None:
 
 
 def test_what_the_built_in_systems_contribute() -> None:
-    lines = {name: [line for line, _what in command.example] for name, command in table.commands().items()}
+    lines = {name: [line for line, _what in command.example] for name, command in group.commands().items()}
     assert "livedbg attach --logs ./ascend-log" in lines["attach"]
     assert "livedbg report --logs ./ascend-log --json" in lines["report"]
     assert "livedbg recipes nvfuser-dump" in lines["recipes"]

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from livedbg.model.errors import UsageError
-from livedbg.session.jobs import ranks_of_job
-from livedbg.session.targets import resolve
+from livedbg.session.targets import ranks_of_job, resolve
 from tests.conftest import TARGETS, Target, start
 
 Launch = Callable[..., "Job"]
@@ -47,7 +46,7 @@ def launch() -> Iterator[Launch]:
 
 
 @pytest.mark.parametrize("kind", ["exec", "fork"])
-@pytest.mark.invariant("jobs.R2")
+@pytest.mark.invariant("targets.R2")
 def test_R2_a_rank_a_helper_and_the_launcher_give_all_ranks_and_no_helper(kind: str, launch: Launch) -> None:
     job = launch(kind)
     for pid in (job.ranks[1], job.helpers[2], job.launcher.pid):
@@ -58,7 +57,7 @@ def test_R2_a_rank_a_helper_and_the_launcher_give_all_ranks_and_no_helper(kind: 
 
 
 @pytest.mark.parametrize("kind", ["exec", "fork"])
-@pytest.mark.invariant("jobs.R1")
+@pytest.mark.invariant("targets.R1")
 def test_R1_jobs_that_meet_elsewhere_or_have_other_launchers_are_apart(kind: str, launch: Launch) -> None:
     one, other = launch(kind), launch(kind, 2)
     assert ranks_of_job(one.ranks[0]) == one.all

@@ -14,8 +14,8 @@ from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.unwind import callers, code_heights
 from livedbg.unwind.code_heights import Depth, depth_at, follows_call
-from livedbg.unwind.function_starts import FunctionStarts
 from livedbg.unwind.modules import Modules
+from livedbg.unwind.places import FunctionStarts
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 from tests.conftest import Target, settled
@@ -96,7 +96,7 @@ def _places(stack: Unwound, modules: Modules, program: Path) -> list[int]:
     return found
 
 
-@pytest.mark.invariant("traces.T1")
+@pytest.mark.invariant("drgn_stacks.T1")
 async def test_T1_what_rests_on_a_guess_is_not_whole(
     build_target: Callable[..., Path],
     spawn: Callable[..., Target],
@@ -187,7 +187,7 @@ def test_C1_what_is_behind_a_call(code: str, called: tuple[bool, int | None]) ->
     assert follows_call(data[-8:], START + len(data)) == called
 
 
-@pytest.mark.invariant("function_starts.S1")
+@pytest.mark.invariant("places.S1")
 def test_S1_functions_begin_where_the_symbols_have_them(build_target: Callable[..., Path]) -> None:
     program = build_target("leftovers", *BUILDS["O0"], output="leftovers-O0")
     starts = FunctionStarts(program)
@@ -199,7 +199,7 @@ def test_S1_functions_begin_where_the_symbols_have_them(build_target: Callable[.
     assert starts.at(0) is None and starts.at(1 << 40) is None
 
 
-@pytest.mark.invariant("function_starts.S1")
+@pytest.mark.invariant("places.S1")
 def test_S1_a_damaged_table_says_nothing(build_target: Callable[..., Path], tmp_path: Path) -> None:
     program = build_target("leftovers", *BUILDS["O0"], output="leftovers-O0")
     data = program.read_bytes()
@@ -215,9 +215,9 @@ def test_S1_a_damaged_table_says_nothing(build_target: Callable[..., Path], tmp_
     assert FunctionStarts(tmp_path / "nothing").at(waits.address) is None
 
 
-@pytest.mark.invariant("function_starts.S2")
+@pytest.mark.invariant("places.S2")
 def test_S2_what_is_remembered_is_bounded(build_target: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.unwind.function_starts._MOST", 10)
+    monkeypatch.setattr("livedbg.unwind.places._MOST", 10)
     starts = FunctionStarts(build_target("leftovers", *BUILDS["O0"], output="leftovers-O0"))
     for address in range(0x1000, 0x1100):
         starts.at(address)

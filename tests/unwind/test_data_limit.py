@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux.maps import parse_maps
-from livedbg.unwind.data_limit import MOST, OWN, TIMES, DataLimit
+from livedbg.unwind.helper import MOST, OWN, TIMES, DataLimit
 from livedbg.unwind.pool import UnwinderPool
 from tests.conftest import Target, settled
 from tests.unwind.conftest import copied
@@ -50,7 +50,7 @@ async def test_a_program_whose_file_is_as_large_as_the_limit_is_unwound(
         assert {"take_gate", "wait_for_credit", "demo::Queue<long>::pop"} <= functions
 
 
-@pytest.mark.invariant("data_limit.G1")
+@pytest.mark.invariant("helper.G1")
 def test_G1_each_file_with_code_counts_once(
     old_limit: tuple[int, int], build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path
 ) -> None:
@@ -67,7 +67,7 @@ def test_G1_each_file_with_code_counts_once(
         assert resource.getrlimit(resource.RLIMIT_DATA)[0] == OWN + TIMES * sizes > OWN + TIMES * (1 << 30)
 
 
-@pytest.mark.invariant("data_limit.G1")
+@pytest.mark.invariant("helper.G1")
 def test_G1_files_of_any_size_raise_it_to_its_most(
     old_limit: tuple[int, int], build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path
 ) -> None:

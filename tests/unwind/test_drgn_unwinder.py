@@ -20,10 +20,9 @@ from livedbg.linux.maps import parse_maps
 from livedbg.unwind import helper_process
 from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.copied_stacks import write_stacks
-from livedbg.unwind.drgn_unwinder import DrgnUnwinder
 from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
 from livedbg.unwind.helper_process import HelperProcess
-from livedbg.unwind.pool import UnwinderPool
+from livedbg.unwind.pool import DrgnUnwinder, UnwinderPool
 from livedbg.unwind.wire import Copied, Request, WireMapping
 from tests.conftest import Target, eventually, settled
 from tests.unwind.conftest import copied
@@ -50,7 +49,7 @@ def ended(pid: int) -> bool:
     return True
 
 
-@pytest.mark.invariant("drgn_unwinder.D1")
+@pytest.mark.invariant("unwind_pool.D1")
 async def test_D1_no_copy_is_left(
     waiting: Target, pool: UnwinderPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +91,7 @@ async def test_P2_who_comes_meanwhile_waits(waiting: Target, pool: UnwinderPool)
             await unwinder.unwind(whole, 0.1)
 
 
-@pytest.mark.invariant("drgn_unwinder.D2")
+@pytest.mark.invariant("unwind_pool.D2")
 async def test_D2_one_that_is_killed_is_replaced_once_then_gdb_unwinds(waiting: Target, pool: UnwinderPool) -> None:
     unwinder = await pool.of(waiting.pid)
     first = await unwinder.unwind(copied(waiting.pid), 100)
@@ -109,7 +108,7 @@ async def test_D2_one_that_is_killed_is_replaced_once_then_gdb_unwinds(waiting: 
     assert pool._unwinders[waiting.pid].alive
 
 
-@pytest.mark.invariant("drgn_unwinder.D2")
+@pytest.mark.invariant("unwind_pool.D2")
 async def test_D2_after_a_crash_without_debug_information(waiting: Target, pool: UnwinderPool) -> None:
     unwinder = await pool.of(waiting.pid)
     first = await unwinder.unwind(copied(waiting.pid), 100)
@@ -126,7 +125,7 @@ async def test_D2_after_a_crash_without_debug_information(waiting: Target, pool:
     assert "no-debug-information" in {note.code for note in unwinder.notes}
 
 
-@pytest.mark.invariant("drgn_unwinder.D3")
+@pytest.mark.invariant("unwind_pool.D3")
 async def test_D3_symbols_of_the_program_before_an_exec_name_no_frame(
     build_target: Callable[..., Path], spawn: Callable[..., Target], pool: UnwinderPool
 ) -> None:

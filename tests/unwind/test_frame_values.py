@@ -50,7 +50,7 @@ async def test_V1_K2_what_is_in_an_unknown_register_has_no_value(with_values: Ta
     assert first.registers[15:] == copy.registers[15:] and first.stack == copy.stack
 
 
-@pytest.mark.invariant("containers.C1", "frame_values.V4")
+@pytest.mark.invariant("frame_values.C1", "frame_values.V4")
 async def test_C1_V4_values_of_the_cpp_library_are_shown_as_what_they_hold(
     build_target: Callable[..., Path], spawn: Callable[..., Target], pool: UnwinderPool
 ) -> None:
@@ -79,7 +79,7 @@ async def test_C1_V4_values_of_the_cpp_library_are_shown_as_what_they_hold(
     }
 
 
-@pytest.mark.invariant("frame_values.V5", "dwarf_variables.W1")
+@pytest.mark.invariant("frame_values.V5", "dwarf_functions.W1")
 @pytest.mark.parametrize("level", ["O0", "O2"])
 async def test_V5_W1_a_variable_whose_declaration_is_not_reached_has_no_value(
     build_target: Callable[..., Path], spawn: Callable[..., Target], pool: UnwinderPool, level: str

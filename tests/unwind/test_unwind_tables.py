@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from livedbg.unwind.drgn_files import readable_tables
 from livedbg.unwind.pool import UnwinderPool
-from livedbg.unwind.unwind_tables import readable_tables
 from tests.conftest import Target, settled
 from tests.unwind.conftest import copied
 

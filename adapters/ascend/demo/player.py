@@ -23,8 +23,6 @@ import msgspec
 from livedbg.model.errors import UsageError
 from livedbg.text.typed import ready
 
-__all__ = ["LOG_NAME", "Entry", "entries", "main", "play"]
-
 LOG_NAME: Final = "err.txt"
 """The log's file name in the directory."""
 

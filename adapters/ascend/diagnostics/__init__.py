@@ -16,8 +16,6 @@ from livedbg.adapters.ascend.diagnostics.watchdogs import stall_diagnostics, tim
 from livedbg.adapters.ascend.job import Job
 from livedbg.model import Diagnostic
 
-__all__ = ["diagnostics"]
-
 
 def diagnostics(job: Job) -> Iterator[Diagnostic]:
     """All diagnostics of a job as it is now; each id once."""

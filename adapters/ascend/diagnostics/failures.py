@@ -15,8 +15,6 @@ from livedbg.adapters.ascend.resources import RingFull
 from livedbg.adapters.ascend.trouble import Fatal, TensorWait
 from livedbg.model import Diagnostic
 
-__all__ = ["crash", "failures"]
-
 
 def failures(job: Job) -> Iterator[Diagnostic]:
     """All that went wrong in the run."""

@@ -19,8 +19,6 @@ from livedbg.graphs.lost import grouped
 from livedbg.model import Diagnostic, Severity
 from livedbg.signatures.templates import names_in, render
 
-__all__ = ["flag_cycles", "lost_orders", "run_complete", "run_state", "shared_log", "statement"]
-
 _LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
 _PLAIN: Final = JobFacts()
 

@@ -23,8 +23,6 @@ from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.watchdogs import Fired, limit_of, others_after, watchdogs
 from livedbg.model import Diagnostic
 
-__all__ = ["STARVED_BELOW", "stall_diagnostics", "time_limits"]
-
 STARVED_BELOW: Final = 300
 """A scheduler thread that runs turns its idle loop more often than this in a second (measured on the simulator: 1,261
 to 40,000 when it ran, 87 when it was stopped)."""

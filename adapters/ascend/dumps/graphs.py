@@ -32,18 +32,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 from livedbg.text.wording import many
 
-__all__ = [
-    "READERS",
-    "WHOLE",
-    "DepsReader",
-    "OtherShape",
-    "kernel_names",
-    "next_of",
-    "parse_graph",
-    "read_graph",
-    "why_of",
-]
-
 WHOLE: Final = 64 << 20
 """Bytes of a file that is decoded at once."""
 

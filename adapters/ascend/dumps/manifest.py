@@ -30,8 +30,6 @@ from livedbg.text.wording import many
 from livedbg.values.entries import Entry
 from livedbg.values.payload import go_on, open_regular
 
-__all__ = ["Manifest", "read_manifest"]
-
 _CHUNK: Final = 1 << 22
 _LONGEST: Final = 1 << 16
 _ENTRIES: Final = 1_000_000

@@ -14,8 +14,6 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.resources import Full
 from livedbg.text.typed import ready
 
-__all__ = ["Peak", "Scope", "ScopeStats", "read_scope_stats"]
-
 _MOST: Final = 2_000_000  # records that are read
 _MONOTONIC: Final = 6  # the schema from which on the heap's counters do not wrap
 _WHOLE: Final = 1  # a last line that is cut is left out

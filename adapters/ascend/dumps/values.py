@@ -28,8 +28,6 @@ from livedbg.values.readers import DumpFiles, DumpReader, GoldenFile
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values.dump import Dump
 
-__all__ = ["READERS", "ArgsDumpReader", "golden_files"]
-
 _TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
 _DEPS_BYTES: Final = 1 << 29
 _KERNELS_BYTES: Final = 1 << 28  # of a deps.json that is read for the names of kernels only

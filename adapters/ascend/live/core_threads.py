@@ -34,8 +34,6 @@ from livedbg.model.events import Event, Stamp, ThreadRolesSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.publisher import Publisher
 
-__all__ = ["CoreRoles", "CoreThread", "CoreThreads"]
-
 _FILE: Final = re.compile(r"^(?:aicore_sim_\w{6}|libaicore_kernel\.so)$")
 _CORE: Final = "_ZL13g_core_id_key"
 _REGISTERS: Final = "_ZL14g_reg_base_key"

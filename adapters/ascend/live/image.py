@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from livedbg.linux import memory
 
-__all__ = ["Block", "Image"]
-
 
 class Block:
     """One range of a process's memory.

@@ -21,8 +21,6 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.forms import read_data
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 
-__all__ = ["EXECUTOR", "Layout", "Place", "read_layout", "wanted_fields"]
-
 EXECUTOR: Final = "g_aicpu_executor"
 """The variable that everything hangs on (aicpu_executor.cpp of both runtimes)."""
 

@@ -21,8 +21,6 @@ from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text
 
-__all__ = ["Library", "LibraryFinder"]
-
 _SYMBOLS: Final = ("_ZL16g_aicpu_executor", "g_aicpu_executor")  # a static variable, and one that is not
 _SIMULATOR: Final = re.compile(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 

@@ -13,8 +13,6 @@ from livedbg.adapters.ascend.live.state import LiveTask, Sample
 from livedbg.adapters.ascend.names import Names, task_name
 from livedbg.model import Edge, EdgeKey, EdgeKind, TaskState
 
-__all__ = ["CoreQueues"]
-
 _MOST: Final = 20_000  # edges; where there would be more, each ready task has one
 
 

@@ -38,8 +38,6 @@ from livedbg.adapters.ascend.live.unreturned import Unreturned, read_unreturned
 from livedbg.adapters.ascend.names import local_of, ring_of
 from livedbg.linux.maps import parse_maps
 
-__all__ = ["SchedulerReader"]
-
 _TRIES: Final = 4
 
 

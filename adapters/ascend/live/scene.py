@@ -15,19 +15,6 @@ from livedbg.adapters.ascend.live.layout import Layout, Place
 from livedbg.adapters.ascend.live.shot import Ring
 from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore
 
-__all__ = [
-    "WaiterLists",
-    "began_mono_ns",
-    "deferred_tasks",
-    "read_began",
-    "read_cores",
-    "read_errors",
-    "read_queued",
-    "read_rings",
-    "read_turns",
-    "scheduler_threads",
-]
-
 _MOST: Final = 8  # threads, or queues
 _SUBSLOTS: Final = ("aic", "aiv0", "aiv1")
 _CONDITIONS: Final = 16  # of one task

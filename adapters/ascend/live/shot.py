@@ -16,8 +16,6 @@ from livedbg.adapters.ascend.live.slots import Fixed, Slot
 from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore
 from livedbg.adapters.ascend.names import raw_id
 
-__all__ = ["CHUNK", "Holders", "Ring", "Segment", "Shot", "chunks", "holders_of", "segments", "task_at"]
-
 CHUNK: Final = 64  # slots that are compared at once
 _MOST: Final = 1 << 17  # slots of one ring that are believed
 

@@ -13,8 +13,6 @@ from typing import Final
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.session.adapter import Context, processes_seen, targets_ended
 
-__all__ = ["SEARCH_MOST_S", "SEARCH_S", "WORD", "first_processes", "is_there"]
-
 WORD: Final = "aicpu"
 """What the name of the scheduler's library holds."""
 

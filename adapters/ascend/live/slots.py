@@ -15,8 +15,6 @@ from livedbg.adapters.ascend.live.layout import Layout, Place
 from livedbg.adapters.ascend.live.state import Condition, LiveTask
 from livedbg.model import TaskState
 
-__all__ = ["Fixed", "Slot", "SlotReader", "state_of"]
-
 _DEFERRED: Final = 4  # PTO2_SUBTASK_DEFERRED, simpler pto_runtime2_types.h
 _MOST_FANIN: Final = 4096
 _DONE: Final = ("COMPLETED", "CONSUMED")

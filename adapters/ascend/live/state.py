@@ -10,8 +10,6 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.names import task_name
 from livedbg.model import TaskState
 
-__all__ = ["NO_ERRORS", "Condition", "Errors", "LiveCore", "LiveTask", "Progress", "Sample"]
-
 
 class Condition(NamedTuple):
     """What a deferred task waits for: a counter in memory that somebody else is to raise.

@@ -18,8 +18,6 @@ from livedbg.adapters.ascend.live.layout import Layout
 from livedbg.adapters.ascend.names import task_name
 from livedbg.linux.maps import Mapping as MappedRange
 
-__all__ = ["Unreturned", "func_at", "read_unreturned"]
-
 _COND: Final = 0x4C8
 _TASKS_END: Final = 0x7FFFFFF0  # numbers from here on, and those with the highest bit (done), are no running task's
 _KERNEL: Final = re.compile(r"/kernel_(\d{1,9})_\w{6}$")

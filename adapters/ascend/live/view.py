@@ -26,8 +26,6 @@ from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.text.quantities import duration
 
-__all__ = ["LiveView"]
-
 _STILL_S: Final = 3.0
 
 

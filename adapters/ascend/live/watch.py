@@ -30,8 +30,6 @@ from livedbg.session.polling import Polled
 from livedbg.session.publisher import Publisher, Statuses
 from livedbg.session.tools import find_gdb
 
-__all__ = ["LiveWatch"]
-
 _SOURCE: Final = "ascend-memory"
 _LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
 _MOST_AGAIN: Final = 5  # more looks of it, while a run that is not young has not moved

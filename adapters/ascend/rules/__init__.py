@@ -25,8 +25,6 @@ from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 
-__all__ = ["AscendRule", "rules"]
-
 
 class AscendRule(Struct, frozen=True):
     """A rule that checks each Ascend job in turn; what its function says of itself is its documentation."""

@@ -30,8 +30,6 @@ from livedbg.signatures.templates import render
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import sentence_case
 
-__all__ = ["CannReports"]
-
 _FOLLOWERS: Final = 4
 _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted

@@ -16,8 +16,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import sentences
 
-__all__ = ["CompileRule"]
-
 _SHOWN: Final = 3
 
 

@@ -15,8 +15,6 @@ from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
 from livedbg.model import Severity, Thread, ids
 from livedbg.text.wording import sentence_case
 
-__all__ = ["core_anomaly", "unreturned"]
-
 _SHOWN: Final = 3  # cores that the sentence names
 
 

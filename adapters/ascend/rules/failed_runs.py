@@ -20,8 +20,6 @@ from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Task, TaskState
 
-__all__ = ["cann", "crash", "run_failed", "slow", "starved"]
-
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status).

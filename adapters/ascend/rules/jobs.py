@@ -25,19 +25,6 @@ from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Ta
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
-__all__ = [
-    "JobDiagnostics",
-    "clock",
-    "code_of",
-    "ended_by",
-    "evidence",
-    "jobs",
-    "name_of",
-    "names_of",
-    "waiters_of",
-    "where_of",
-]
-
 F = TypeVar("F", bound=JobFacts)
 
 _NAMES_SHOWN: Final = 6

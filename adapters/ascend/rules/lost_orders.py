@@ -14,8 +14,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic
 from livedbg.text.wording import many
 
-__all__ = ["flag_cycle", "missing_edge"]
-
 
 def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from the

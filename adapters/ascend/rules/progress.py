@@ -22,8 +22,6 @@ from livedbg.model import Severity, Task, TaskState
 from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
-__all__ = ["building", "goes_on", "long_run", "run_complete"]
-
 _TROUBLE: Final = (
     "cann-code",
     "core-anomaly",

@@ -12,8 +12,6 @@ from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.text.wording import sentence_case
 
-__all__ = ["ring_values", "scope_deadlock", "scopes_of"]
-
 
 def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The orchestrator waits for a slot of a ring, or for memory of its heap, that only the end of its own open scope

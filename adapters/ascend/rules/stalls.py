@@ -28,8 +28,6 @@ from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Task, TaskState
 
-__all__ = ["stall", "who_blocks"]
-
 _ENTITIES: Final = 1_000  # of one finding
 
 

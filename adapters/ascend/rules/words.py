@@ -15,8 +15,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Severity
 from livedbg.signatures.templates import names_in, render
 
-__all__ = ["flag", "texts", "written"]
-
 
 class Text(Struct, frozen=True, forbid_unknown_fields=True):
     """One kind of finding: as `Finding`, but `sentence` and `next` are templates."""

@@ -33,8 +33,6 @@ from livedbg.session.targets import resolve
 from livedbg.text.json_text import json_line
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["command"]
-
 _STALLED, _CRASHED = 10, 11
 
 

@@ -26,8 +26,6 @@ from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["command"]
-
 
 @click.command("launches")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")

@@ -32,8 +32,6 @@ from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["CudaGdbAdapter"]
-
 _LIMIT: Final = Limit(wall=0.02, least_s=2.0, most_s=5.0)  # of hundreds of processes all descriptors are read
 _LAST_CHECKS: Final = 4
 _LAST_S: Final = 0.25

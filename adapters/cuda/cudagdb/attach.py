@@ -30,8 +30,6 @@ from livedbg.touch.attachable import check_attachable
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.guard_process import Guard
 
-__all__ = ["sample_attached"]
-
 _DETACH_S: Final = 10.0
 
 

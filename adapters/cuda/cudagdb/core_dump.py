@@ -22,8 +22,6 @@ from livedbg.linux import target_files
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import SourceError
 
-__all__ = ["CoreFile", "is_whole", "open_core", "read_core", "sort_cores"]
-
 _TO_SORT: Final = "the CUDA driver writes GPU core dumps as core_TIME_HOST_PID.nvcudmp, or as CUDA_COREDUMP_FILE says"
 
 _EM_CUDA: Final = 190

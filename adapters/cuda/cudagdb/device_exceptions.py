@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["FAULTS", "MEMCHECK", "Announced", "Fault", "announced_exception", "fault_named", "title_of"]
-
 _MOST: Final = 1 << 16
 _LONGEST: Final = 4_096  # characters of a line; in a longer one a failed search takes too long
 _SIGNAL: Final = re.compile(r"CUDA_EXCEPTION_(\d{1,18})")

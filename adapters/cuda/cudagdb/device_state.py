@@ -17,8 +17,6 @@ from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, Device
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
-__all__ = ["compare_states", "state_of"]
-
 _PLACES: Final = 500
 _NO_SYMBOL: Final = Symbol()
 

@@ -21,8 +21,6 @@ from livedbg.linux.descriptors import fd_links
 from livedbg.linux.procfs import read_environment
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["DumpFiles", "DumpWatch", "dump_files", "expression", "is_open", "watch_of"]
-
 _FILE: Final = "CUDA_COREDUMP_FILE"
 _DEFAULTS: Final = ("core_%t_%h_%p.nvcudmp", "core.cuda.%h.%p")
 _KNOWN: Final = {"%h": r"[^/]+", "%p": r"\d+", "%t": r"\d+"}  # the pid may be one of the process's own namespace

@@ -26,8 +26,6 @@ from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
-__all__ = ["DumpPipe", "find_dump_pipe", "has_dump_pipe"]
-
 _ENABLE: Final = "CUDA_ENABLE_USER_TRIGGERED_COREDUMP"
 _PIPE: Final = "CUDA_COREDUMP_PIPE"
 _FLAGS: Final = "CUDA_COREDUMP_GENERATION_FLAGS"

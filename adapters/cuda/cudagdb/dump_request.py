@@ -39,8 +39,6 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["NoDump", "WrittenDump", "has_ended", "read_dump", "refuse_abort", "request_dump", "send_request"]
-
 _LIMIT: Final = Limit(wall=0.2, least_s=0.05)  # of scans of a folder with many files
 _PATIENCE_S: Final = 2.0  # after which more than a byte is written
 _MOST_BYTES: Final = 1 << 20

@@ -12,8 +12,6 @@ from typing import Final
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["instruction_of", "meaning_of"]
-
 _LINE: Final = re.compile(
     r"^(?:=>|\*>|\*=>)?\s{0,100}0x[0-9a-fA-F]{1,400}(?: <[^\n]{0,2000}?>)?:\s{1,100}(\S[^\n]{0,2000})$", re.MULTILINE
 )

@@ -36,8 +36,6 @@ from livedbg.gdbmi import GdbGone
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["DeviceSample", "Symbol", "sample_devices"]
-
 _KERNELS: Final = 64  # whose blocks and threads are asked for
 _RANGES: Final = 30_000  # of threads, as many as one answer may have
 _APART: Final = 8  # ranges that a divergent warp makes, about

@@ -10,8 +10,6 @@ from livedbg.model import Diagnostic, Evidence, ExceptionHit, Frame, Severity
 from livedbg.model.devices import DeviceFault, DeviceState
 from livedbg.model.events import DeviceSeen, DiagnosticSeen, Event, ExceptionSeen, Stamp
 
-__all__ = ["events_of"]
-
 
 def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
     """The events of one sample."""

@@ -19,8 +19,6 @@ from livedbg.model import Frame
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState
 from livedbg.text.quantities import duration
 
-__all__ = ["state_text"]
-
 _PLACES: Final = 12  # of a kernel
 _FRAMES: Final = 12
 

@@ -1,7 +1,7 @@
 """The rows of cuda-gdb's tables, typed.
 
 The columns are those of its MI output (gdb/cuda/cuda-commands.c and gdb/cuda/cuda-coords.c in cuda-gdb's source).
-Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.console_tables).
+Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.engine).
 """
 
 from __future__ import annotations
@@ -11,27 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from livedbg.text.sanitize import clean_line
-
-__all__ = [
-    "BlockRow",
-    "DeviceRow",
-    "Focus",
-    "KernelRow",
-    "LaneRow",
-    "SmRow",
-    "ThreadRow",
-    "WarpRow",
-    "block_row",
-    "context_row",
-    "convert",
-    "device_row",
-    "focus_of",
-    "kernel_row",
-    "lane_row",
-    "sm_row",
-    "thread_row",
-    "warp_row",
-]
 
 Row = TypeVar("Row")
 _DIM: Final = re.compile(r"\(\d{1,18}(,\d{1,18})*\)")

@@ -16,8 +16,6 @@ import pynvml
 from livedbg.adapters.cuda.nvml.samples import Gpu, GpuSample, NvmlTrouble, Sample
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Nvml"]
-
 T = TypeVar("T")
 
 _LOST: Final = {15: "the GPU is lost", 16: "the GPU must be reset"}  # NVML_ERROR_GPU_IS_LOST, _RESET_REQUIRED

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-__all__ = ["Gpu", "GpuSample", "NvmlTrouble", "Sample"]
-
 
 class NvmlTrouble(Exception):
     """NVML is there and does not answer as it should.

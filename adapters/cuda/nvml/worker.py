@@ -18,8 +18,6 @@ from typing import Final, Generic, TypeVar
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
 
-__all__ = ["Worker"]
-
 _STEPS: Final = 4  # samples of the thread within a time limit
 _MOST: Final = 5  # time limits after which a call that gets on is given up too
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from livedbg.adapters.cuda.rules import errors, gpus, launches
 from livedbg.analysis.rules.base import Rule
 
-__all__ = ["rules"]
-
 
 def rules() -> Sequence[Rule]:
     """The rules for CUDA, most specific first."""

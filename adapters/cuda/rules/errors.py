@@ -36,8 +36,6 @@ from livedbg.model import Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.shell import shell_word
 
-__all__ = ["CudaRule", "rules"]
-
 _HARDWARE_STEPS: Final = (
     "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
     "nvidia-smi nvlink -e",

@@ -21,8 +21,6 @@ from livedbg.model import EdgeKind, Evidence, Resource, Severity, Thread, ids
 from livedbg.model.facts import facts_of
 from livedbg.model.snapshot import Counter, CounterKey, Snapshot
 
-__all__ = ["GpuTrouble", "GpuWaits", "rules", "waits_for_gpu_in"]
-
 _BUSY_PERCENT: Final = 99.0
 _WAITS: Final = frozenset(
     {

@@ -16,8 +16,6 @@ from livedbg.model import Process, Severity, ThreadState
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["CONTEXT_LOST", "first_alive", "unless_alive"]
-
 CONTEXT_LOST = "The CUDA context is lost, and {} still lives: every CUDA call in that context fails."
 """What is said of a process that outlives the fault."""
 

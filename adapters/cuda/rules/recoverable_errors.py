@@ -21,8 +21,6 @@ from livedbg.analysis.rules.words import many
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.text.shell import shell_word
 
-__all__ = ["found_by_sanitizer", "out_of_memory", "returned", "waits", "xid"]
-
 _SHOWN: Final = 10  # findings of one kind and context
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
 

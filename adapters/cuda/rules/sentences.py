@@ -14,20 +14,6 @@ from livedbg.model.launches import kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = [
-    "ASYNCHRONOUS",
-    "HARDWARE",
-    "PIN_DOWN",
-    "CudaContext",
-    "alive",
-    "contexts",
-    "evidence",
-    "launched_last",
-    "process_of",
-    "said",
-    "synchronous",
-]
-
 _PRECISE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
 _REPORTED: Final = frozenset({"error", "api-error", "sanitizer-api", "library-error"})
 _PROOFS: Final = 6

@@ -13,8 +13,6 @@ from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["command"]
-
 _DIFFERS = 12
 _FAILS = 11
 _HANGS = 10

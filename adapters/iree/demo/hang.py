@@ -14,8 +14,6 @@ from pathlib import Path
 
 from livedbg.model.errors import UsageError
 
-__all__ = ["main"]
-
 _FLAGS = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",

@@ -14,8 +14,6 @@ from livedbg.adapters.iree.differences.trace import Trace, run_module
 from livedbg.model.errors import SourceError
 from livedbg.values.compare import Difference, Tolerance
 
-__all__ = ["Alone", "isolate"]
-
 
 class Alone(Struct):
     """What the dispatch does by itself.

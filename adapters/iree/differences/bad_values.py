@@ -16,8 +16,6 @@ from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
 from livedbg.values.listing import shape_text
 from livedbg.values.statistics import Statistics, statistics
 
-__all__ = ["Bad", "bad_inputs", "first_bad", "has_nan", "numbers_told", "tensors_told", "told"]
-
 _TOLD = 6
 
 

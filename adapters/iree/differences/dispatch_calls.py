@@ -16,8 +16,6 @@ from msgspec import Struct
 from livedbg.adapters.iree.differences.toolchain import read_flow
 from livedbg.text.typed import ready
 
-__all__ = ["Both", "DispatchCall", "Operation", "calls_in", "calls_of_both", "counterparts", "place_of"]
-
 _LINES: Final = 4
 
 

@@ -14,8 +14,6 @@ from livedbg.adapters.iree.differences.toolchain import compile_module, read_flo
 from livedbg.adapters.iree.differences.trace import Call, Trace
 from livedbg.text.shell import shell_word
 
-__all__ = ["by_hand", "compile_alone", "extract", "save_inputs", "words_for"]
-
 _BITS: Final = {
     "bfloat16": "bf16",
     "float8_e4m3fn": "f8E4M3FN",

@@ -16,8 +16,6 @@ from msgspec import Struct, field
 from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
 from livedbg.values.compare import Difference, Tolerance, compare
 
-__all__ = ["CallDifference", "Compared", "compare_traces", "differing_runs", "small_differences"]
-
 Fate = Literal["equal", "culprit", "inherited", "only", "uncompared"]
 """`culprit`: other outputs from equal inputs. `inherited`: its inputs differ already."""
 

@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["absolute", "zeros"]
-
 _FILE: Final = re.compile(r"(?P<before>(?:(?:\d++x)*+[a-z]++\d\w*+=)?[@+]|\*)(?P<path>.+)", re.DOTALL)
 _NO_VALUE: Final = re.compile(r"(?:\d+x)*[a-z]+\d\w*")
 

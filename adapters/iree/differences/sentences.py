@@ -18,8 +18,6 @@ from livedbg.values.listing import shape_text
 from livedbg.values.sentences import difference_json, difference_text
 from livedbg.values.statistics import statistics
 
-__all__ = ["as_json", "difference_told", "headline", "lines"]
-
 _NAMED = 6
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["TRACE", "Side", "label", "target_flags"]
-
 TRACE: Final = "--iree-flow-trace-dispatch-tensors"
 """Makes a module hand the tensors of every dispatch to the runtime's debug sink (iree/compiler/Dialect/Flow)."""
 

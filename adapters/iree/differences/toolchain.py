@@ -14,17 +14,6 @@ from typing import Final
 from livedbg.model.errors import SourceError, ToolMissing
 from livedbg.text.sanitize import clean, clean_line
 
-__all__ = [
-    "IR_WORKER",
-    "RUN_WORKER",
-    "compile_module",
-    "find_compiler",
-    "find_python",
-    "functions_of",
-    "hardware_of",
-    "read_flow",
-]
-
 RUN_WORKER: Final = Path(__file__).with_name("worker.py")
 IR_WORKER: Final = Path(__file__).with_name("ir_worker.py")
 _INSTALL: Final = "pip install iree-base-compiler iree-base-runtime"

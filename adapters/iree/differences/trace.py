@@ -21,8 +21,6 @@ from livedbg.text.typed import ready
 from livedbg.values.tensor import Held
 from livedbg.values.tensor_files import load
 
-__all__ = ["Call", "Saved", "Trace", "read_trace", "run_module"]
-
 _CALLS: Final = "calls.jsonl"
 _SAID: Final = "said.log"
 _LOOK_S: Final = 0.1

@@ -16,8 +16,6 @@ from livedbg.adapters.iree.differences.toolchain import compile_module, hardware
 from livedbg.adapters.iree.differences.trace import Trace, run_module
 from livedbg.values.compare import Tolerance
 
-__all__ = ["Request", "Whole", "compare_sides"]
-
 
 class Request(Struct, frozen=True):
     """What to compare.

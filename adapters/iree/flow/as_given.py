@@ -21,8 +21,6 @@ from livedbg.linux.procfs import read_stat
 from livedbg.session.signatures import book
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["EXPECTED", "AsGiven", "error_words", "run_as_given", "saved_source"]
-
 EXPECTED: Final = "expected"
 """The fault of a result that is not as `--expected_output` says."""
 _CALLED: Final = "EXEC @"

@@ -20,8 +20,6 @@ from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
 from livedbg.values.listing import shape_text
 
-__all__ = ["AGAINST", "compare", "sides", "tolerance"]
-
 AGAINST: Final = ("--iree-llvmcpu-target-cpu=generic", "--iree-opt-level=O0")
 """What a CPU is compared with by default: no instructions of its own, no optimisation."""
 

@@ -11,8 +11,6 @@ from livedbg.adapters.iree.differences.side import Side
 from livedbg.adapters.iree.differences.toolchain import compile_module
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 
-__all__ = ["Dispatch", "Dispatches", "make_flow"]
-
 
 class Dispatch(Struct, frozen=True):
     """One call in the program.

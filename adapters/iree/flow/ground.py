@@ -28,8 +28,6 @@ from livedbg.recipes import Ended, plan, recipes, without_effect
 from livedbg.session.guide import StepAsk
 from livedbg.session.tools import find_tool
 
-__all__ = ["COMPILE_S", "Ground"]
-
 COMPILE_S: Final = 1800.0
 _WATCHED_S: Final = 30.0
 """How long a run of the module may stay without a sign while somebody watches."""

@@ -11,8 +11,6 @@ from msgspec import Struct, field
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["Note", "Notebook", "read_note"]
-
 _NAME: Final = "found.json"
 
 

@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from livedbg.adapters.iree.differences.input_specs import absolute, zeros
 
-__all__ = ["Kind", "Program", "device_of", "is_traced", "of_compiler", "program_of"]
-
 Kind = Literal["run", "benchmark", "check", "compile", "python", "other"]
 
 _KINDS: Final[dict[str, Kind]] = {

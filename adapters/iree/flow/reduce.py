@@ -24,8 +24,6 @@ from livedbg.adapters.iree.flow.isolate import LACKS
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
 
-__all__ = ["reduce"]
-
 _NOT_EXCLUDED: Final = (
     "Not excluded: other inputs; what happens only sometimes (diff-run with --runs); values that are wrong on both "
     "sides; accesses out of bounds (recipe iree-sanitize); what another driver or device does; speed."

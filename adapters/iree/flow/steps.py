@@ -18,8 +18,6 @@ from livedbg.model import TaskState
 from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
 from livedbg.text.typed import ready
 
-__all__ = ["OPTIONS", "STEPS", "plan", "read", "read_ask"]
-
 STEPS: Final = (
     GuideStep(title="sanity: versions, inputs, run as given and on local-sync"),
     GuideStep(title="isolate: the dispatch that hangs, fails or makes NaN"),

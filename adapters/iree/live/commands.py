@@ -14,8 +14,6 @@ from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.model import Task, TaskState
 
-__all__ = ["active_in", "begun", "facts_of_command", "lines_of", "mark_of", "one_of", "state_of", "with_loops"]
-
 _TOLD: Final = 8
 _LINES: Final = 4
 

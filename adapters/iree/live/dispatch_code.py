@@ -10,8 +10,6 @@ from livedbg.adapters.iree.live.libraries import Dispatch, Libraries
 from livedbg.linux.maps import parse_maps
 from livedbg.unwind.labels import NamedCode
 
-__all__ = ["dispatch_code"]
-
 _AGAIN_S: Final = 2.0
 _PROCESSES: Final = 64
 

@@ -23,8 +23,6 @@ from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.linux.maps import Mapping as Mapped
 
-__all__ = ["Code", "code_mappings", "read_code"]
-
 _SIZE: Final = struct.Struct("<Q")  # of a block of glibc's heap, before it; the low bits are flags
 _NEAR: Final = 16  # words behind the pointer to the code
 _PAGE: Final = 4096

@@ -17,8 +17,6 @@ from livedbg.linux import memory
 from livedbg.linux.maps import Mapping
 from livedbg.linux.used_memory import is_heap, used_pieces
 
-__all__ = ["MOST", "Image", "Words"]
-
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 MOST: Final = 256 << 20

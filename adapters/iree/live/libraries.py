@@ -22,8 +22,6 @@ from livedbg.linux import memory
 from livedbg.linux.maps import Mapping
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Dispatch", "Libraries", "Library"]
-
 _QUERY: Final = b"iree_hal_executable_library_query"
 _VERSIONS: Final = frozenset({6})  # IREE_HAL_EXECUTABLE_LIBRARY_VERSION_0_6
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")

@@ -22,8 +22,6 @@ from livedbg.linux import memory, target_files
 from livedbg.linux.maps import Mapping
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Lines"]
-
 _MAGIC: Final = b"\x7fELF\x02\x01"
 _HEADER: Final = struct.Struct("<40xQ10xHH2x")  # section headers at 40, their size at 58 and count
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")

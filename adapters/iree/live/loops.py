@@ -29,8 +29,6 @@ from livedbg.probes.perf_event import NoPerf, supported
 from livedbg.probes.repeats import Repeats
 from livedbg.session.adapter import Context
 
-__all__ = ["Loop", "Loops", "Sampled", "sleeps"]
-
 _PERIOD_NS: Final = 500_000  # CPU time between two samples
 _FOR_S: Final = 5.0  # at most, on a busy machine
 _POLL_S: Final = 0.02

@@ -13,8 +13,6 @@ from livedbg.adapters.iree.live.naming import Names
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.model import Edge, EdgeKind, Task, TaskState
 
-__all__ = ["Loose"]
-
 
 class Loose:
     """Those of one process.

@@ -7,8 +7,6 @@ from collections.abc import Hashable
 from livedbg.adapters.iree.live.operations import Point
 from livedbg.model import ids
 
-__all__ = ["Names"]
-
 
 class Names:
     """The names of one process's tasks: the same thing has the same number as long as it is there.

@@ -22,8 +22,6 @@ from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.semaphores import Semaphore
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Driver", "Operation", "Point", "find_operations"]
-
 _LIST: Final = struct.Struct("<3Q")  # count, semaphores, values
 _TASK: Final = struct.Struct("<i60xQ")  # type at 8, scope at 72
 _COUNT_AND_QUEUE: Final = struct.Struct("<i4xQ8xQ")  # waits left at 136, queue 144, command buffer 160

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from livedbg.model import EdgeKind, Stack, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Outsiders", "is_own", "is_own_name", "is_worker", "outsiders_of"]
-
 _OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
 _INSIDE: Final = re.compile(
     r"(?:lib(?:c|pthread|m|gomp|iomp5|omp|vulkan\w{0,1000}|LLVM\w{0,1000}|drm\w{0,1000}|IREE\w{0,1000}|iree\w{0,1000}|gcc_s|stdc\+\+|\w{0,1000}openblas\w{0,1000})"

@@ -20,8 +20,6 @@ from msgspec import Struct, field, structs
 from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.libraries import Dispatch, Library
 
-__all__ = ["Command", "Progress", "Recording", "read_progress", "read_recordings"]
-
 _BLOCK: Final = struct.Struct("<Q8H")  # next, used, regions, most dispatches, bindings, fixups, dispatches, size, end
 _DISPATCH: Final = struct.Struct("<4BBBHQQHHI3I3I2I")
 _RECORDING: Final = struct.Struct("<QQ3H")  # block pool, first block, blocks, most dispatches, most bindings

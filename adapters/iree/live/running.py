@@ -10,8 +10,6 @@ from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.adapters.iree.live.outsiders import is_worker
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["OnStack", "dispatches_on_stacks"]
-
 
 class OnStack(Struct, frozen=True):
     """A dispatch whose code a thread was in.

@@ -12,8 +12,6 @@ from msgspec import Struct
 from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
 
-__all__ = ["Runtime", "runtime_in"]
-
 _FILE: Final = re.compile(
     r"/(?:iree-(?:run|benchmark|check)-module|iree-run-replay|iree-benchmark-replay|_runtime\.cpython[^/]*\.so|"
     r"libIREERuntime[^/]*\.so|libiree_runtime[^/]*\.so|libireert[^/]*\.so)$"

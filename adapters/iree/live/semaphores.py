@@ -19,8 +19,6 @@ from msgspec import Struct
 from livedbg.adapters.iree.live.image import Image, Words
 from livedbg.adapters.iree.live.runtime_files import Runtime
 
-__all__ = ["Semaphore", "Waiter", "find_semaphores"]
-
 _NODE: Final = struct.Struct("<6Q")  # next, previous, semaphore, minimum value, callback, user data
 _TABLE: Final = struct.Struct("<3Q")
 _TRAILER: Final = (96, 1024)  # how far behind the semaphore its trailing storage begins

@@ -1,5 +1,7 @@
 """What the looks at one process say, as tasks, semaphores and edges of the stream.
 
+Which dispatch of an operation has run since when, where workgroups are not counted: by the stacks that found it.
+
 Invariants:
     iree_view.W1. An operation is put on the stream only if two looks in a row found it: a program that gets on shows
         next to nothing.
@@ -13,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -38,10 +40,50 @@ from livedbg.adapters.iree.live.outsiders import Outsiders
 from livedbg.adapters.iree.live.recordings import Command, Recording
 from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.shot import Shot
-from livedbg.adapters.iree.live.turns import Turns
 from livedbg.model import Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
-__all__ = ["NO_LOOPS", "WORKGROUPS", "Shown", "View"]
+
+class Turn(Struct, frozen=True):
+    """The dispatch that runs.
+
+    Attributes:
+        since_ns: CLOCK_MONOTONIC of the first stack since which no other one was seen.
+        before: name of the one that was seen before it; "" if none was.
+    """
+
+    index: int
+    name: str
+    since_ns: int
+    before: str = ""
+
+
+class Turns:
+    """The operations of one process."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Turn] = {}
+
+    def keep(self, operations: Collection[Hashable]) -> None:
+        """Forget those that are no more."""
+        self._known = {at: turn for at, turn in self._known.items() if at in operations}
+
+    def seen(self, operation: Hashable, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
+        """An operation runs one of its commands.
+
+        Args:
+            operation: what tells it from others.
+            index: number of the command.
+            name: of its dispatch.
+            running: the stacks that say so; none where it is the only command.
+            since_ns: the first look at the operation.
+        """
+        turn = self._known.get(operation)
+        if turn is None or turn.index != index:
+            begun_ns = max(since_ns, min((on.taken_mono_ns for on in running), default=since_ns))
+            before = turn.name if turn is not None else next((on.before for on in running if on.before), "")
+            turn = self._known[operation] = Turn(index, name, begun_ns, before)
+        return turn
+
 
 """Attribute of a semaphore: what the threads that could signal it wait for themselves."""
 

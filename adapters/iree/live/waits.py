@@ -16,8 +16,6 @@ from msgspec import Struct, field
 
 from livedbg.adapters.iree.live.operations import Operation, Point
 
-__all__ = ["Waits", "ends_by_itself", "waits_of"]
-
 
 class Waits(Struct, frozen=True):
     """What the operations of a process wait for.

@@ -1,34 +1,50 @@
-"""Looks at the runtimes of a session's processes, and puts on the stream what stands."""
+"""Looks at the runtimes of a session's processes, and puts on the stream what stands.
+
+Dispatches that are queued or run in a process, with what waits for their results by the dispatch graph.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.dispatch_graph import DispatchGraph
+from livedbg.adapters.iree.dispatch_graph import DispatchGraph, behind
 from livedbg.adapters.iree.dumped_sources import Dumped
 from livedbg.adapters.iree.facts import dispatch_facts
-from livedbg.adapters.iree.live.graph_tasks import with_graph
 from livedbg.adapters.iree.live.lines import Lines
 from livedbg.adapters.iree.live.loops import Loop, Loops, Sampled, sleeps
 from livedbg.adapters.iree.live.outsiders import is_own, is_worker, outsiders_of
 from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
 from livedbg.adapters.iree.live.shot import Reader, Shot
-from livedbg.adapters.iree.live.view import View
+from livedbg.adapters.iree.live.view import Shown, View
 from livedbg.adapters.iree.live.waits import ends_by_itself
 from livedbg.linux.maps import parse_maps
-from livedbg.model import Process, Task, ThreadState, ids
+from livedbg.model import Process, Task, TaskState, ThreadState, ids
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Context, until
 from livedbg.session.pacing import CpuCredit, timed
 from livedbg.session.publisher import Publisher, Statuses
 
-__all__ = ["LiveWatch"]
+
+def with_graph(graph: DispatchGraph, shown: Shown) -> Shown:
+    """The same, with the tasks and edges of the graph behind each dispatch that runs."""
+    dispatches = {name: task for name, task in shown.tasks.items() if task.kernel and dispatch_facts(task).dispatch}
+    counts = Counter(task.kernel for task in dispatches.values())
+    known = {task.kernel: name for name, task in dispatches.items() if task.kernel and counts[task.kernel] == 1}
+    tasks, edges = dict(shown.tasks), dict.fromkeys(shown.edges)
+    for task in dispatches.values():
+        if task.state is TaskState.RUNNING and task.kernel:
+            found = behind(graph, task, task.kernel, None, known)
+            tasks |= {one.id: one for one in found.tasks}
+            edges |= dict.fromkeys(found.edges)
+    return shown._replace(tasks=tasks, edges=tuple(edges))
+
 
 _SHARE: Final = 0.01  # of a core that looks may take
 _BURST_S: Final = 0.4  # CPU time that may come at once: what one look has found is shown when a second one has too

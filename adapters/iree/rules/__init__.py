@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from livedbg.adapters.iree.rules import circles, dispatches, logged, semaphores, submissions, traces
 from livedbg.analysis.rules.base import Rule
 
-__all__ = ["rules"]
-
 
 def rules() -> Sequence[Rule]:
     """The rules for IREE, most specific first."""

@@ -13,8 +13,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, edge_evidence, many
 from livedbg.model import Severity
 
-__all__ = ["OpenCircle", "rules"]
-
 _SHOWN: Final = 6
 
 

@@ -13,8 +13,6 @@ from livedbg.analysis.rules.words import duration, many, name_of, thread_evidenc
 from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import CounterKey
 
-__all__ = ["RunningDispatch", "rules"]
-
 _SYSTEM: Final = "iree"
 _COUNTER: Final = "workgroups"
 _SHOWN: Final = 2

@@ -9,8 +9,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of
 from livedbg.model import CauseClass
 
-__all__ = ["VulkanLogged", "rules"]
-
 
 class VulkanLogged:
     """Errors of Vulkan."""

@@ -12,8 +12,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Resource, Severity
 
-__all__ = ["MissingSignal", "rules"]
-
 _SHOWN: Final = 3
 
 

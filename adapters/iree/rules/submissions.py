@@ -12,8 +12,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Evidence, Severity, Task, TaskState
 
-__all__ = ["RunningSubmission", "rules"]
-
 _NOTED_NS: Final = 300_000_000
 _NEXT: Final = (
     "livedbg launch --recipe iree-trace-tensors -- iree-compile …   (each dispatch in a submission of its own, traced)",

@@ -11,8 +11,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import Evidence, Severity, Task, TaskState
 
-__all__ = ["MadeNaN", "TracedDispatch", "rules"]
-
 _SYSTEM: Final = "iree"
 _CODE: Final = "made-nan"
 _TRACE: Final = (

@@ -6,8 +6,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Thread
 
-__all__ = ["longest_wait"]
-
 
 def longest_wait(entity: str, state: RuleInput) -> tuple[Thread, int] | None:
     """The thread that has waited longest of those that wait for something, directly or through others.

@@ -20,8 +20,6 @@ from livedbg.commands.messages import warn
 from livedbg.commands.output import write
 from livedbg.model.errors import SourceError
 
-__all__ = ["command"]
-
 _FAILS = 11
 
 

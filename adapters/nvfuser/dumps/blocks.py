@@ -24,17 +24,6 @@ from livedbg.adapters.nvfuser.dumps.statements import (
 )
 from livedbg.text.sanitize import clean_line
 
-__all__ = [
-    "ArgumentsBlock",
-    "Block",
-    "ConsideredBlock",
-    "DomainsBlock",
-    "FailedBlock",
-    "LongBlock",
-    "SegmentedBlock",
-    "WholeBlock",
-]
-
 _SEGMENT_LINES: Final = 400_000
 _ITEMS: Final = 1_000
 _FOREIGN: Final = 20

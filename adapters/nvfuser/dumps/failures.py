@@ -16,9 +16,6 @@ from msgspec import Struct, field
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Failure", "FailureReader", "begins", "groups_in", "parts_of", "short_path"]
-
-
 _GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
 _ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
 _WHY: Final = re.compile(

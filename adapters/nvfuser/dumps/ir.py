@@ -13,8 +13,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Axis", "Expression", "Tensor", "parse_expression", "parse_tensor", "split_top", "tensors_in"]
-
 _TENSOR: Final = re.compile(r"\bT(\d{1,18})_(sym|[glst])(?:_((?:std::complex<\w+>|\w+?)))?\[")
 _AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d{1,18})\{")
 _INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")

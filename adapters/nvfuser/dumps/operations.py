@@ -16,8 +16,6 @@ from livedbg.adapters.nvfuser.dumps.ir import Expression, Tensor, parse_tensor, 
 from livedbg.adapters.nvfuser.dumps.scalars import DTYPES, Number, number_of
 from livedbg.adapters.nvfuser.dumps.statements import Domain
 
-__all__ = ["Uncovered", "Writer", "literal"]
-
 _NAMES: Final = {
     "+": "add",
     "-": "sub",

@@ -31,8 +31,6 @@ from livedbg.model.events import LogsSeen, ProcessSeen
 from livedbg.recording.file import RecordingReader, is_recording
 from livedbg.session.log_formats import no_log_suffixes
 
-__all__ = ["Cut", "Found", "Material", "gather"]
-
 _KEPT: Final = 1_000  # statements of one kind; the newest win
 
 

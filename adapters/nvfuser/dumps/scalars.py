@@ -15,8 +15,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["DTYPES", "Dtype", "Number", "dtype_of_torch", "number_of"]
-
 Number = float | int | bool
 
 _LITERAL: Final = re.compile(r"[a-z_]\w{0,100}\((-?(?:inf|nan|[\d.]{1,100}(?:e[-+]?\d{1,9})?))\)")

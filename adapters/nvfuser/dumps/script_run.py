@@ -19,8 +19,6 @@ from livedbg.adapters.nvfuser.dumps.statements import Failed
 from livedbg.model.errors import ToolMissing
 from livedbg.text.sanitize import clean_bytes, clean_line
 
-__all__ = ["Rerun", "alike", "compare", "run_script"]
-
 _TAIL: Final = 64 * 1024
 _MOST: Final = 1 << 30  # bytes of output that are kept
 _NAME: Final = re.compile(r"\b(?:__tmp_)?nvfuser_\w+?_f\d+_c\d+_r\d+_g\d+(?:\.cu)?")

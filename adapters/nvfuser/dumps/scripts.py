@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from livedbg.adapters.nvfuser.dumps.scalars import Number
 
-__all__ = ["ScriptInput", "check", "inputs_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScriptInput:

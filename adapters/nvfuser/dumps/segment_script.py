@@ -15,8 +15,6 @@ from livedbg.adapters.nvfuser.dumps.scripts import ScriptInput, inputs_of
 from livedbg.adapters.nvfuser.dumps.segments import Group
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, Domain
 
-__all__ = ["Built", "build_segment", "head_of"]
-
 _DEFAULT: Final = 8  # the size that is taken where none is known
 _SHAPE: Final = re.compile(r"Tensor: shape: \[([\d, ]{0,400})\], dtype: (.{1,4000}?), device:")
 _DEFINED: Final = re.compile(r"\bfd\.define_(tensor|scalar)\(([^\n]{0,2000})\)")

@@ -15,8 +15,6 @@ from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.ir import Expression, Tensor, parse_expression, parse_tensor, tensors_in
 
-__all__ = ["BEGIN", "END", "Group", "GroupEdge", "SegmentedFusion", "parse_segments"]
-
 BEGIN: Final = "Segmented_Fusion{"
 END: Final = "} //Segmented_Fusion"
 

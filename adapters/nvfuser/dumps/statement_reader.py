@@ -26,8 +26,6 @@ from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_bytes
 
-__all__ = ["Said", "StatementReader", "read_statements"]
-
 _BLOCK: Final = 1 << 20
 _LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
 _LEARNED: Final = 256 << 10  # bytes at the beginning in which is seen how lines are wrapped

@@ -11,22 +11,6 @@ from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.dumps.ir import Tensor
 from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
 
-__all__ = [
-    "Arguments",
-    "BadOption",
-    "Considered",
-    "Definition",
-    "Domain",
-    "Domains",
-    "Failed",
-    "Kernel",
-    "Launch",
-    "Script",
-    "Segmented",
-    "Statement",
-    "Whole",
-]
-
 _AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]{0,400}(\d{1,18})\{")
 _AXES: Final = 1_000  # of a tensor
 

@@ -18,8 +18,6 @@ from msgspec import Struct, field
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["OpenPass", "ThreadTrace", "TraceReader", "is_trace"]
-
 _EVENT: Final = re.compile(
     rb'\{ "name": "([^"\n]{0,500})", "ph": "([BEI])", "pid": (\d{1,10}), "tid": (\d{1,10}), "ts": (\d{1,18}) \}'
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FAILURES", "TRIGGERS"]
-
 FAILURES: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
 """Those of errors."""
 

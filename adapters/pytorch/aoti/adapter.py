@@ -25,8 +25,6 @@ from livedbg.session.adapter import Context, Request, processes_seen, until
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher
 
-__all__ = ["ModelsAdapter"]
-
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _LOOK_S: Final = 1.0

@@ -15,8 +15,6 @@ from msgspec import Struct, structs
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Failure", "failures", "last_error"]
-
 _GUARD: Final = re.compile(
     r"input_handles\[(?P<input>\d+)\]: "
     r"(?P<what>unmatched (?:dtype|device type)|unmatched (?:dim|stride) value at (?P<at>\d+)"

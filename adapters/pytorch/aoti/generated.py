@@ -20,8 +20,6 @@ from msgspec import Struct, field
 
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Call", "Generated", "generated"]
-
 _START: Final = re.compile(r"::run_impl\(\s*$")
 _END: Final = "} // AOTInductorModel::run_impl"
 _CALL: Final = re.compile(

@@ -18,8 +18,6 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 
-__all__ = ["INFINITE", "NAN", "PrintedDecoder"]
-
 NAN: Final = "aoti-nan"
 INFINITE: Final = "aoti-infinite"
 _WRITERS: Final = 256

@@ -11,8 +11,6 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of
 
-__all__ = ["PrintedValues", "rules"]
-
 
 class PrintedValues:
     """The first NaN among printed values."""

@@ -19,8 +19,6 @@ from msgspec import Struct
 from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Launch", "Value", "begins", "launches", "open_kernel", "take", "values"]
-
 _NAME: Final = re.compile(r"^\[ (before|after)_launch: (.+?) \]\s*$")
 _VALUE: Final = re.compile(r"^\[  (?:(before|after)_launch - (.+) - (\S+)|aoti_model_inputs - (\S+))  \]:\s*$")
 _STATISTIC: Final = re.compile(r"^(Mean|Min|Max) value: (\S+)\s*$")

@@ -21,8 +21,6 @@ from livedbg.adapters.pytorch.aoti.sources import Model, model_of, models
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
 from livedbg.session.guide import StepFound, StepRun
 
-__all__ = ["read"]
-
 _Lines = list[tuple[str, str]]
 _SHOWN: Final = 8  # values
 

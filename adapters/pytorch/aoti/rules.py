@@ -14,8 +14,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Task, TaskState
 
-__all__ = ["rules"]
-
 
 class InKernel:
     """Threads that are in a call of a model."""

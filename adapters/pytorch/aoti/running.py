@@ -13,8 +13,6 @@ from typing import Final
 from livedbg.model import Frame, Stack
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["compiling", "in_generated", "model_threads"]
-
 _RUN: Final = "AOTInductorModel::run_impl"
 _COMPILERS: Final = {
     "/torch/_inductor/compile_fx.py": ("compile_fx", "compile_fx_aot", "_compile_fx_inner"),

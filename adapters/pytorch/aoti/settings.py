@@ -16,8 +16,6 @@ from typing import Final
 
 from livedbg.linux import target_files
 
-__all__ = ["names_in", "torch_version", "unknown_settings"]
-
 _PREFIXES: Final = ("AOT_INDUCTOR_", "AOTI_", "TORCHINDUCTOR_", "AOTINDUCTOR_")
 _READERS: Final = ("_inductor/**/*.py", "_dynamo/config.py", "_logging/*.py", "compiler/*.py", "_functorch/config.py")
 _REPLACED: Final = {

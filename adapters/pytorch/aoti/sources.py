@@ -23,8 +23,6 @@ from livedbg.adapters.pytorch.aoti.printed import lines_of
 from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Model", "in_folder", "in_package", "model_of", "models"]
-
 _WRITTEN: Final = re.compile(r"Wrapper code written to: (\S+\.wrapper\.cpp)\s*$")
 _FAILED: Final = re.compile(r"API call failed at (\S+\.wrapper\.cpp), line \d+")
 _LARGEST: Final = 64 << 20  # bytes of one file

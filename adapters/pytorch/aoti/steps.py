@@ -10,8 +10,6 @@ from typing import Final
 
 from livedbg.session.guide import GuideStep
 
-__all__ = ["STEPS"]
-
 STEPS: Final = (
     GuideStep(title="check the inputs, and for NaN", recipes=("aoti-inputs", "aoti-nan")),
     GuideStep(title="find the kernel that does not return", recipes=("aoti-inputs", "aoti-last-kernel")),

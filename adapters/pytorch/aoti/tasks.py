@@ -9,8 +9,6 @@ from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.sources import Model
 from livedbg.model import Edge, EdgeKind, EdgeState, Process, Task, TaskState, Thread, ids
 
-__all__ = ["PREFIX", "call_edges", "call_tasks"]
-
 _SYSTEM = "aotinductor"
 PREFIX = f"task:{_SYSTEM}/"
 """How the identifiers of these tasks begin."""

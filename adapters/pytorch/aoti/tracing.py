@@ -10,8 +10,6 @@ from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.printed import Launch, Value, launches
 from livedbg.adapters.pytorch.aoti.sources import Model
 
-__all__ = ["Trail", "first_bad", "written"]
-
 
 class Trail(Struct, kw_only=True):
     """Where the first bad value was seen, and where it came from.

@@ -1,16 +1,31 @@
 """The adapter for collectives: reads the Flight Recorders of all ranks, and puts what stands on the stream as tasks.
 
+How far each rank has come in each of its groups: the number of the newest collective that it has enqueued there.
+
+Whether messages of gloo come and go at a rank: no recorder has them.
+
+What a thread has written so far is in /proc/PID/task/TID/io (proc_pid_io(5)). The threads of gloo's event loop write
+nothing but messages and what announces them; who calls `send` or `recv` writes some of them itself.
+
+Whether the ranks go on, at next to no cost: how many operations each rank's recorders have had.
+
+All that the ring of a loop has is new after some seconds, and to read it takes some ten milliseconds a rank.
+
 Invariants:
     collectives_adapter.C1. No target is stopped, and nothing is set or run in it: its memory is read.
     collectives_adapter.C2. What does not stand (joined.J1) is no task: a healthy job puts next to nothing
         on the stream.
+    collectives_adapter.M1. Of a thread that is in a message only what it wrote between two looks counts at both of
+        which it was in one: between others it may have written a log.
+    collectives_adapter.K1. While every rank goes on from one peek to the next, rings are read every `CALM_S`. As soon
+        as one does not, they are read at once, and again a moment later: two looks tell what stands.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,9 +38,6 @@ from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.jobs import jobs_of, known_ended, meeting_of, of_jobs, rpc_workers, said_calls
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
 from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
-from livedbg.adapters.pytorch.collectives.messages import Messages
-from livedbg.adapters.pytorch.collectives.newest import reached
-from livedbg.adapters.pytorch.collectives.peeks import Peeks, counts_of, rest
 from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
@@ -42,15 +54,138 @@ from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
 from livedbg.adapters.pytorch.rpc.tasks import rpc_events
 from livedbg.analysis.ranks import REACHED
-from livedbg.model import Edge, Task, ids
+from livedbg.linux.procfs import bytes_written
+from livedbg.model import Edge, Task, Thread, ids
 from livedbg.model.events import RanksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Context, Request, until
+from livedbg.session.adapter import Context, Request, targets_ended, until
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher, Statuses
 
-__all__ = ["CollectivesAdapter"]
+CALM_S: Final = 15.0
+PEEK_S: Final = 2.0
+_LEAST_S: Final = 1.0
+
+
+class Peeks:
+    """Counts of ranks, compared from one time to the next."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, int] = {}
+
+    def take(self, counts: Mapping[str, int]) -> bool:
+        """Whether every rank has enqueued something since the last time; False where there is none.
+
+        Args:
+            counts: by process, of all ranks.
+        """
+        before, self._before = self._before, dict(counts)
+        return bool(counts) and all(count > before.get(process, count) for process, count in counts.items())
+
+
+def counts_of(readers: Iterable[RankReader]) -> dict[str, int]:
+    """How many operations each rank has enqueued so far, by process; those are left out of which nothing is read."""
+    found: dict[str, int] = {}
+    for reader in readers:
+        try:
+            count = reader.count()
+        except OSError:
+            continue  # gone, or not ours to look at: the next look says so
+        if count is not None:
+            found[reader.process.id] = count
+    return found
+
+
+async def rest(context: Context, peek: Callable[[], Awaitable[bool]], pause_s: float) -> bool:
+    """Wait until the rings are to be read again (K1).
+
+    Args:
+        context: of the session.
+        peek: whether every rank went on since the last peek.
+        pause_s: how long to wait while one does not.
+
+    Returns:
+        Whether all ranks went on, and now one does not.
+    """
+    begun_s, moved = time.monotonic(), False
+    while not targets_ended(context):
+        left_s = pause_s - (time.monotonic() - begun_s)
+        await context.sleep(min(PEEK_S, max(left_s, _LEAST_S)))
+        before, moved = moved, await peek()
+        if before and not moved:
+            return True
+        if time.monotonic() - begun_s >= (CALM_S if moved else pause_s):
+            return False
+    return False
+
+
+_LOOP: Final = "gloo_tcp_loop"
+_MOST_LOOPS: Final = 32
+_EXCHANGES: Final = ("recv", "send", WORK)
+
+
+class Messages:
+    """Counts the bytes of messages that each rank has written since it was first looked at."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, dict[int, int]] = {}
+        self._totals: dict[str, int] = {}
+
+    def keep(self, processes: Collection[str]) -> None:
+        """Forget all other ranks."""
+        for name in self._totals.keys() - set(processes):
+            del self._totals[name], self._before[name]
+
+    def of(self, rank: RankSeen, threads: Iterable[Thread]) -> int:
+        """The bytes so far.
+
+        Args:
+            rank: as it was just seen.
+            threads: of its process.
+        """
+        process = rank.look.process
+        pid = int(ids.parse(process).short)
+        loops = [thread.tid for thread in threads if thread.name == _LOOP and not thread.exited][:_MOST_LOOPS]
+        calls = [rank.threads.get(call.ident) for call in rank.look.calls if call.name in _EXCHANGES]
+        now = {tid: count for tid in {*loops, *calls} if tid is not None and (count := bytes_written(pid, tid))}
+        before = self._before.get(process, {})
+        more = sum(count - before[tid] for tid, count in now.items() if tid in before)
+        self._before[process] = now
+        self._totals[process] = self._totals.get(process, 0) + more
+        return self._totals[process]
+
+
+_EVERYBODY: Final = "0"  # name of the first group of all
+_UNNAMED: Final = ("", "undefined", "default_pg")
+
+
+def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
+    """Process and group -> the number of its newest collective; 0 for none, where others of the group have one.
+
+    What is not known is left out: a ring that has gone round may have lost the newest one of a group.
+    """
+    titles: dict[str, str] = {}
+    newest: dict[tuple[str, str], int] = {}
+    for look in looks:
+        for group, backend in look.entered_groups:
+            entries, _ = look.entered(group, backend)
+            titles.setdefault(group, entries[0].description)
+            newest[look.process, group] = max(entry.sequence for entry in entries)
+    for look in looks:
+        if all(ring.whole for ring in look.rings):
+            for group, members in look.groups.items():
+                if group in titles and look.rank in members:
+                    newest.setdefault((look.process, group), 0)
+    return {(process, _title(group, titles[group])): number for (process, group), number in newest.items()}
+
+
+def _title(group: str, description: str) -> str:
+    """What people call a group; groups of a device mesh share their description."""
+    if description in _UNNAMED:
+        return "all" if group == _EVERYBODY else group
+    return f"{description}.{group}"
+
 
 _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine

@@ -21,8 +21,6 @@ from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyThread
 from livedbg.linux import memory
 
-__all__ = ["MethodCall", "MethodCalls"]
-
 _BUILTIN: Final = "builtin_function_or_method"
 _DEFINITION_AT: Final = 16  # m_ml of a PyCFunctionObject; its first word is the name (Include/cpython/methodobject.h)
 _OWNERS: Final = ("torch._C._distributed_c10d.", "torch._C.Future", "torch._C._distributed_rpc.PyRRef")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ENQUEUED", "MESSAGES"]
-
 ENQUEUED: Final = "collectives enqueued"
 """Of a process: how many operations its Flight Recorders have had since it began."""
 

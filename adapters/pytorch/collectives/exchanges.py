@@ -23,8 +23,6 @@ from livedbg.adapters.pytorch.collectives.joined import Look, named
 from livedbg.adapters.pytorch.collectives.python_calls import STORE, WORK, PythonCall
 from livedbg.model import Stack
 
-__all__ = ["Exchange", "exchanges", "root_of", "said_by", "standing_calls"]
-
 _OTHER: Final = {"recv": "send", "send": "recv"}
 _TOGETHER: Final = ("monitored_barrier", "init_process_group", "new_group")
 _POSTED: Final = re.compile(r"c10d::ProcessGroupGloo::(Send|Recv)Work::wait")

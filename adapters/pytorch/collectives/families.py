@@ -19,8 +19,6 @@ from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Process, WaitKind
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Ended", "launcher_waits", "living_children", "without_copies"]
-
 _OWN: Final = re.compile(r"multiprocessing\.resource_tracker import main")
 """A process of multiprocessing itself, which runs no code of the program."""
 

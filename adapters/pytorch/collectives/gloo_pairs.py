@@ -25,8 +25,6 @@ from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import parse_maps
 
-__all__ = ["GlooPairs", "rank_of_all"]
-
 _LIBRARY: Final = "/libtorch_cpu.so"
 _WORKS: Final = ("_ZTVN4c10d16ProcessGroupGloo8RecvWorkE", "_ZTVN4c10d16ProcessGroupGloo8SendWorkE")
 _BUFFER: Final = "_ZTVN4gloo9transport3tcp13UnboundBufferE"

@@ -22,8 +22,6 @@ from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.maps import parse_maps
 
-__all__ = ["WORLD", "Groups", "own_rank", "rank_in_memory", "read_groups", "thread_reader"]
-
 _LIBRARY: Final = "/libtorch_cpu.so"
 _MODULE: Final = "torch.distributed.distributed_c10d"
 _NAMES: Final = "_pg_names"

@@ -7,8 +7,6 @@ from typing import Final
 
 from livedbg.model import Stack
 
-__all__ = ["in_backward", "in_reduce_scatter", "in_step", "waits_in_collective"]
-
 _INNERMOST: Final = 40
 _NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
 _PYTHON: Final = re.compile(r"/torch/distributed/")

@@ -16,8 +16,6 @@ from livedbg.adapters.pytorch.collectives.tasks import thread_of
 from livedbg.adapters.pytorch.rpc.tasks import RpcRank
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["jobs_of", "known_ended", "meeting_of", "of_jobs", "rpc_workers", "said_calls"]
-
 _FIRST: Final = (INIT, STORE)
 """What ranks call that have no process group yet."""
 

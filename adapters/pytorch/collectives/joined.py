@@ -25,8 +25,6 @@ from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 
-__all__ = ["Look", "Standing", "join", "named", "standing"]
-
 _UNEVEN: Final = re.compile(r"all_?to_?all")
 
 

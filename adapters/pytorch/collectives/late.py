@@ -21,8 +21,6 @@ from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.text.quantities import duration
 
-__all__ = ["LATE", "Late", "late_diagnostic", "latecomers"]
-
 LATE: Final = "late-rank"
 """Code of the diagnostic."""
 

@@ -15,8 +15,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["RECORDERS", "EntryLayout", "RecorderLayout", "layout_of", "version_in"]
-
 
 class EntryLayout(Struct, frozen=True, kw_only=True):
     """Offsets in one entry, in bytes.

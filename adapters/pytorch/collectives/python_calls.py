@@ -26,8 +26,6 @@ from livedbg.cpython.frame_locals import FrameLocals
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 
-__all__ = ["INIT", "STORE", "WORK", "CallReader", "PythonCall", "method_wait"]
-
 INIT: Final = "init_process_group"
 
 STORE: Final = "store"

@@ -20,8 +20,6 @@ from livedbg.linux.abi import native_abi
 from livedbg.linux.handled_signals import handled_signals, signal_name
 from livedbg.model import Process
 
-__all__ = ["RankReader", "RankSeen"]
-
 _USUAL: Final = frozenset({signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE})
 """Python's own handler of SIGINT raises, and that of a DataLoader for SIGCHLD only looks at its workers."""
 

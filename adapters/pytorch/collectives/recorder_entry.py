@@ -14,8 +14,6 @@ from livedbg.linux import memory
 from livedbg.probes.newest import Newest
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Entry", "EntryReader"]
-
 _MOST_TEXT: Final = 256
 _MOST_DIMS: Final = 64
 _INLINE: Final = 16  # bytes of a std::string that need no memory of their own, with the NUL

@@ -1,32 +1,161 @@
-"""Pending collectives of the recorders, and calls of threads that no recorder has, as tasks and edges of the stream."""
+"""Pending collectives of the recorders, and calls of threads that no recorder has, as tasks and edges of the stream.
+
+Where ranks meet before they are a job: who listens at MASTER_PORT, and from which hosts somebody has connected.
+
+Source: the kernel's list of connections in the network namespace of a rank (`/proc/PID/net/tcp`, proc_pid_net(5)).
+
+Whom ranks that have completed a broadcast or scatter of gloo had it from, by what the others still wait for.
+
+Source: gloo/broadcast.cc (a binomial tree) and gloo/scatter.cc.
+
+Invariants:
+    tasks.S1. gloo sends to a rank only once that has asked this one for it. Who has completed its part has had it
+        from the rank that sends to it, and has been asked by each of those that it sends to.
+    tasks.S3. Who still waits for it has not had it: so no rank that has completed its part sends to this one.
+    tasks.S2. A root is given only if no other one is left of all ranks; of what a rank does that has not completed
+        it nothing is taken for known but the root that its frame has.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, root_of
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing
-from livedbg.adapters.pytorch.collectives.meeting import meeting_of
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
-from livedbg.adapters.pytorch.collectives.senders import receives, roots_of_completed
-from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
+from livedbg.adapters.pytorch.collectives.traffic import socket_inodes
+from livedbg.linux.sockets import SocketTable
+from livedbg.model import Edge, EdgeKind, Stack, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.sanitize import clean_line
 
-__all__ = [
-    "collective_edges",
-    "collective_task",
-    "entrants",
-    "exchange_edges",
-    "exchange_task",
-    "receiving",
-    "thread_of",
-    "with_meeting",
-]
+_MOST: Final = 64
+_WAITS: Final = "gloo::transport::tcp::UnboundBuffer::waitRecv("
+
+
+def _in_tree(rank: int, root: int, total: int) -> int | None:
+    """Who sends to a rank in a broadcast; None for the root."""
+    number = (rank - root) % total
+    return (number - (1 << number.bit_length() - 1) + root) % total if number else None
+
+
+def _from_root(rank: int, root: int, _total: int) -> int | None:
+    return root if rank != root else None
+
+
+_SENDERS: Final[Mapping[str, Callable[[int, int, int], int | None]]] = {"broadcast": _in_tree, "scatter": _from_root}
+
+
+def roots_of_completed(
+    name: str,
+    members: Sequence[int],
+    roots: Mapping[int, int],
+    completed: Collection[int],
+    receiving: Collection[int] = (),
+) -> dict[int, int]:
+    """The roots that ranks had which have completed a collective, where these follow from the others'.
+
+    Args:
+        name: of the collective.
+        members: the ranks of its group, in the group's own order.
+        roots: of ranks that are in it: the roots that they have.
+        completed: ranks that have completed it.
+        receiving: ranks that still wait for it.
+    """
+    sender_of = _SENDERS.get(name)
+    known = {*roots, *roots.values(), *completed} <= set(members)
+    if sender_of is None or not known or not roots or len(members) > _MOST:
+        return {}
+    total = len(members)
+    place = {rank: number for number, rank in enumerate(members)}
+    may = {place[rank]: {place[roots[rank]]} if rank in roots else set(range(total)) for rank in members}
+    waiting = {place[rank] for rank in receiving if rank in place}
+    finished = {place[rank] for rank in completed if rank not in roots}
+
+    def asks(rank: int, sender: int) -> bool:
+        return any(sender_of(rank, root, total) == sender for root in may[rank])
+
+    def sends(rank: int, receiver: int) -> bool:
+        return any(sender_of(receiver, root, total) == rank for root in may[rank])
+
+    def possible(rank: int, root: int) -> bool:
+        sender = sender_of(rank, root, total)
+        served = [one for one in range(total) if sender_of(one, root, total) == rank]
+        had = sender is None or sends(sender, rank)
+        return had and all(asks(one, rank) and one not in waiting for one in served)
+
+    changed = True
+    while changed:
+        left = {rank: {root for root in may[rank] if possible(rank, root)} for rank in finished}
+        changed = any(left[rank] != may[rank] for rank in finished)
+        may |= left
+    return {members[rank]: members[next(iter(may[rank]))] for rank in sorted(finished) if len(may[rank]) == 1}
+
+
+def receives(name: str, stacks: Iterable[Stack]) -> bool:
+    """Whether a rank still waits for a collective of gloo, if it is in one of this name only.
+
+    Args:
+        name: of the collective.
+        stacks: of the threads of its process.
+    """
+    function = f"gloo::{name}("
+    inside = [one for one in stacks if any(frame.function.startswith(function) for frame in one.frames)]
+    return len(inside) == 1 and any(frame.function.startswith(_WAITS) for frame in inside[0].frames)
+
+
+_HERE: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+_MOST_HOSTS: Final = 8
+
+
+class Meeting(Struct, frozen=True):
+    """The place.
+
+    Attributes:
+        address: `10.0.0.1:29500`.
+        deserted: it is on this host, and nobody listens there.
+        hosts: other hosts that have connections to it, as far as they are seen from here.
+        others: connections to it from this host that are of no rank which is known to be there.
+    """
+
+    address: str
+    deserted: bool
+    hosts: tuple[str, ...]
+    others: int = 0
+
+
+def meeting_of(pid: int, environment: Mapping[str, str], known: Iterable[int] = ()) -> Meeting | None:
+    """Where a rank meets the others; None where its environment does not say so.
+
+    Args:
+        pid: of the rank.
+        environment: of it.
+        known: the pids of all ranks that are known to be there.
+    """
+    address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
+    if not address or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        return None
+    table = SocketTable(pid)
+    sockets = table.at(int(port))
+    joined = [one for one in sockets if one.remote and one.state == "established"]
+    hosts = {one.remote.rpartition(":")[0] for one in joined if table.peer(one) is None}
+    own = {inode for one in {pid, *known} for inode in _sockets_of(one)}
+    others = sum(peer is not None and peer not in own for peer in map(table.peer, joined))
+    deserted = address in _HERE and not any(one.listening for one in sockets)
+    return Meeting(f"{clean_line(address)}:{int(port)}", deserted, tuple(sorted(hosts))[:_MOST_HOSTS], others)
+
+
+def _sockets_of(pid: int) -> set[int]:
+    try:
+        return socket_inodes(pid)
+    except OSError:
+        return set()
+
 
 _MOST_ENTRANTS: Final = 8
 

@@ -21,8 +21,6 @@ from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import read_stat
 from livedbg.model import Frame
 
-__all__ = ["thrown_in"]
-
 _MODULE: Final = re.compile(r"(?:^|/)torch/distributed/distributed_c10d\.py$")
 _WORK: Final = re.compile(r"c10d::Async([A-Z][a-z]+(?:[A-Z][a-z]+)*)Work::")
 _NEWEST: Final = 64  # entries that are looked at

@@ -12,8 +12,6 @@ from typing import Final
 from livedbg.linux.descriptors import fd_links
 from livedbg.linux.sockets import SocketTable
 
-__all__ = ["bytes_under_way", "socket_inodes"]
-
 _SOCKET: Final = "socket:["
 
 

@@ -15,8 +15,6 @@ from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["ElasticErrorsAdapter"]
-
 _VARIABLE: Final = "TORCHELASTIC_ERROR_FILE"
 _LIMIT: Final = Limit(cpu=0.005, wall=0.1, least_s=2.0)
 

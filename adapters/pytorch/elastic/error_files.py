@@ -26,8 +26,6 @@ from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["Failure", "Run", "first_failures", "run_of"]
-
 _PLACE: Final = re.compile(r"attempt_(\d{1,6})/(\d{1,6})/error\.json$")
 _STARTS: Final = 16
 """So many of the newest starts are looked at."""

@@ -1,23 +1,33 @@
 """Asks NCCL's RAS service what the ranks have launched, where the user wants that (`--ask nccl-ras`).
 
+Which NCCL a process has loaded: a text in its library says so, its own one or that of torch with NCCL in it.
+
+One query of NCCL's RAS service, over TCP (docs: RAS, wire-level protocol).
+
 Invariants:
     ras_adapter.R1. Nothing is asked without the option, in a read-only session, or of an NCCL older than 2.27.3, whose
         RAS thread such a query can crash.
     ras_adapter.R2. Every query is in the ledger.
     ras_adapter.R3. A rank is called behind only if its count was the same in two queries, and others were ahead in
         both: the counts of a healthy job differ in most queries.
+    ras_adapter.Q1. A query ends within its time limit, and takes no more than `_MOST_BYTES`, whatever answers.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import re
 import time
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.adapters.pytorch.ras.client import PORT, NoAnswer, ask_ras
 from livedbg.adapters.pytorch.ras.compared import Said, compared
-from livedbg.adapters.pytorch.ras.reply import RasReply
-from livedbg.adapters.pytorch.ras.version import nccl_version
+from livedbg.adapters.pytorch.ras.reply import RasReply, UnreadableReply, read_json, read_text
+from livedbg.linux import target_files
+from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux.mapped_files import mapped_file
+from livedbg.linux.maps import parse_maps
 from livedbg.model import Diagnostic, Evidence, Intrusion, Process, Severity
 from livedbg.model.errors import SourceError, TargetUnsuitable
 from livedbg.model.events import Touched
@@ -25,9 +35,103 @@ from livedbg.session.adapter import Context, Level, Request, processes_seen
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher, Statuses
+from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["NAME", "NcclRasAdapter"]
+PORT: Final = 28028
+_CLIENT_MOST_BYTES: Final = 16 << 20
+_LEG_S: Final = 5  # how long RAS waits for other ranks
+_LIMIT_S: Final = 30.0
+
+
+class NoAnswer(Exception):
+    """Nobody answers, or not with a status; the text says why, for users."""
+
+
+async def ask_ras(host: str, port: int, *, json: bool, limit_s: float = _LIMIT_S) -> RasReply:
+    """Ask for the verbose status.
+
+    Args:
+        host: where a RAS thread listens.
+        port: its port.
+        json: ask for JSON: NCCL 2.28.7 and newer.
+        limit_s: time limit of the query.
+
+    Raises:
+        NoAnswer: there is none that can be read.
+    """
+    where = clean_line(f"{host}:{port}")
+    try:
+        async with asyncio.timeout(limit_s):
+            data = await _asked(host, port, json)
+    except TimeoutError:
+        raise NoAnswer(f"{where} has not answered within {limit_s:g} s") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise NoAnswer(f"{where} can't be asked: {clean_line(reason, 200)}") from None
+    text = data.decode("utf-8", "replace")
+    if len(data) > _CLIENT_MOST_BYTES:
+        raise NoAnswer(f"{where} answers with more than {_CLIENT_MOST_BYTES >> 20} MiB")
+    refused = next((line for line in text.splitlines()[:4] if line.startswith("ERROR:")), "")
+    if refused:
+        raise NoAnswer(f"{where} refuses: {clean_line(refused, 200)}")
+    try:
+        return read_json(text) if json else read_text(text)
+    except UnreadableReply as error:
+        raise NoAnswer(f"the answer of {where} can't be read: {error}") from None
+
+
+async def _asked(host: str, port: int, json: bool) -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        lines = [f"timeout {_LEG_S}", *["set format json"][:json], "verbose status"]
+        writer.write("".join(f"{line}\n" for line in lines).encode())
+        await writer.drain()
+        pieces: list[bytes] = []
+        size = 0
+        while size <= _CLIENT_MOST_BYTES and (piece := await reader.read(1 << 16)):
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+_LIBRARIES: Final = re.compile(r"libnccl\.so[\d.]*|libtorch_cuda\.so")
+_VERSION_TEXT: Final = re.compile(rb"NCCL version (\d{1,3})\.(\d{1,3})\.(\d{1,3})")
+_MOST_BYTES: Final = 256 << 20
+
+_known: dict[tuple[int, int, int], tuple[int, int, int] | None] = {}
+"""By device, inode and time of change: the ranks of a job have the same library."""
+
+
+def nccl_version(pid: int) -> tuple[int, int, int] | None:
+    """Major, minor and patch; None where it has loaded none, or its library does not say.
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    tried: set[str] = set()
+    for mapping in parse_maps(pid):
+        if mapping.path in tried or not _LIBRARIES.fullmatch(mapping.path.rpartition("/")[2]):
+            continue
+        tried.add(mapping.path)
+        file = mapped_file(pid, mapping)
+        stat = target_files.status(file)
+        key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
+        if key not in _known:
+            try:
+                with ElfFile(file) as elf:
+                    found = _VERSION_TEXT.search(elf.section(".rodata", _MOST_BYTES))
+            except ElfError:
+                found = None
+            _known[key] = (int(found[1]), int(found[2]), int(found[3])) if found is not None else None
+        if (version := _known[key]) is not None:
+            return version
+    return None
+
 
 NAME: Final = "nccl-ras"
 _OLDEST: Final = (2, 27, 3)

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from livedbg.adapters.pytorch.ras.reply import Communicator, Launched, RasRank, RasReply
 from livedbg.text.wording import many
 
-__all__ = ["BEHIND", "DEAD", "MISSING", "Said", "compared"]
-
 BEHIND: Final = "ras-behind"
 MISSING: Final = "ras-missing"
 DEAD: Final = "ras-dead"

@@ -16,8 +16,6 @@ from msgspec import Meta, Struct
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["Communicator", "Launched", "RasRank", "RasReply", "UnreadableReply", "read_json", "read_text"]
-
 _MOST_RANKS: Final = 1 << 16
 _MOST_NAME: Final = 100
 

@@ -3,27 +3,61 @@
 Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp (keys), FlightRecorderDetail.hpp (dump, dump_json); checked with
 dumps of torch 2.13 (version 2.10 of the format, gloo). Those of NCCL have the same keys; none was there to try.
 
+Reads pickles that hold nothing but plain data: dicts, lists, tuples, texts, numbers.
+
+Flight Recorder dumps are pickles (torch/csrc/distributed/c10d/FlightRecorder.hpp, dump). A pickle can name any function
+and call it; here every name is refused, so that none can be called.
+
 Invariants:
     dump_file.D1. An entry that is not as it should be is left out, and the others stay.
+    dump_file.R1. Nothing of the pickle is imported, called or looked up.
 """
 
 from __future__ import annotations
 
+import io
+import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
-from livedbg.adapters.pytorch.recorder_dumps.plain_pickle import NotPlain, load_plain
 from livedbg.linux import target_files
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["MOST_BYTES", "BadDump", "Dump", "looks_like_dump", "rank_in_name", "read_dump"]
+
+class NotPlain(ValueError):
+    """A pickle that is damaged, or holds more than plain data; the text says which, for users."""
+
+
+class _Plain(pickle.Unpickler):
+    """Builds what needs no name."""
+
+    def find_class(self, module: str, name: str, /) -> NoReturn:
+        raise NotPlain(f"it wants to use {module}.{name}, which is not done")
+
+    def persistent_load(self, _identifier: object, /) -> NoReturn:
+        raise NotPlain("it refers to things outside of it")
+
+
+def load_plain(data: bytes) -> object:
+    """The value that a pickle holds.
+
+    Raises:
+        NotPlain: see there.
+    """
+    try:
+        return _Plain(io.BytesIO(data)).load()
+    except NotPlain:
+        raise
+    except Exception as error:  # a damaged pickle fails in any way
+        raise NotPlain(f"it is cut short or damaged ({type(error).__name__})") from None
+
 
 MOST_BYTES: Final = 64 << 20
 """A larger file is not read."""

@@ -14,8 +14,6 @@ from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.private_files import write_private
 
-__all__ = ["save"]
-
 _VERSION: Final = "2.10"
 """Of the format: torch/csrc/distributed/c10d/FlightRecorderDetail.hpp."""
 

@@ -19,8 +19,6 @@ from livedbg.cpython.frame_locals import FrameLocals
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread
 
-__all__ = ["RpcThread", "rpc_threads"]
-
 _API: Final = "/torch/distributed/rpc/api.py"
 _INTERNAL: Final = "/torch/distributed/rpc/internal.py"
 _CODE_AT: Final = 48  # func_code of a PyFunctionObject (Include/cpython/funcobject.h, 3.11 to 3.13)

@@ -17,8 +17,6 @@ from msgspec import Struct
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 
-__all__ = ["RpcRank", "rpc_events"]
-
 _OWN: Final = ("_gather_to_leader", "_broadcast_to_followers", "_update_group_membership")
 """Functions by which `shutdown` and `_all_gather` talk to the other workers."""
 

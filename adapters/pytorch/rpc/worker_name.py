@@ -19,8 +19,6 @@ from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import parse_maps
 
-__all__ = ["agent_pointer", "agent_worker"]
-
 _LIBRARY: Final = "/libtorch_cpu.so"
 _AGENT: Final = "_ZN5torch11distributed3rpc8RpcAgent16currentRpcAgent_E"
 _NAME_AT: Final = 8 + 16

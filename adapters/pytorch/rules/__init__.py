@@ -25,8 +25,6 @@ from livedbg.adapters.pytorch.rules import (
 )
 from livedbg.analysis.rules.base import Rule
 
-__all__ = ["rules"]
-
 
 def rules() -> Sequence[Rule]:
     """All of them."""

@@ -25,8 +25,6 @@ from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
 from livedbg.model import Frame, Thread, ThreadState
 
-__all__ = ["Absence", "absence_of", "another_may", "others_may"]
-
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
 _QUEUES: Final = frozenset({"Queue.get", "SimpleQueue.get"})

@@ -25,8 +25,6 @@ from livedbg.analysis.rules.places import user_frame
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Evidence, Severity, Task, TaskState, Thread
 
-__all__ = ["rules"]
-
 _PREFIX = "task:collective/"
 _WORDS = 3
 _SAID_NS = 1_000_000_000

@@ -12,15 +12,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
 
-__all__ = [
-    "Call",
-    "calls_of",
-    "late_ns",
-    "lived_ns",
-    "on_its_way",
-    "rank_list",
-]
-
 _PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
 

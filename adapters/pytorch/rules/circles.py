@@ -8,8 +8,6 @@ from msgspec import structs
 
 from livedbg.adapters.pytorch.rules.calls import Call
 
-__all__ = ["circle_of", "held_up_in_another", "ranks_behind", "waiting_processes"]
-
 
 def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
     """The collectives in which a thread of a process waits, by the process."""

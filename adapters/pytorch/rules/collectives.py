@@ -30,8 +30,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Evidence, Severity
 
-__all__ = ["rules"]
-
 _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}
 
 _UNUSED: Final = (

@@ -25,8 +25,6 @@ from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.text.shell import shell_word
 
-__all__ = ["deep_look", "ends_open", "log_of", "rules"]
-
 _SHOWN: Final = 5
 _OFTEN: Final = 3  # a frame that is compiled so often again changes with each step; once or twice is usual
 _SLACK_NS: Final = 2_000_000_000

@@ -28,8 +28,6 @@ from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Diagnostic, Frame, Process, Severity, Stack, Thread
 
-__all__ = ["compile_phase", "rules"]
-
 _PHASES: Final = {
     ("_inductor/async_compile.py", "wait"): "async_compile.wait",
     ("_inductor/async_compile.py", "_wait_futures"): "async_compile.wait",

@@ -14,8 +14,6 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Severity
 
-__all__ = ["rules"]
-
 
 class RecorderDumps:
     """Collectives that were pending when the Flight Recorders were dumped."""

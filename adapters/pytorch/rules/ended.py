@@ -12,8 +12,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Severity
 
-__all__ = ["ended_badly", "rules"]
-
 
 class CollectiveEnded:
     """A collective that can't complete, since a rank of it has ended."""

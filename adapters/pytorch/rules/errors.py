@@ -6,8 +6,6 @@ from collections.abc import Collection
 
 from livedbg.analysis.rules.base import RuleInput
 
-__all__ = ["only_error"]
-
 
 def only_error(times: int, state: RuleInput, others: Collection[str] = ()) -> str:
     """`: ValueError: bad shard`, if it is the one exception that the logs show; "" where there are several, or it came

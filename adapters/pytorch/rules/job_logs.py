@@ -15,8 +15,6 @@ from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic
 from livedbg.text.wording import spans
 
-__all__ = ["ElasticLogged", "PeersClosed", "RanksMissing", "rules"]
-
 _PROOFS: Final = 6
 
 _CRASHED: Final = VerdictState.CRASHED

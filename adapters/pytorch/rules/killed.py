@@ -19,8 +19,6 @@ from livedbg.analysis.rules.words import name_of
 from livedbg.model import Evidence, Process, Severity, Task, TaskState
 from livedbg.text.wording import sentence_case
 
-__all__ = ["rules"]
-
 _PREFIX = "task:collective/"
 
 

@@ -18,8 +18,6 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Diagnostic, Severity, ThreadState
 
-__all__ = ["is_usual", "rules"]
-
 _LONGER: Final = 1.5
 
 

@@ -13,8 +13,6 @@ from livedbg.adapters.pytorch.settings.notes import SETTING
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import Rule, RuleInput
 
-__all__ = ["rules"]
-
 
 class SettingWithoutEffect:
     """Settings of torch.distributed that do nothing."""

@@ -22,8 +22,6 @@ from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import Evidence, Severity, Thread, WaitKind
 from livedbg.model.snapshot import Counter
 
-__all__ = ["rules"]
-
 
 def _ranks(state: RuleInput, name: str = ENQUEUED) -> dict[str, Counter]:
     """What the living ranks have enqueued, by the process."""

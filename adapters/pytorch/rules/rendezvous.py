@@ -14,8 +14,6 @@ from livedbg.analysis.rules.words import name_of, thread_evidence
 from livedbg.model import Process, Severity
 from livedbg.text.wording import sentence_case
 
-__all__ = ["rules"]
-
 _INSIDE: Final = "/torch/distributed/elastic/rendezvous/"
 _OPTION: Final = re.compile(r"--(nnodes|rdzv[-_]endpoint|master[-_]addr)(?:=(.+))?")
 

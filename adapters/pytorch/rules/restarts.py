@@ -24,8 +24,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["rules"]
-
 _COUNT: Final = "TORCHELASTIC_RESTART_COUNT"
 _ERROR_FILE: Final = "TORCHELASTIC_ERROR_FILE"
 _FAILED: Final = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: (\d{1,10})\)")

@@ -25,8 +25,6 @@ from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Severity, Task, TaskState, Thread, ThreadState
 
-__all__ = ["rules"]
-
 _PREFIX: Final = "task:rpc/"
 _TORCH: Final = re.compile(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
 _POOL: Final = "pt_thread_pool"

@@ -10,8 +10,6 @@ from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import user_frame
 
-__all__ = ["backward_sentence", "circle_sentence", "line_at", "missing_sentence", "roots_sentence"]
-
 
 def missing_sentence(
     call: Call, rank: int, what: str, behind: Sequence[int], state: RuleInput, *, whole: bool = False

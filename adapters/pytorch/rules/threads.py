@@ -13,8 +13,6 @@ from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import call_of, duration
 from livedbg.model import Thread, ThreadState, WaitKind
 
-__all__ = ["main_thread", "of_child", "opens", "runs_users_code", "sleeps_again", "waits_words"]
-
 _HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
 """Files whose threads send nothing for the program: they report, or look after others."""
 

@@ -20,8 +20,6 @@ from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import spans
 
-__all__ = ["CollectiveTimeouts", "rules"]
-
 _PROOFS: Final = 6
 _TIMEOUT: Final = "collective-timeout"
 _STATUS: Final = "collective-status"

@@ -25,8 +25,6 @@ from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
 
-__all__ = ["family_of_rank", "from_outside", "loader_workers", "pool_tasks", "who_may_end"]
-
 _OF_TORCH: Final = re.compile(r"pt_(?!data_worker)|gloo|nccl|cuda|TP_", re.IGNORECASE)
 _ONLOOKERS: Final = re.compile(
     r"/(?:tqdm|wandb|tensorboard\w*)/|/multiprocessing/resource_sharer\.py$|/torch/utils/data/_utils/pin_memory\.py$"

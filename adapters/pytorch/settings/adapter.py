@@ -21,8 +21,6 @@ from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher
 
-__all__ = ["SettingsAdapter", "known_of"]
-
 _AGAIN_S: Final = 10.0
 _LIBRARIES: Final = ("libtorch_cpu.so", "libtorch_cuda.so")
 _READERS: Final = ("distributed/**/*.py", "_C/*.pyi")

@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from livedbg.linux import target_files
 
-__all__ = ["PREFIXES", "SETTING", "Known", "folder_problem", "notes"]
-
 SETTING: Final = "setting"
 PREFIXES: Final = ("TORCH_NCCL_", "TORCH_FR_")
 _SIZE: Final = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")

@@ -1,18 +1,127 @@
-"""Contributes the decoder of what torch.compile writes, and names its compile workers."""
+"""Contributes the decoder of what torch.compile writes, and names its compile workers.
+
+Recognises what torch.compile writes in logs, by process, and says what changed once a log has been read on.
+
+Invariants:
+    compile_logs.D1. A payload is never taken for an entry, and a line of another program never for one of torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
 
 from livedbg.adapters.pytorch.aoti.log_decoder import PrintedDecoder
-from livedbg.adapters.pytorch.traces.decoder import CompileDecoder
+from livedbg.adapters.pytorch.traces import left_out, structured, text
+from livedbg.adapters.pytorch.traces.emission import Emission
+from livedbg.adapters.pytorch.traces.left_out import LeftOut
+from livedbg.adapters.pytorch.traces.program import Program
 from livedbg.adapters.pytorch.traces.workers import Roles
 from livedbg.logs.decoder import LogDecoder
+from livedbg.model import LogRecord, LogSource
+from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
 
-__all__ = ["CompileTracesAdapter"]
+_HEADER: Final = re.compile(
+    r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d{1,18}) (?P<file>[^\s:]{1,300}):\d{1,9}\] (?P<text>.*)"
+)
+_OURS: Final = re.compile(r"(?:.*/)?torch/")
+_PROGRAMS: Final = 4_096
+_APART_NS: Final = 24 * 3600 * 1_000_000_000
+"""Records of one pid that lie further apart are of two processes."""
+
+
+class CompileDecoder(LogDecoder):
+    """Understands TORCH_TRACE's logs and the text of TORCH_LOGS."""
+
+    name = "torch.compile"
+    triggers: ClassVar[tuple[bytes, ...]] = (*structured.TRIGGERS, *text.TRIGGERS, *left_out.TRIGGERS)
+
+    def __init__(self) -> None:
+        self._sources: dict[str, LogSource] = {}
+        self._programs: dict[int, list[Program]] = {}
+        self._structured: dict[str, structured.Structured] = {}
+        self._text: dict[tuple[str, int], text.Text] = {}
+        self._left_out: dict[str, LeftOut] = {}
+        self._writers: dict[str, set[int]] = {}
+        self._changed: dict[str, Program] = {}
+        self._emission = Emission()
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._sources[source.id] = source
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record; what is no news of crashes comes from `flush`."""
+        events: list[Event] = []
+        for header, payload in _entries(record.text):
+            program = self._program(record, int(header["pid"]), header["text"].startswith("{"))
+            left = self._left_out.setdefault(record.source, LeftOut())
+            if (said := left.take(header[0], header["text"], record)) is not None:
+                events.append(DiagnosticSeen(diagnostic=said, **stamp))
+            if program is None:
+                continue
+            if record.rank is not None:
+                program.rank = record.rank
+            if header["text"].startswith("{"):
+                reader = self._structured.setdefault(record.source, structured.Structured())
+                reader.take(header["text"], payload, record.wall_ns, program)
+            else:
+                lines = self._text.setdefault((record.source, program.pid), text.Text())
+                lines.take(header["text"], record.wall_ns, program)
+            self._changed[program.name] = program
+        return events, ()
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """What changed since the last time."""
+        changed, self._changed = self._changed, {}
+        for program in changed.values():
+            program.process = self._owner(program)
+        return list(self._emission.events(changed.values(), self._sources, stamp))
+
+    def _program(self, record: LogRecord, pid: int, traced: bool) -> Program | None:
+        """The process that a record is of: by its pid, and two traces of one pid are of two."""
+        wall_ns = record.wall_ns or 0
+        known = self._programs.setdefault(pid, [])
+        for program in reversed(known):
+            apart = abs(wall_ns - program.last_wall_ns) > _APART_NS
+            if record.source in program.sources or (not apart and not (traced and program.trace)):
+                break
+        else:
+            if sum(map(len, self._programs.values())) >= _PROGRAMS:
+                return None
+            program = Program(f"{pid}.{len(known) + 1}" if known else str(pid), pid, wall_ns)
+            known.append(program)
+        program.sources[record.source] = None
+        program.seen(wall_ns)
+        if traced and not program.trace:
+            program.begin_trace(record.source)
+        self._writers.setdefault(record.source, set()).add(pid)
+        return program
+
+    def _owner(self, program: Program) -> str:
+        """Who has the log open, if only one process writes to it: ranks share the output of their launcher."""
+        alone = (self._sources.get(source) for source in program.sources if len(self._writers[source]) == 1)
+        return next((source.process for source in alone if source is not None and source.process), "")
+
+
+def _entries(record: str) -> Iterator[tuple[re.Match[str], str]]:
+    """The entries in the text of a record: header, and the payload behind tabs."""
+    header, payload = None, []
+    for line in record.split("\n"):
+        if line.startswith("\t"):
+            payload.append(line[1:])
+            continue
+        if header is not None:
+            yield header, "\n".join(payload)
+        header, payload = _HEADER.match(line), []
+        if header is not None and not _OURS.match(header["file"]):
+            header = None
+    if header is not None:
+        yield header, "\n".join(payload)
+
 
 _ONCE_S: Final = 0.1  # a session that samples once is over soon
 _ONCE_LOOKS: Final = 20

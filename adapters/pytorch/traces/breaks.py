@@ -12,8 +12,6 @@ from typing import Final
 from livedbg.adapters.pytorch.traces.program import Place, Program
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["BEGINS", "BreakReader"]
-
 BEGINS: Final = re.compile(r"Graph break (?:\(.{1,60}?\) )?in user code at (?P<file>[^\n]{1,1000}):(?P<line>\d{1,9})$")
 _REASON: Final = re.compile(r"(?:Graph Break )?Reason: (?P<text>.*)")
 _GENERAL: Final = ("Encountered graph break when", "Graph break due to unsupported")

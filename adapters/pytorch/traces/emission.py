@@ -20,8 +20,6 @@ from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskS
 from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher
 
-__all__ = ["BREAK", "FAILED", "LOST_WORKER", "OPEN", "RECOMPILED", "Emission"]
-
 OPEN: Final = "compile-open"
 BREAK: Final = "compile-break"
 RECOMPILED: Final = "compile-again"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from livedbg.model import Diagnostic
 from livedbg.model.facts import Facts, facts_from, facts_of
 
-__all__ = ["CompileFacts", "compile_facts"]
-
 
 class CompileFacts(Facts, frozen=True, kw_only=True, tag="torch.compile"):
     """Of a diagnostic.

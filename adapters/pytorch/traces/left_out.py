@@ -16,8 +16,6 @@ from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, Severit
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["LEFT_OUT", "TRIGGERS", "LeftOut", "explains"]
-
 LEFT_OUT: Final = "compile-left-out"
 TRIGGERS: Final = (b"] WON'T CONVERT ", b"] Traceback (most recent call last):")
 

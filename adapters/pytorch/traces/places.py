@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from glob import escape
 from typing import Final
 
-__all__ = ["paths"]
-
 _VARIABLE: Final = "TORCH_LOGS_OUT"
 
 

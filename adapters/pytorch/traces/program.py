@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-__all__ = ["Again", "Break", "Compilation", "Failure", "Phase", "Place", "Program"]
-
 _KEPT: Final = 1_000  # compilations that have ended, places of breaks, frames that were compiled again
 _FAILURES: Final = 50
 _DEPTH: Final = 64  # phases within each other

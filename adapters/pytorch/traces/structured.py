@@ -21,8 +21,6 @@ from livedbg.adapters.pytorch.traces.program import Place, Program
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-__all__ = ["TRIGGERS", "Structured"]
-
 TRIGGERS: Final = (
     b'{"chromium_event": ', b'{"dynamo_start": ', b'{"compilation_metrics": ', b'{"str": [', b'"recompile_reasons"',
     b'"dynamo_graph_break_reason"',

@@ -14,8 +14,6 @@ from livedbg.adapters.pytorch.traces.breaks import BEGINS, BreakReader
 from livedbg.adapters.pytorch.traces.program import Place, Program
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["TRIGGERS", "Text"]
-
 TRIGGERS: Final = (
     b" [__graph_breaks] ", b" [__recompiles", b"torch._dynamo hit config.", b"]    function: '", b"]    last reason: ",
     b"torchdynamo start tracing ", b" run_gc_after_compile: ", b"] SubprocPool unclean exit",

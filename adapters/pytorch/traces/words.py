@@ -7,8 +7,6 @@ from typing import Final
 
 from livedbg.adapters.pytorch.traces.program import Again, Compilation, Place, frame_of
 
-__all__ = ["failure_words", "frame_words", "guard_words", "place_words", "recompilation_words"]
-
 _GUARD: Final = re.compile(r"(?P<of>!?\d+(?:/\d+){1,2}): (?P<text>.*)")
 _EXPECTED: Final = re.compile(r"[.,;:]? {1,20}expected (?P<expected>.{1,500}?),? (?:actual|but got|got) (?P<actual>.+)")
 _COMMENT: Final = re.compile(r" {1,20}# .*")

@@ -13,8 +13,6 @@ from livedbg.model import Process, ids
 from livedbg.model.events import Event, Stamp, ThreadRolesSeen
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Roles", "is_compile_worker", "served"]
-
 _SCRIPT: Final = "torch/_inductor/compile_worker/__main__.py"
 _MODULE: Final = "torch._inductor.compile_worker"
 

@@ -30,8 +30,6 @@ from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
-__all__ = ["by_cause"]
-
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
 _SLACK_NS: Final = 120_000_000_000
 """So much later a cause may be logged than what follows from it: launchers sum up, and clocks of hosts differ."""

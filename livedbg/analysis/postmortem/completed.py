@@ -18,16 +18,6 @@ from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, LogSource
 from livedbg.model.snapshot import Snapshot
 
-__all__ = [
-    "completed_behind_errors",
-    "completed_elsewhere",
-    "completed_in",
-    "completes_after",
-    "completions",
-    "line_of",
-    "not_completed",
-]
-
 _AT_THE_END: Final = 2**62
 """The line of what was read at the end of a big log, whose lines are not counted."""
 

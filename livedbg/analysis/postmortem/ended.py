@@ -21,20 +21,6 @@ from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Process
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = [
-    "ended_on_request",
-    "exited",
-    "hang_before",
-    "heads",
-    "how_ended",
-    "is_crash",
-    "is_interrupt",
-    "lives",
-    "was_asked",
-    "was_hung",
-    "went_well",
-]
-
 _ASKED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 """Signals that people and supervisors send to end a program."""
 _KILLED: Final = 128 + signal.SIGKILL

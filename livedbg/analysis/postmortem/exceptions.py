@@ -19,8 +19,6 @@ from livedbg.model import FAILED_TESTS, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["crashed_where", "exception_of", "exception_text", "log_evidence", "with_exceptions"]
-
 _PLACED: Final = ("traceback", "terminate", "assert", "signal", "glibc-abort")
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12

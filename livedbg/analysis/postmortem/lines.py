@@ -12,8 +12,6 @@ from livedbg.logs.naming import older_attempts, series_of
 from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["KnownLine", "around", "known_lines", "named_elsewhere", "newest", "older_logs", "proof_of", "shown"]
-
 _BESIDE: Final = 4  # records before and after one
 _TEXT: Final = 600
 _SEEN: Final = 20_000  # records that are searched

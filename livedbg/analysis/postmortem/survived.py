@@ -32,8 +32,6 @@ from livedbg.logs.naming import older_attempts
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["OwnLines", "any_line", "goes_on_after", "is_replaced", "summaries", "survived", "unless_survived"]
-
 OwnLines = Callable[[str], object]
 """Finds the lines of a runtime, which it also writes while it ends: they are no progress."""
 

@@ -11,8 +11,6 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import listing
 
-__all__ = ["logs_said", "not_read"]
-
 _NAMED: Final = 2
 
 

@@ -28,8 +28,6 @@ from livedbg.analysis.rules import (
 )
 from livedbg.analysis.rules.base import Rule
 
-__all__ = ["GENERAL", "PROVED"]
-
 Chapter = tuple[str, Callable[[], Sequence[Rule]]]
 """A title of docs/rules.md, and what makes its rules."""
 

@@ -17,8 +17,6 @@ from livedbg.model import Evidence, Process, Severity, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["NoWaker", "rules"]
-
 _SHOWN: Final = 16
 """Sets that are findings of their own; threads and processes of a set that become evidence."""
 

@@ -22,8 +22,6 @@ from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of,
 from livedbg.model import Evidence, Severity, ids
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["rules"]
-
 _CHANNELS: Final = frozenset({"pipe", "socket", "eventfd"})
 _ACTORS: Final = ("thread:", "task:")
 _GIL_LOCKS: Final = range(32, 512)

@@ -16,8 +16,6 @@ from livedbg.model.facts import DescriptorFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["DescriptorsUsedUp", "limit_reached", "rules"]
-
 
 def limit_reached(process: str, snapshot: Snapshot) -> tuple[str, int] | None:
     """The descriptors of a process that can open no more, and how many it may have open; None for others."""

@@ -14,8 +14,6 @@ from livedbg.model import Evidence, Severity
 from livedbg.model.devices import DeviceKernel, DeviceState
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["rules"]
-
 
 class StandsStill(Struct, frozen=True):
     """A kernel that an earlier sample saw at the same place."""

@@ -14,8 +14,6 @@ from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import CauseClass, Evidence, Severity
 from livedbg.text.wording import listing, sentence_case
 
-__all__ = ["INTERRUPTED", "EndedHang", "Interrupted", "RunCompleted", "rules"]
-
 INTERRUPTED: Final = "interrupted"
 """Name of the rule for programs that were ended by Ctrl-C."""
 _SHOWN: Final = 2

@@ -21,8 +21,6 @@ from livedbg.analysis.rules.words import (
 from livedbg.model import EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState, WaitKind
 from livedbg.text.wording import many, sentence_case
 
-__all__ = ["BlockedLoop", "LostFuture", "rules"]
-
 _SHOWN: Final = 16
 _BLOCKED: Final = (ThreadState.WAITING, ThreadState.DISK)
 

@@ -11,8 +11,6 @@ from livedbg.analysis.rules.words import duration, edge_evidence, name_of, since
 from livedbg.model import Process, Severity, Thread, ThreadState, WaitKind
 from livedbg.text.wording import sentence_case
 
-__all__ = ["FileLockHeld", "rules"]
-
 
 class FileLockHeld:
     """A thread that waits for a file lock of another process."""

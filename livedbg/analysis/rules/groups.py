@@ -13,8 +13,6 @@ from livedbg.model.facts import GroupFacts, facts_of
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import sentence_case
 
-__all__ = ["FrozenGroup", "MemoryGroup", "ThrottledGroup", "rules"]
-
 
 def _groups(
     file_of: Callable[[GroupFacts], str], state: RuleInput

@@ -27,8 +27,6 @@ from livedbg.model.entities import FORKED_LIKELY
 from livedbg.model.facts import LockFacts, facts_of
 from livedbg.text.wording import sentence_case
 
-__all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy", "rules"]
-
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
 _LONG_SLEEP_S: Final = 600.0
 """Who sleeps for that long with a lock is a stall from the start."""

@@ -43,8 +43,6 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, spans
 
-__all__ = ["ENDED_WITH_ERROR", "EndedWithError", "LastLines", "SpokenFailures", "Waiting", "rules"]
-
 ENDED_WITH_ERROR: Final = "ended-with-error"
 _LOOKED_AT: Final = 40  # of the newest records of a log
 _SHOWN: Final = 4

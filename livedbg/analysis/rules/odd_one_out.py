@@ -28,8 +28,6 @@ from livedbg.analysis.rules.words import duration, name_of, pids_of, since_wall_
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.model import Frame, Process, Severity, Stack, Thread, ThreadState
 
-__all__ = ["OddOneOut", "rules"]
-
 _MEETS: Final = re.compile(
     r"(?<!memory_)barrier|all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|rendezvous|arrive_and_wait|(?<!cond_)broadcast"
     r"|_bcast",

@@ -11,8 +11,6 @@ from livedbg.analysis.rules.words import edge_evidence, name_of, pids_of
 from livedbg.model import Evidence, Severity
 from livedbg.text.wording import sentence_case
 
-__all__ = ["OwnChannel", "rules"]
-
 
 class OwnChannel:
     """A thread that waits for a pipe of its own process, which something else could serve."""

@@ -12,8 +12,6 @@ from livedbg.analysis.rules.words import call_of, many, name_of
 from livedbg.model import Frame, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["MOST_WORDS", "at", "blocked_in", "call_at", "places_in", "shortest", "thing_name", "user_frame", "waiting"]
-
 MOST_WORDS: Final = 25
 """Words of the first sentence of a verdict."""
 

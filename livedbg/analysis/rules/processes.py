@@ -19,8 +19,6 @@ from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Process, 
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case, sentences
 
-__all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
-
 _DUMPED: Final = frozenset(
     -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT)
 )

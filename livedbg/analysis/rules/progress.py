@@ -11,8 +11,6 @@ from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import Clock, Durations, Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
-
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
     """How long a run of a kernel may take before it counts as stalled.

@@ -25,8 +25,6 @@ from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskS
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import sentence_case, sentences
 
-__all__ = ["ErrorReported", "TaskFailed", "rules"]
-
 _SHOWN: Final = 10
 """Findings of a system that stand alone; the others are counted in one."""
 

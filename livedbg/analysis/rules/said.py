@@ -16,8 +16,6 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import sentence_case
 
-__all__ = ["SaidRule", "finding_of", "findings_of", "steps_of", "thrown_at"]
-
 _SHOWN: Final = 10
 _PROOFS: Final = 6
 

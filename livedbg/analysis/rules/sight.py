@@ -16,8 +16,6 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import NO_ACCESS, SOURCE_FAILED, Evidence, Severity, SourceHealth, SourceStatus
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["CANT_SEE", "CantSee", "blinds", "rules"]
-
 CANT_SEE: Final = "cant-see"
 """Name of the rule."""
 

@@ -17,8 +17,6 @@ from livedbg.analysis.wording import with_more
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["SignatureFound", "explained", "rules", "says_an_end"]
-
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
     "completes": None,  # livedbg.analysis.postmortem.completed

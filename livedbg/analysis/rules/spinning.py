@@ -20,8 +20,6 @@ from livedbg.model import Evidence, Frame, Severity, Stack, Thread, ThreadState
 from livedbg.state.stacks import waiting_frame
 from livedbg.text.wording import sentence_case
 
-__all__ = ["Spinning", "rules"]
-
 _SAMPLES: Final = 3
 
 

@@ -13,8 +13,6 @@ from livedbg.analysis.rules.words import duration, host_of, name_of, thread_evid
 from livedbg.model import Severity, Thread, ThreadState, ids
 from livedbg.text.wording import sentence_case
 
-__all__ = ["Uninterruptible", "rules"]
-
 _VFORK: Final = re.compile(r"vfork|clone3?$")
 """vfork(2) and posix_spawn(3) (clone with CLONE_VFORK): the parent sleeps until the child runs another program."""
 

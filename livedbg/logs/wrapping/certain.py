@@ -26,8 +26,6 @@ from livedbg.logs.wrapping.entries import (
 from livedbg.logs.wrapping.prefixes import MONTH, Layer, by, program_tag
 from livedbg.logs.writers import Opened, Tag
 
-__all__ = ["CERTAIN", "Certain"]
-
 _TAB: Final = 8  # columns
 
 

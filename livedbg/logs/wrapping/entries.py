@@ -19,8 +19,6 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.prefixes import program_tag
 from livedbg.logs.writers import Opened, Tag
 
-__all__ = ["LIKELY_ENTRY", "collected_json", "docker_json", "entry_json", "journal_json", "stamp_ns"]
-
 LIKELY_ENTRY: Final = r'.*?"(?:textPayload|line|message|log|stream_name|jupyter)"'
 
 _NS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}  # by digits of a number of seconds, ms, us, ns

@@ -26,8 +26,6 @@ from livedbg.logs.wrapping.prefixes import MONTH, Layer, any_of, by
 from livedbg.logs.wrapping.rows import Guess, Row, longer, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened
 
-__all__ = ["GUESSES"]
-
 # stamps alone
 
 _LEVEL: Final = re.compile(

@@ -21,8 +21,6 @@ from livedbg.logs.wrapping.prefixes import Layer, by
 from livedbg.logs.wrapping.rows import BEGINS, SURE, Guess, Row, longer
 from livedbg.logs.writers import Opened
 
-__all__ = ["HEAD", "Watch", "learned", "time_of", "watching"]
-
 Watch = Callable[[str], "re.Match[str] | None"]
 """Matches a line with a head that is known, if what stands behind it is surely part of a longer text."""
 

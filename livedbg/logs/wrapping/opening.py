@@ -36,8 +36,6 @@ from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.wrapping.rows import BEGINS, begins_line, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened, Tag
 
-__all__ = ["FIRST_LINES", "broken_at", "shown_by"]
-
 FIRST_LINES: Final = 1_000
 """Lines that are looked at."""
 

@@ -13,8 +13,6 @@ from livedbg.logs.wrapping.rows import begins_line
 from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.text.sanitize import clean
 
-__all__ = ["Known", "Peeler", "Plain"]
-
 _DEEPEST: Final = 6  # wrappings around one line
 _FIRSTS: Final = 256
 

@@ -10,8 +10,6 @@ from typing import Final
 from livedbg.logs.clock import SourceClock, month_of
 from livedbg.logs.writers import NO_TAG, Opened, Tag
 
-__all__ = ["MONTH", "Layer", "any_of", "by", "program_tag"]
-
 Layer = Callable[[str, SourceClock], Opened | None]
 """Takes a wrapping off a line; None for a line that has it not."""
 

@@ -11,8 +11,6 @@ from msgspec import Struct
 from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.writers import Opened
 
-__all__ = ["BEGINS", "LONGEST", "SURE", "Guess", "Row", "longer", "may_be_host"]
-
 _NO_HOST: Final = re.compile(
     r"(?i:[gnx]pu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter|phase|part"
     r"|section|case|run|trial|model|task|round|fold|test|line|block|group|node_?|hip|mlx5_|eth|ib|loss|top)[-_.]?[\d.]*$"

@@ -12,7 +12,7 @@ import pytest
 
 from livedbg.adapters.ascend.rules import rules
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model.snapshot import Snapshot
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from livedbg.adapters.ascend.adapter import FileWatch
 from livedbg.adapters.ascend.decoder import AscendDecoder
-from livedbg.adapters.ascend.files import FileWatch
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line

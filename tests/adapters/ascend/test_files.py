@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend import files
+from livedbg.adapters.ascend import adapter
+from livedbg.adapters.ascend.adapter import FileWatch, folders_of
 from livedbg.adapters.ascend.dumps.graphs import parse_graph
-from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.model import EdgeKind, EdgeState
 from tests.adapters.ascend.replay import replay_folder
 
@@ -38,7 +38,7 @@ def test_a_costly_file_that_changes_all_the_time(
     path = tmp_path / "deps.json"
     path.write_bytes((recorded / "01_healthy_trb/dfx/deps.json").read_bytes())
     used = iter(float(number) for number in range(100))  # each reading takes a second
-    monkeypatch.setattr(files.time, "thread_time", lambda: next(used))
+    monkeypatch.setattr(adapter.time, "thread_time", lambda: next(used))
     watch = FileWatch()
     assert len(watch.scan([tmp_path])) == 1
     path.write_bytes(path.read_bytes() + b" ")
@@ -77,7 +77,7 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "SIZE_LIMIT", 1 << 20)
+    monkeypatch.setattr(adapter, "SIZE_LIMIT", 1 << 20)
     with (tmp_path / "deps.json").open("wb") as file:
         file.truncate((1 << 20) + 1)
     watch = FileWatch()

@@ -14,7 +14,7 @@ import pytest
 
 from livedbg.recipes import Ended, Plan, plan, recipes, without_effect
 from livedbg.recipes.sources import folders_above
-from livedbg.recipes.summaries import summaries
+from livedbg.recipes.watching import summaries
 from tests.cli.conftest import livedbg
 
 

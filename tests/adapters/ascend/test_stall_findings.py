@@ -7,7 +7,7 @@ import pytest
 from livedbg.adapters.ascend.rules.jobs import jobs
 from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.analysis import Finding, VerdictState
-from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, EdgeKind, Evidence, Severity, Task, TaskState
 from livedbg.model import events as ev

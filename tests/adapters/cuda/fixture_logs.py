@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from livedbg.adapters.cuda.decoder import CudaDecoder
+from livedbg.adapters.cuda.adapter import CudaDecoder
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.logs.clock import SourceClock

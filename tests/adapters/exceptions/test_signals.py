@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions import signal_senders
+from livedbg.adapters.exceptions import signal_tracer
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
@@ -114,14 +114,14 @@ def test_who_ended_it(faulty: Target, trace: Callable[..., Tracing], number: sig
     eventually(lambda: tracing.points["C1"].ending == f"was killed by {number.name}")
 
 
-@pytest.mark.invariant("signal_senders.S1")
+@pytest.mark.invariant("signal_tracer.S1")
 def test_S1_where_senders_can_not_be_traced_the_signals_are(
     faulty: Target, trace: Callable[..., Tracing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused_here(system: str, name: str) -> None:
         raise NoTracefs(errno.EACCES, f"{system}:{name} is not for us")
 
-    monkeypatch.setattr(signal_senders, "kernel_event", refused_here)
+    monkeypatch.setattr(signal_tracer, "kernel_event", refused_here)
     tracing = trace(faulty.pid)
     tracing.catch("SIGSEGV")
     assert tracing.points["C1"].state is CatchpointState.ARMED

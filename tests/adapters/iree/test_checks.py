@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.iree.checks import age, checks, clocks, devices, load, vulkan, wheels
+from livedbg.adapters.iree.checks import Driver, age, checks, clocks, devices, drivers, layers, load, vulkan, wheels
 from livedbg.adapters.iree.dumped_devices import devices_told
-from livedbg.adapters.iree.vulkan_files import Driver, drivers, layers
 from livedbg.model.errors import LivedbgError
 
 

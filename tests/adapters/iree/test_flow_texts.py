@@ -11,9 +11,9 @@ import pytest
 from livedbg.adapters.iree.differences.bad_values import bad_inputs, first_bad
 from livedbg.adapters.iree.differences.trace import Trace, read_trace
 from livedbg.adapters.iree.flow.as_given import error_words
-from livedbg.adapters.iree.flow.declared import declared_inputs, misfits
 from livedbg.adapters.iree.flow.notebook import Notebook
 from livedbg.adapters.iree.flow.program import program_of
+from livedbg.adapters.iree.flow.sanity import declared_inputs, misfits
 from livedbg.adapters.iree.flow.steps import read
 from livedbg.session.guide import StepRun
 
@@ -69,7 +69,7 @@ def test_a_steps_compilation_does_not_write_over_what_the_user_dumps() -> None:
     assert (program.source, program.flags) == ("m.mlir", ("--iree-hal-target-device", "local"))
 
 
-@pytest.mark.invariant("iree_declared.I1")
+@pytest.mark.invariant("iree_sanity.I1")
 @pytest.mark.parametrize(
     ("specs", "words"),
     [

@@ -10,8 +10,7 @@ import pytest
 from livedbg.adapters.iree.live.driver_code import read_code
 from livedbg.adapters.iree.live.libraries import Dispatch
 from livedbg.adapters.iree.live.recordings import Recording
-from livedbg.adapters.iree.live.shot import Reader, Shot
-from livedbg.adapters.iree.live.submissions import read_submissions
+from livedbg.adapters.iree.live.shot import Reader, Shot, read_submissions
 from tests.adapters.iree.conftest import Compile, needs_lavapipe, tool, vulkan_here
 from tests.adapters.iree.test_shapes import BASE, RUNTIME, TABLE, World
 from tests.conftest import Target, seen_when
@@ -58,7 +57,7 @@ def test_the_commands_of_a_submission_have_the_names_of_their_functions() -> Non
     assert {handle - BASE: one.name for handle, one in pipelines.items()} == {4096: "first", 5120: "second"}
 
 
-@pytest.mark.invariant("iree_submissions.V1")
+@pytest.mark.invariant("iree_shot.V1")
 @pytest.mark.parametrize(
     "records",
     [

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from livedbg.adapters.iree.adapter import TraceDecoder
 from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
 from livedbg.adapters.iree.facts import dispatch_facts
-from livedbg.adapters.iree.trace_decoder import TraceDecoder
 from livedbg.adapters.iree.traced import TracedTensor, header, tensor
 from livedbg.model import LogRecord, TaskState
 from livedbg.model.events import Stamper
@@ -57,7 +57,7 @@ def test_only_whole_headers_count() -> None:
     assert header("=== run inputs ===") is None and header("# === a::b inputs ===") is None
 
 
-@pytest.mark.invariant("trace_decoder.D1")
+@pytest.mark.invariant("iree_adapter.D1")
 def test_D1_inputs_without_outputs_are_the_dispatch_where_it_ends(tmp_path: Path) -> None:
     said = report(FIRST + SAID.format(io="inputs", values="1 2"), tmp_path)
     assert said["verdict"]["state"] == "unknown" and "dispatch main_dispatch_1_softmax" in said["verdict"]["sentence"]
@@ -101,7 +101,7 @@ def test_what_waits_for_the_last_dispatch_is_told_by_the_graph_beside_the_log(tm
     }
 
 
-@pytest.mark.invariant("trace_decoder.D2")
+@pytest.mark.invariant("iree_adapter.D2")
 def test_D2_only_who_got_sound_inputs_made_the_nan(tmp_path: Path) -> None:
     made = SAID.format(io="inputs", values="1 2") + SAID.format(io="outputs", values="nan 2")
     said = report(FIRST + made + made, tmp_path)

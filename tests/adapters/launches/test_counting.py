@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from livedbg.adapters.launches import counting
-from livedbg.adapters.launches.counting import LaunchCount
+from livedbg.adapters.launches import tracer
+from livedbg.adapters.launches.tracer import LaunchCount
 
 
 class FakeTally:
@@ -34,18 +34,18 @@ LAUNCHED_NS: list[int] = []
 @pytest.fixture(autouse=True)
 def tallies(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are made by `FakeTally`."""
-    monkeypatch.setattr("livedbg.adapters.launches.counting.Tally", FakeTally)
+    monkeypatch.setattr("livedbg.adapters.launches.tracer.Tally", FakeTally)
     LAUNCHED_NS.clear()
 
 
-@pytest.mark.invariant("counting.C1")
+@pytest.mark.invariant("launches_tracer.C1")
 def test_C1_who_launches_whenever_this_thread_sleeps_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a busy machine, where a thread that sleeps for a moment gets its CPU back after many launches."""
 
     def sleep(_seconds: float) -> None:
         LAUNCHED_NS.append(time.monotonic_ns())
 
-    monkeypatch.setattr(counting, "time", SimpleNamespace(sleep=sleep, monotonic_ns=time.monotonic_ns))
+    monkeypatch.setattr(tracer, "time", SimpleNamespace(sleep=sleep, monotonic_ns=time.monotonic_ns))
     count = LaunchCount()
     count.tally((), lambda: (), sampled=False)
     for _ in range(5):

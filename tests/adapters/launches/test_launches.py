@@ -132,7 +132,7 @@ class Changing(Budget):
 
 @needs_probes
 @pytest.mark.parametrize("team", ["driver", "runtime"])
-@pytest.mark.invariant("counting.C1")
+@pytest.mark.invariant("launches_tracer.C1")
 def test_C1_a_change_between_samples_and_tallies_counts_each_call_once(
     launcher: Target, monkeypatch: pytest.MonkeyPatch, team: str
 ) -> None:
@@ -287,7 +287,7 @@ def test_K1_only_the_drivers_call_inside_the_runtimes_is_the_same_launch() -> No
     assert not is_nested(outer, _call("cudaLaunchKernel", stack=0x6F00))
 
 
-@pytest.mark.invariant("trails.T1", "kernel_names.N1")
+@pytest.mark.invariant("trails.T1", "trails.N1")
 def test_T1_N1_memory_is_bounded_and_doubtful_names_are_left_out() -> None:
     trails = Trails("box", 1, lambda mono_ns: mono_ns)
     lookup = LaunchCall(LOOKUPS[0], 1, 1, 90, stack=0x7000, handle=0x10, name=b"a\x1b[31m", is_lookup=True)

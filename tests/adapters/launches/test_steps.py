@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.launches.steps import Step, Steps
+from livedbg.adapters.launches.adapter import Step, Steps
 from livedbg.model.launches import BEAT_NS
 from livedbg.probes.launch_calls import LaunchCall
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from livedbg.adapters.cuda.rules.launch_threads import silent_threads
+from livedbg.adapters.cuda.rules.launches import silent_threads
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules import Settings
 from livedbg.model import Frame, Severity, Stack, ThreadState

@@ -13,7 +13,7 @@ import pytest
 
 from livedbg.adapters.ascend import logs as ascend
 from livedbg.adapters.cuda import log_places as cuda
-from livedbg.adapters.logfiles import discovery
+from livedbg.adapters.logfiles import catalogue
 from livedbg.session import systems
 from livedbg.session.systems import Lazy, LogPlaces, System
 
@@ -37,7 +37,7 @@ def _process(folder: Path, **variables: str) -> Iterator[int]:
 
 def _use(monkeypatch: pytest.MonkeyPatch, *declaring: System) -> None:
     monkeypatch.setattr(systems, "systems", lambda: declaring)
-    monkeypatch.setattr(discovery, "systems", lambda: declaring)
+    monkeypatch.setattr(catalogue, "systems", lambda: declaring)
     monkeypatch.setattr(systems, "_problems", {})
 
 
@@ -51,7 +51,7 @@ def _fails(variables: Mapping[str, str], pids: Sequence[int], hosts: Sequence[st
 
 
 def _names(pid: int) -> list[str]:
-    return [log.name for log in discovery.ProcessLogs(pid).find()]
+    return [log.name for log in catalogue.ProcessLogs(pid).find()]
 
 
 def test_a_system_declares_where_its_logs_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from livedbg.adapters.native.due import Due, due
+from livedbg.adapters.native.adapter import Due, due
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.native import NativeAdapter, adapter
-from livedbg.adapters.native.watched import Watched
+from livedbg.adapters.native.adapter import Watched
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
 from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
@@ -30,10 +30,9 @@ from livedbg.session.live import LiveView
 from livedbg.session.pacing import Limit
 from livedbg.unwind import symbols
 from livedbg.unwind.capture import Capture, capture
-from livedbg.unwind.core import write_core
 from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
-from livedbg.unwind.unwinder import Unwinder
+from livedbg.unwind.unwinder import Unwinder, write_core
 from livedbg.unwind.unwound import Unwound
 from tests.conftest import TARGETS, Target, eventually, seen_when, settled
 

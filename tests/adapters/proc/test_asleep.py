@@ -14,7 +14,7 @@ from typing import Final, cast
 
 import pytest
 
-from livedbg.adapters.proc import asleep, unseen
+from livedbg.adapters.proc import asleep
 from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers, ThreadSample
@@ -207,13 +207,13 @@ def test_memory_that_shows_as_deleted_may_have_another_name(
 
 def test_a_hidden_process_counts_if_it_may_have_inherited_the_same() -> None:
     pid, parent = os.getpid(), os.getppid()
-    assert unseen.unseen_relative(pid, []) == ""
-    assert unseen.unseen_relative(pid, [1, 2]) == ""
-    assert f"hidden process {parent} (" in unseen.unseen_relative(pid, [parent])
+    assert asleep.unseen_relative(pid, []) == ""
+    assert asleep.unseen_relative(pid, [1, 2]) == ""
+    assert f"hidden process {parent} (" in asleep.unseen_relative(pid, [parent])
     with subprocess.Popen(
         ["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as later:
-        assert f"hidden process {later.pid} (" in unseen.unseen_relative(pid, [later.pid])
+        assert f"hidden process {later.pid} (" in asleep.unseen_relative(pid, [later.pid])
         later.kill()
 
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from livedbg.adapters.proc import lock_waits
+from livedbg.adapters.proc import wait_reader
 from livedbg.adapters.proc.futex import AROUND
-from livedbg.adapters.proc.lock_waits import LockWaits
-from livedbg.adapters.proc.pi_cycles import PARKED, resolve_parked
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers
 from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.wait_reader import PARKED, LockWaits, resolve_parked
 from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import maps
 from livedbg.linux.abi import Abi
@@ -81,7 +80,7 @@ ABI = Abi("x86_64", 62, {}, 202, 0x2D0)
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process has no memory but what a test gives it."""
-    monkeypatch.setattr(lock_waits, "memory", Memory())
+    monkeypatch.setattr(wait_reader, "memory", Memory())
 
 
 def waits(libc: Libc = GLIBC, numbers: Numbers | None = None, abi: Abi = ABI) -> LockWaits:
@@ -104,7 +103,7 @@ def test_the_memory_around_a_word_at_the_start_of_a_mapping_is_what_is_behind_it
 ) -> None:
     whole, start = bytes(range(2 * AROUND)), bytes(range(100, 100 + AROUND))
     memory = Memory((0x5000 - AROUND, whole), (0x9000, start))
-    monkeypatch.setattr(lock_waits, "memory", memory)
+    monkeypatch.setattr(wait_reader, "memory", memory)
     calls = [blocked(at, WAIT, 2) for at in (0x9000, 0x5000, 0xDEAD00)]
     assert LockWaits.read_around(PID, calls) == [bytes(AROUND) + start, whole, None]
     assert (0x5000, AROUND) not in memory.asked  # it was there at the first time
@@ -181,7 +180,7 @@ def parked(
     memory = Memory(
         (STACK, stack), *((at, struct.pack("<6I", *(o.get(4 * i, 0) for i in range(6)))) for at, o in objects.items())
     )
-    monkeypatch.setattr(lock_waits, "memory", memory)
+    monkeypatch.setattr(wait_reader, "memory", memory)
     call = blocked(STACK + 16, WAIT_BITSET | PRIVATE, 0)
     return memory, waits().describe(call, around(0, {}), 71)
 
@@ -247,7 +246,7 @@ def behind(tid: int, kind: str, owner: int) -> Wait:
     return Wait("pthread_mutex_lock", False, (Waited(lock, "", resource, (Holding(f"thread:box/7/{owner}", ""),)),))
 
 
-@pytest.mark.invariant("pi_cycles.P1")
+@pytest.mark.invariant("wait_reader.P1")
 @pytest.mark.parametrize(("kind", "wanted"), [("PI", ["thread:box/7/77"]), ("normal", [])])
 def test_only_who_waits_for_a_pi_mutex_waits_behind_a_parked_thread(
     kind: str, wanted: Sequence[str], monkeypatch: pytest.MonkeyPatch
@@ -275,7 +274,7 @@ def test_an_object_in_a_frame_of_the_users_code_is_no_parked_thread(
     word: int, static: bool, waits_in: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = USERS_CODE._replace(start=0xB000, end=0xC000, permissions="rw-p")
-    monkeypatch.setattr(lock_waits, "memory", Memory((STACK, struct.pack("<64Q", 0, word, *[0] * 62))))
+    monkeypatch.setattr(wait_reader, "memory", Memory((STACK, struct.pack("<64Q", 0, word, *[0] * 62))))
     view = ProcessView(Shared("box"), PID, ABI, Libc("glibc", (2, 36), static=static), Numbers(), [])
     monkeypatch.setattr(ProcessView, "mappings_with", lambda *_: [LIBC_CODE, USERS_CODE, data])
     wait = LockWaits(view).describe(blocked(STACK + 16, WAIT_BITSET | PRIVATE, 0), around(0, {}), 71)
@@ -301,7 +300,7 @@ def stream(
     """A wait for the lock of a stream, whose owner's thread descriptor says that it is thread `tid`."""
     words = STREAM | {0: value, 8: owner & 0xFFFFFFFF, 12: owner >> 32}
     descriptor = ((at or owner) + 0x2D0, struct.pack("<I", tid))
-    monkeypatch.setattr(lock_waits, "memory", Memory((0x5008, struct.pack("<Q", owner)), descriptor))
+    monkeypatch.setattr(wait_reader, "memory", Memory((0x5008, struct.pack("<Q", owner)), descriptor))
     abi = Abi(ABI.machine, ABI.elf, ABI.syscalls, ABI.futex, offset)
     return waits(libc, abi=abi).describe(blocked(0x5000, operation, value), around(0, words), 71)
 
@@ -340,6 +339,6 @@ def test_an_owner_beyond_all_addresses_is_none(monkeypatch: pytest.MonkeyPatch) 
 
     memory = Memory()
     monkeypatch.setattr(memory, "read", overflow)
-    monkeypatch.setattr(lock_waits, "memory", memory)
+    monkeypatch.setattr(wait_reader, "memory", memory)
     wait = waits().describe(blocked(0x5000, WAIT | PRIVATE, 2), around(0, STREAM | {8: 1, 12: 0x7FFF}), 71)
     assert [waited.holders for waited in wait.waited] == [()]

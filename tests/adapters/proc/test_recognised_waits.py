@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from livedbg.adapters.proc.idle import awaited_idly
+from livedbg.adapters.proc.fd_waits import awaited_idly
 from livedbg.analysis import VerdictState
 from livedbg.linux.descriptors import Descriptor
 from livedbg.linux.procfs import parse_stat

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.proc import fd_waits, message_waits
+from livedbg.adapters.proc import fd_waits, syscall_waits
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.syscall_waits import SyscallWaits
 from livedbg.adapters.proc.threads import ThreadNumbers
@@ -196,7 +196,7 @@ def test_what_is_known_of_the_sender_to_a_system_v_queue(
     queue: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = "key msqid perms cbytes qnum lspid\n0 3 600 0 0 0\n0 4 600 0 0 1\n0 5 600 0 0 4194305\n0 x\n"
-    monkeypatch.setattr(message_waits, "read_file", lambda _: table.encode())
+    monkeypatch.setattr(syscall_waits, "read_file", lambda _: table.encode())
     wait = SyscallWaits(own_view()).describe("msgrcv", BlockedSyscall(0, (queue, 0, 0, 0, 0, 0), 0, 0))
     outside = f"any process that may use message queue {queue}{last}"
     assert wait == Wait("msgrcv (System V message queue)", False, outside=outside, kind=WaitKind.SYSTEM_V)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.python import loops
-from livedbg.cpython import greenlets, heap_search
-from livedbg.cpython.greenlets import is_known
-from livedbg.cpython.heap_search import HeapSearch
+from livedbg.cpython import greenlets
+from livedbg.cpython.greenlets import HeapSearch, is_known
 from livedbg.model import EdgeKind, TaskState
 from livedbg.model.snapshot import Snapshot
 from tests.adapters.python.test_python_tasks import awaited, both_wait, edges_of, until, watching
@@ -178,13 +177,13 @@ class Search:
         self.read: list[int] = []
         self.kind = int(target.ready.split()[0])
         self.search = HeapSearch(target.pid)
-        real = heap_search.memory
+        real = greenlets.memory
 
         def counted(pid: int, address: int, size: int) -> bytes:
             self.read.append(size)
             return real.read(pid, address, size)
 
-        monkeypatch.setattr(heap_search, "memory", SimpleNamespace(read=counted))
+        monkeypatch.setattr(greenlets, "memory", SimpleNamespace(read=counted))
 
 
 @pytest.fixture
@@ -194,23 +193,23 @@ def search(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> Any:
     return Search(spawn([gevent_interpreters()[0], "-uc", script]), monkeypatch)
 
 
-@pytest.mark.invariant("heap_search.S1")
+@pytest.mark.invariant("greenlets.S1")
 def test_S1_a_search_reads_no_page_that_was_never_used_and_has_a_limit(
     search: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert search.search.find({0x1234_5678_9ABC_DEF0}) == ([], False)
     assert 0 < sum(search.read) < 200 << 20
     limited = HeapSearch(search.search._pid)
-    monkeypatch.setattr(heap_search, "MOST_SEARCHED", 1 << 16)
+    monkeypatch.setattr(greenlets, "MOST_SEARCHED", 1 << 16)
     search.read.clear()
     assert limited.find({0x1234_5678_9ABC_DEF0})[1] and sum(search.read) <= 1 << 16
 
 
-@pytest.mark.invariant("heap_search.S2")
+@pytest.mark.invariant("greenlets.S2")
 def test_S2_after_a_search_comes_a_rest(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], thread_time=iter([1.0, 1.5, 2.0, 2.5]).__next__)
-    monkeypatch.setattr(heap_search, "time", clock)
+    monkeypatch.setattr(greenlets, "time", clock)
     found = search.search.find({search.kind})
     assert len(found[0]) >= 1
     first = len(search.read)

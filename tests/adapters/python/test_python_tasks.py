@@ -205,7 +205,7 @@ def futures_of(snapshot: Snapshot, name: str) -> list[Resource]:
 
 
 @every
-@pytest.mark.invariant("lost_futures.R1")
+@pytest.mark.invariant("loops.R1")
 def test_R1_a_future_is_lost_if_nothing_but_its_waiters_refers_to_it(python: str, spawn: Callable[..., Target]) -> None:
     lost, kept = (spawn([python, PROGRAM, word]) for word in ("lost-future", "kept-futures"))
     with watching(lost.pid) as view:

@@ -209,7 +209,7 @@ def test_lock_held_when_forked(python: str, kind: str, spawn: Callable[..., Targ
 
 
 @known
-@pytest.mark.invariant("waits.W1")
+@pytest.mark.invariant("processes.W1")
 def test_W1_a_thread_that_left_its_call_meanwhile_has_no_wait(python: str, spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))
     settled(facts.pid)
@@ -228,7 +228,7 @@ def test_W1_a_thread_that_left_its_call_meanwhile_has_no_wait(python: str, spawn
 
 
 @known
-@pytest.mark.invariant("waits.W1")
+@pytest.mark.invariant("processes.W1")
 def test_W1_a_thread_that_ran_and_waits_in_the_same_call_again_has_no_wait(
     python: str, spawn: Callable[..., Target]
 ) -> None:
@@ -250,7 +250,7 @@ def test_W1_a_thread_that_ran_and_waits_in_the_same_call_again_has_no_wait(
 
 
 @known
-@pytest.mark.invariant("waits.W2")
+@pytest.mark.invariant("processes.W2")
 def test_W2_a_gil_that_went_through_other_hands_has_no_known_holder(python: str, spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([python, PROGRAM, "gil"]))
     process = python_process(facts.pid)

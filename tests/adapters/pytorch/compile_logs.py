@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from livedbg.adapters.logfiles.decoding import Decoding
-from livedbg.adapters.pytorch.traces.decoder import CompileDecoder
+from livedbg.adapters.pytorch.traces.adapter import CompileDecoder
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler

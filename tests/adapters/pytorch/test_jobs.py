@@ -8,7 +8,7 @@ import pytest
 
 from livedbg.adapters.pytorch.collectives.recorder import find_recorders
 from livedbg.linux.procfs import child_pids
-from livedbg.session.jobs import ranks_of_job
+from livedbg.session.targets import ranks_of_job
 from tests.adapters.pytorch.conftest import STALL_S, Job, hung, line_of, report_when, sentence
 from tests.cli.zygote import stalls_after
 from tests.conftest import eventually

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from livedbg.adapters.pytorch.collectives.adapter import reached
 from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
-from livedbg.adapters.pytorch.collectives.newest import reached
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 

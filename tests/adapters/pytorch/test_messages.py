@@ -8,9 +8,9 @@ import threading
 import pytest
 from msgspec import structs
 
+from livedbg.adapters.pytorch.collectives.adapter import Messages
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.collectives.joined import Look
-from livedbg.adapters.pytorch.collectives.messages import Messages
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.analysis import VerdictState
@@ -58,7 +58,7 @@ def seen(*calls: str) -> RankSeen:
     return RankSeen(look, {7: threading.get_native_id()})
 
 
-@pytest.mark.invariant("messages.M1")
+@pytest.mark.invariant("collectives_adapter.M1")
 def test_M1_what_a_thread_writes_counts_only_while_it_is_in_messages() -> None:
     messages = Messages()
     file = os.open(os.devnull, os.O_WRONLY)

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from livedbg.adapters.pytorch.collectives import peeks
-from livedbg.adapters.pytorch.collectives.peeks import CALM_S, PEEK_S, Peeks, rest
+from livedbg.adapters.pytorch.collectives import adapter
+from livedbg.adapters.pytorch.collectives.adapter import CALM_S, PEEK_S, Peeks, rest
 
 PAUSE_S = 6.0
 SOON_S = 1.0
@@ -20,8 +20,8 @@ class Job:
         self.now_s = 0.0
         self.every_s, self.stops_s = every_s, stops_s
         self.peeks = Peeks()
-        monkeypatch.setattr(peeks, "targets_ended", lambda context: False)
-        monkeypatch.setattr("livedbg.adapters.pytorch.collectives.peeks.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr(adapter, "targets_ended", lambda context: False)
+        monkeypatch.setattr("livedbg.adapters.pytorch.collectives.adapter.time.monotonic", lambda: self.now_s)
 
     async def sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -40,7 +40,7 @@ class Job:
         return found
 
 
-@pytest.mark.invariant("peeks.K1")
+@pytest.mark.invariant("collectives_adapter.K1")
 async def test_K1_a_rank_that_goes_on_for_a_while_and_then_hangs_is_read_twice_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -52,7 +52,7 @@ async def test_K1_a_rank_that_goes_on_for_a_while_and_then_hangs_is_read_twice_a
     assert all(later - at <= PAUSE_S + PEEK_S for at, later in itertools.pairwise(after))
 
 
-@pytest.mark.invariant("peeks.K1")
+@pytest.mark.invariant("collectives_adapter.K1")
 async def test_K1_ranks_with_long_steps_are_read_as_those_that_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows yet whether they go on."""
     looks = await Job(monkeypatch, 30.0, 1000.0).looks(100.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.pytorch.ras.client import NoAnswer, ask_ras
+from livedbg.adapters.pytorch.ras.adapter import NoAnswer, ask_ras
 from livedbg.adapters.pytorch.ras.compared import BEHIND, DEAD, MISSING, compared
 from livedbg.adapters.pytorch.ras.reply import RasReply, UnreadableReply, read_json, read_text
 from tests.cli.zygote import run_livedbg
@@ -218,7 +218,7 @@ def ask(server: Ras, *, as_json: bool, limit_s: float = 60.0) -> RasReply:
         server.socket.close()
 
 
-@pytest.mark.invariant("ras_client.Q1")
+@pytest.mark.invariant("ras_adapter.Q1")
 def test_Q1_a_query_ends() -> None:
     server = Ras([as_json({0: 1, 1: 2}).encode()])
     assert ask(server, as_json=True).version == "2.29.1"

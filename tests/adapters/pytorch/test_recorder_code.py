@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.pytorch.collectives.layouts import RECORDERS
-from livedbg.adapters.pytorch.collectives.recorder_code import recorder_in_code
+from livedbg.adapters.pytorch.collectives.recorder import recorder_in_code
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
 
@@ -42,7 +42,7 @@ def test_the_recorder_of_a_stripped_library_is_found(
     assert code_of(stripped) == symbol_of(whole)
 
 
-@pytest.mark.invariant("recorder_code.K1")
+@pytest.mark.invariant("flight_recorder.K1")
 def test_K1_functions_that_ask_for_different_recorders_name_none(build_target: Callable[..., Path]) -> None:
     assert code_of(build_target("recorder_code", *FLAGS, "-DFORM=3", output="recorder_code3.so")) is None
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.pytorch.recorder_dumps.compared import compare
+from livedbg.adapters.pytorch.recorder_dumps.adapter import compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import (
     BadDump,
     Dump,
+    NotPlain,
+    load_plain,
     looks_like_dump,
     rank_in_name,
     read_dump,
 )
-from livedbg.adapters.pytorch.recorder_dumps.plain_pickle import NotPlain, load_plain
 from livedbg.adapters.pytorch.recorder_dumps.saved import save
 from livedbg.linux.procfs import child_pids
 from livedbg.model import Process
@@ -188,7 +189,7 @@ class Evil:
         return (Path.touch, (Path("evil"),))
 
 
-@pytest.mark.invariant("plain_pickle.R1")
+@pytest.mark.invariant("dump_file.R1")
 def test_R1_a_pickle_that_names_a_function_calls_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for protocol in range(6):

@@ -8,19 +8,18 @@ from msgspec import structs
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Ring
-from livedbg.adapters.pytorch.collectives.senders import receives, roots_of_completed
-from livedbg.adapters.pytorch.collectives.tasks import collective_task
+from livedbg.adapters.pytorch.collectives.tasks import collective_task, receives, roots_of_completed
 from livedbg.model import Frame, Stack
 from tests.adapters.pytorch.test_joined import entry
 
 
-@pytest.mark.invariant("senders.S1")
+@pytest.mark.invariant("tasks.S1")
 @pytest.mark.parametrize("name", ["broadcast", "scatter"])
 def test_S1_who_completed_it_had_it_from_the_only_rank_that_sends(name: str) -> None:
     assert roots_of_completed(name, (0, 1, 2), {0: 0, 2: 1}, (1,)) == {1: 0}
 
 
-@pytest.mark.invariant("senders.S3")
+@pytest.mark.invariant("tasks.S3")
 def test_S3_who_has_had_it_may_wait_to_send_it_on() -> None:
     """Rank 1 may have sent it to 3 and to 2, which can't send it on to 0; or had it from 0, and 2 from nobody."""
     assert roots_of_completed("broadcast", (0, 1, 2, 3), {0: 0, 2: 1}, (1, 3)) == {}
@@ -28,14 +27,14 @@ def test_S3_who_has_had_it_may_wait_to_send_it_on() -> None:
     assert roots_of_completed("scatter", (0, 1, 2, 3), {0: 0, 2: 1}, (1, 3)) == {1: 0, 3: 0}
 
 
-@pytest.mark.invariant("senders.S1")
+@pytest.mark.invariant("tasks.S1")
 def test_S1_a_rank_that_passes_it_on_has_been_asked_by_those_it_passes_it_to() -> None:
     # of four: 0 sends to 1 and 2, 1 to 3. Rank 3 expects it from 2, which does not send: so 1 waits, and is not done
     assert roots_of_completed("broadcast", (0, 1, 2, 3), {0: 0, 3: 2}, (1,)) == {}
     assert roots_of_completed("broadcast", (4, 6, 8), {4: 4, 8: 6}, (6,)) == {6: 4}
 
 
-@pytest.mark.invariant("senders.S2")
+@pytest.mark.invariant("tasks.S2")
 def test_S2_no_root_is_given_where_another_rank_may_have_been_it() -> None:
     assert roots_of_completed("broadcast", (0, 1, 2), {2: 2}, (1,)) == {}  # rank 0 may be one, or have passed it on
     assert roots_of_completed("broadcast", (0, 1, 2), {2: 1}, (0,)) == {0: 1}
@@ -57,7 +56,7 @@ def _look(rank: int, *, done: bool, root: int) -> Look:
     )
 
 
-@pytest.mark.invariant("senders.S2")
+@pytest.mark.invariant("tasks.S2")
 def test_S2_the_task_of_a_broadcast_has_the_root_of_the_rank_that_has_left_it() -> None:
     looks = {0: _look(0, done=False, root=0), 1: _look(1, done=True, root=0), 2: _look(2, done=False, root=1)}
     entries = {rank: next(iter(looks[rank].entries)) for rank in (0, 2)}
@@ -79,7 +78,7 @@ def _stack(*functions: str) -> Stack:
     return Stack(thread="thread:box/1/2", layer="merged", frames=frames, taken_mono_ns=0, source="no stop")
 
 
-@pytest.mark.invariant("senders.S3")
+@pytest.mark.invariant("tasks.S3")
 def test_S3_who_receives_is_known_by_the_only_thread_that_is_in_the_collective() -> None:
     waits = "gloo::transport::tcp::UnboundBuffer::waitRecv(int*, std::chrono::duration<long>)"
     sends = waits.replace("waitRecv", "waitSend")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from livedbg.adapters.pytorch.collectives.meeting import meeting_of
+from livedbg.adapters.pytorch.collectives.tasks import meeting_of
 from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
 from tests.conftest import eventually
 

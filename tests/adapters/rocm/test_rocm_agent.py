@@ -57,7 +57,7 @@ def test_waves_of_one_kernel_are_one_fault() -> None:
     assert verdict(NEW).state is VerdictState.CRASHED
 
 
-@pytest.mark.invariant("agent_decoder.A1")
+@pytest.mark.invariant("log_decoder.A1")
 def test_a_look_at_waves_that_run_is_no_fault() -> None:
     said = verdict(LOOK)
     assert said.state is VerdictState.UNKNOWN

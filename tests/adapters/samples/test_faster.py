@@ -9,7 +9,7 @@ import pytest
 
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.samples import SamplesAdapter
-from livedbg.adapters.samples.faster import Faster
+from livedbg.adapters.samples.adapter import Faster
 from livedbg.adapters.samples.pace import LEAST_HZ, Pace
 from livedbg.model.intents import SampleFaster
 from livedbg.probes.clock_refused import refused_here

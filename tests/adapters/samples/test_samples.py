@@ -14,7 +14,7 @@ import pytest
 
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.samples import SamplesAdapter, profiling, troubles, unwinding
-from livedbg.adapters.samples.held import HeldFrames
+from livedbg.adapters.samples.shown import HeldFrames
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.analysis.profile import profile_of
 from livedbg.gdbmi import find_gdb
@@ -184,7 +184,7 @@ def frames(*names: str) -> tuple[Frame, ...]:
     return tuple(Frame(name, module="m") for name in names)
 
 
-@pytest.mark.invariant("samples_held.H1")
+@pytest.mark.invariant("shown.H1")
 def test_H1_a_frame_is_held_while_it_and_all_outside_it_stay() -> None:
     held = HeldFrames()
     assert [f.held_mono_ns for f in held.seen(1, frames("a", "loop", "main"), 10)] == [10, 10, 10]

@@ -16,8 +16,7 @@ import pytest
 
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.values import ValuesAdapter
-from livedbg.adapters.values.dump_folders import Finder
-from livedbg.adapters.values.threads import Turn
+from livedbg.adapters.values.adapter import Finder, Turn
 from livedbg.model import SourceHealth
 from livedbg.model.dumps import ValueComparison, ValuePreview
 from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, PreviewValues, Refresh

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.adapters.cuda import toolkits
-from livedbg.adapters.cuda.cudagdb.console_tables import TABLES, console_rows
 from livedbg.adapters.cuda.cudagdb.core_dump import read_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.device_exceptions import FAULTS, announced_exception, fault_named
-from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, find_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, TABLES, console_rows, find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.instructions import instruction_of, meaning_of
 from livedbg.adapters.cuda.cudagdb.tables import focus_of
 from livedbg.gdbmi.records import parse_line
