@@ -15,26 +15,25 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct, field
 
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
-from livedbg.adapters.logfiles.decoding import Decoding
-from livedbg.adapters.logfiles.feed import SourceFeed
-from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.formats import LogFormats
-from livedbg.logs.tail import PackedFile
 from livedbg.model import NO_LOG, OUT_OF_TIME, LogRecord, LogSource, SourceHealth, SourceStatus
 from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
-from livedbg.session.log_formats import known_log_formats
 from livedbg.session.pacing import Backoff, Cost, Limit, timed
-from livedbg.signatures.crashes import CrashDecoder
 from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
+
+if TYPE_CHECKING:
+    from livedbg.adapters.logfiles.decoding import Decoding
+    from livedbg.adapters.logfiles.feed import SourceFeed
+    from livedbg.logs.decoder import LogDecoder
+    from livedbg.logs.formats import LogFormats
 
 _STATUSES_MANY: Final = 1_000  # entries of a folder that are looked at for a file
 _NAMED: Final = 5
@@ -166,8 +165,8 @@ class LogAdapter(Adapter):
 
     def __init__(self) -> None:
         self._feeds: list[SourceFeed] = []
-        self._decoding = Decoding(())
-        self._formats: LogFormats | None = None  # known once a log was found
+        self._decoding: Decoding | None = None  # made once a log was found, as the formats are
+        self._formats: LogFormats | None = None
         self._turn = 0
         self._problems: dict[str, str] = {}
         self._binary: set[str] = set()
@@ -184,6 +183,8 @@ class LogAdapter(Adapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """What any program's log says of a crash."""
+        from livedbg.signatures.crashes import CrashDecoder
+
         return (CrashDecoder(),)
 
     async def run(self, context: Context) -> None:
@@ -197,6 +198,8 @@ class LogAdapter(Adapter):
 
     def out_of_time(self, context: Context) -> Sequence[Event]:
         """See Adapter: how the logs end that were not read, and how much of them that is."""
+        from livedbg.adapters.logfiles.decoding import Decoding
+
         self._over = True
         stamp = context.stamp()
         said: list[Event] = []
@@ -204,7 +207,7 @@ class LogAdapter(Adapter):
             source = feed.described(force=True) or feed.source
             if not source.pending:
                 continue
-            decoding = Decoding([CrashDecoder()])
+            decoding = Decoding(self.decoders(context.request))
             decoding.opened(source, stamp)
             records = decoding.feed(feed.ending(), stamp)
             decoding.flush(stamp)
@@ -237,7 +240,7 @@ class LogAdapter(Adapter):
                 if context.request.once:
                     return
             if caught_up:
-                if self._decoding.fed:
+                if self._decoding is not None and self._decoding.fed:
                     self._flush(context)
                 if ended and not round_.records:
                     self._end_buffered(context, self._feeds)
@@ -256,6 +259,9 @@ class LogAdapter(Adapter):
         ]
         found, cost = await asyncio.to_thread(timed, self._catalogue.search, pids)
         if found.new and self._formats is None:  # of most processes no log is found: nothing is imported for one
+            from livedbg.adapters.logfiles.decoding import Decoding
+            from livedbg.session.log_formats import known_log_formats
+
             self._decoding, self._formats = Decoding(context.decoders), known_log_formats()
         stamp = context.stamp()
         self._troubled = self._troubled or bool(found.statuses)
@@ -271,7 +277,9 @@ class LogAdapter(Adapter):
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
-        assert self._formats is not None
+        from livedbg.adapters.logfiles.feed import SourceFeed
+
+        assert self._formats is not None and self._decoding is not None
         try:
             feed = SourceFeed(candidate.source, candidate.path, self._decoding, self._formats)
             feed.poll()
@@ -304,7 +312,8 @@ class LogAdapter(Adapter):
                 result.busy = result.busy or number + 1 < len(feeds)
                 self._turn = (self._turn + number + 1) % len(self._feeds)
                 break
-        result.events += self._decoding.take()
+        if self._decoding is not None:
+            result.events += self._decoding.take()
         return result
 
     def _slice(self, feed: SourceFeed, result: _Round, stamp: Stamp) -> None:
@@ -329,7 +338,7 @@ class LogAdapter(Adapter):
 
     def _damaged(self, feed: SourceFeed, result: _Round, stamp: Stamp) -> None:
         """Say how a packed log ends, if that is before its end."""
-        problem = feed.tail.problem if isinstance(feed.tail, PackedFile) else ""
+        problem = feed.tail.problem
         if problem and feed.source.id not in self._damages:
             self._damages.add(feed.source.id)
             result.events.append(damaged(feed.source, problem, feed.tail.size, stamp))
@@ -366,8 +375,9 @@ class LogAdapter(Adapter):
         self._flush(context)
 
     def _flush(self, context: Context) -> None:
-        self._decoding.flush(context.stamp())
-        context.emit(*self._decoding.take())
+        if self._decoding is not None:
+            self._decoding.flush(context.stamp())
+            context.emit(*self._decoding.take())
 
     def _emit(self, context: Context, round_: _Round) -> None:
         if self._over:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from livedbg.logs.decoder import LogDecoder
 from livedbg.session.adapter import Request
 from livedbg.session.log_adapter import LogsAdapter
-from livedbg.session.signatures import book
-from livedbg.signatures.decoder import SignatureDecoder
+
+if TYPE_CHECKING:
+    from livedbg.logs.decoder import LogDecoder
 
 
 class SignaturesAdapter(LogsAdapter):
@@ -20,4 +21,7 @@ class SignaturesAdapter(LogsAdapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """The decoder of the logs."""
+        from livedbg.session.signatures import book
+        from livedbg.signatures.decoder import SignatureDecoder
+
         return (SignatureDecoder(lambda: book(request.signatures)[0]),)

@@ -1,9 +1,105 @@
-"""What is known of ranks that come late and of dumped Flight Recorders, as typed values."""
+"""What is known of pending calls, of ranks that come late and of dumped Flight Recorders, as typed values."""
 
 from __future__ import annotations
 
-from livedbg.model import Diagnostic
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import field
+
+from livedbg.model import Diagnostic, Task
 from livedbg.model.facts import Facts, facts_from, facts_of
+
+
+class CallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.call"):
+    """Of a call that ranks make together, and that is pending.
+
+    Attributes:
+        kind: the function, of a call that no Flight Recorder has: `recv`, `store`, `init_process_group`; else "".
+        group: what its group is called.
+        ranks: how many ranks its group has, or the job, if that is more.
+        inside: ranks that have entered it.
+        absent: ranks that have not, though they were looked at.
+        unseen: ranks of which nothing is known.
+        ended: ranks that have no process any more; of some it is known which one it was.
+        moved: those of `absent` that enqueued or completed something between the last two looks, by a thread that may
+            enter it.
+        elsewhere: those of which any thread did so.
+        processes: by rank.
+        does: what the ranks do that are in it, where that is not the same.
+        shape: of the first tensor, where it is the same.
+        roots: from whom, or for whom, ranks expect it.
+        inferred: ranks of which the root follows from what the others wait for.
+        timeout_ms: it ends with an error so long after it was enqueued; 0: not known.
+        handles: the signals that ranks of `absent` handle.
+        enters: threads of ranks of `absent` that have entered other collectives of its group.
+        peer: the other rank of a message, where it is known.
+        tag: of a message.
+        keys: of the store, that are waited for.
+        posted: the message was posted before it is waited for.
+        under_way: bytes are on their way between the two.
+        meets: where the ranks meet, `10.0.0.1:29500`.
+        deserted: that is on this host, and nobody listens there.
+        hosts: other hosts that have connections to it.
+        others: connections to it from this host that are of no rank which is known.
+    """
+
+    kind: str = ""
+    group: str = ""
+    ranks: int = 0
+    inside: tuple[int, ...] = ()
+    absent: tuple[int, ...] = ()
+    unseen: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()
+    elsewhere: tuple[int, ...] = ()
+    processes: dict[int, str] = field(default_factory=dict)
+    does: dict[int, str] = field(default_factory=dict)
+    shape: str = ""
+    roots: dict[int, int] = field(default_factory=dict)
+    inferred: tuple[int, ...] = ()
+    timeout_ms: int = 0
+    handles: dict[int, str] = field(default_factory=dict)
+    enters: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    peer: int | None = None
+    tag: int | None = None
+    keys: tuple[str, ...] = ()
+    posted: bool = False
+    under_way: bool = False
+    meets: str = ""
+    deserted: bool = False
+    hosts: tuple[str, ...] = ()
+    others: int = 0
+
+    def rank_of(self, process: str) -> int | None:
+        """The rank whose process that is."""
+        return next((rank for rank, one in self.processes.items() if one == process), None)
+
+
+class RpcFacts(Facts, frozen=True, kw_only=True, tag="pytorch.rpc"):
+    """Of a request of torch.distributed.rpc, or of a worker in its `shutdown`.
+
+    Attributes:
+        leaves: it is in `shutdown`.
+        rank: of the worker.
+        to, function: which worker it asks for what; "" where that is not known.
+        asked: the process of that worker.
+        absent: ranks that have not called `shutdown`.
+        busy: threads of the asked worker that carry requests out.
+        served_by: those that carry out that function.
+        processes: by rank.
+    """
+
+    leaves: bool = False
+    rank: int | None = None
+    to: str = ""
+    function: str = ""
+    asked: str = ""
+    absent: tuple[int, ...] = ()
+    busy: tuple[str, ...] = ()
+    served_by: tuple[str, ...] = ()
+    processes: dict[int, str] = field(default_factory=dict)
 
 
 class LateFacts(Facts, frozen=True, kw_only=True, tag="pytorch.late"):
@@ -20,6 +116,16 @@ class DumpFacts(Facts, frozen=True, kw_only=True, tag="pytorch.dump"):
     since_ns: int = 0
 
 
+def call_facts(task: Task) -> CallFacts:
+    """The facts of a pending call; in recordings of before they are texts."""
+    return facts_of(task.facts, CallFacts) if task.facts is not None else _call_of_texts(task.attributes)
+
+
+def rpc_facts(task: Task) -> RpcFacts:
+    """The facts of a request; in recordings of before they are texts."""
+    return facts_of(task.facts, RpcFacts) if task.facts is not None else _rpc_of_texts(task.attributes)
+
+
 def late_facts(said: Diagnostic) -> LateFacts:
     """The facts of a diagnostic; in recordings of before they are texts."""
     return facts_of(said.facts, LateFacts) if said.facts is not None else facts_from(said.attributes, LateFacts)
@@ -28,3 +134,61 @@ def late_facts(said: Diagnostic) -> LateFacts:
 def dump_facts(said: Diagnostic) -> DumpFacts:
     """The facts of a diagnostic; in recordings of before they are texts."""
     return facts_of(said.facts, DumpFacts) if said.facts is not None else facts_from(said.attributes, DumpFacts)
+
+
+_LISTS: Final = {
+    "inside": "in it",
+    "absent": "not in it",
+    "unseen": "not seen",
+    "ended": "ended",
+    "moved": "moved since",
+    "elsewhere": "moves elsewhere",
+    "inferred": "roots inferred",
+}
+_BY_RANK: Final = {
+    "processes": r"rank (\d{1,9})",
+    "does": r"rank (\d{1,9}) does",
+    "roots": r"root of rank (\d{1,9})",
+    "handles": r"signals of rank (\d{1,9})",
+    "enters": r"rank (\d{1,9}) enters by",
+}
+_SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) s")
+
+
+def _call_of_texts(texts: Mapping[str, str]) -> CallFacts:
+    found: dict[str, object] = {name: _numbers(texts.get(old, "")) for name, old in _LISTS.items()}
+    found |= {name: _by_rank(pattern, texts) for name, pattern in _BY_RANK.items()}
+    found["enters"] = {rank: text.split() for rank, text in _by_rank(_BY_RANK["enters"], texts).items()}
+    limit = _SECONDS.fullmatch(texts.get("ends with an error after", ""))
+    found |= {
+        "timeout_ms": round(float(limit[1]) * 1000) if limit is not None else 0,
+        "keys": re.findall(r"'([^']*)'", texts.get("keys", "")),
+        "posted": "posted" in texts,
+        "under_way": "under way" in texts,
+        "meets": texts.get("meets at", ""),
+        "deserted": "nobody listens" in texts,
+        "hosts": texts.get("connected from", "").split(),
+        "others": texts.get("others connected", "0"),
+    }
+    same = ("kind", "group", "ranks", "shape", "peer", "tag")
+    return facts_from({**found, **{name: texts[name] for name in same if name in texts}}, CallFacts)
+
+
+def _rpc_of_texts(texts: Mapping[str, str]) -> RpcFacts:
+    found: dict[str, object] = {
+        "leaves": texts.get("kind") == "shutdown",
+        "absent": _numbers(texts.get("not in it", "")),
+        "busy": texts.get("busy", "").split(),
+        "served_by": texts.get("carried out by", "").split(),
+        "processes": _by_rank(_BY_RANK["processes"], texts),
+    }
+    same = ("rank", "to", "function", "asked")
+    return facts_from({**found, **{name: texts[name] for name in same if name in texts}}, RpcFacts)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split() if word.isdecimal()]
+
+
+def _by_rank(pattern: str, texts: Mapping[str, str]) -> dict[str, str]:
+    return {match[1]: text for name, text in texts.items() if (match := re.fullmatch(pattern, name)) is not None}

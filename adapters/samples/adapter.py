@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Final
 from livedbg.adapters.samples.account import SampleAccount
 from livedbg.adapters.samples.pace import Pace
 from livedbg.adapters.samples.profiling import profile_python, profile_targets
-from livedbg.adapters.samples.running import running, share_of
 from livedbg.adapters.samples.shown import Shown
 from livedbg.adapters.samples.troubles import Troubles
 from livedbg.model import Thread, ids
@@ -29,6 +28,7 @@ from livedbg.probes.perf_event import NoPerf, supported
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.running import running, share_of
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 

@@ -22,7 +22,6 @@ from livedbg.adapters.samples.account import SampleAccount
 from livedbg.adapters.samples.pace import Pace
 from livedbg.adapters.samples.python_frames import with_python
 from livedbg.adapters.samples.python_profile import PythonProfile, PythonSample
-from livedbg.adapters.samples.running import share_of
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.linux import procfs
@@ -30,6 +29,7 @@ from livedbg.model import Frame, ids
 from livedbg.model.events import SamplesSeen
 from livedbg.model.profiles import ProfileSlice, SampledStack
 from livedbg.session.adapter import Context, targets_ended
+from livedbg.session.running import share_of
 from livedbg.unwind.pool import UnwinderPool
 
 

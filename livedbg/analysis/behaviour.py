@@ -238,7 +238,14 @@ _OPEN: Final = frozenset({Behaviour.BLOCKED, Behaviour.POLLING, Behaviour.UNSEEN
 
 def standings(threads: Sequence[Thread], state: RuleInput) -> list[Standing]:
     """How the process of each main thread among some threads stands."""
-    return [_standing(main, state) for main in main_threads(threads, state.snapshot)]
+    known = state.once(_none_stands)
+    mains = main_threads(threads, state.snapshot)
+    known.update((main.id, _standing(main, state)) for main in mains if main.id not in known)
+    return [known[main.id] for main in mains]
+
+
+def _none_stands(_snapshot: Snapshot) -> dict[str, Standing]:
+    return {}
 
 
 def _standing(main: Thread, state: RuleInput) -> Standing:

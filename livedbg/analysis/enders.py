@@ -71,11 +71,13 @@ def reachable(thread: Thread, stuck: Collection[str], state: RuleInput) -> Reach
 def _ahead(thread: Thread, stuck: Collection[str], state: RuleInput) -> Iterator[Thread | str]:
     """The threads that may end a wait, and so on from each that is blocked; a text for who is not seen as a thread."""
     reached, todo = {thread.id, *stuck}, [thread]
+    looked_at = set[str]()  # processes of which all threads are reached
     while todo:
         waiter = todo.pop()
         if reason := _from_outside(waiter, state):
             yield reason if waiter is thread else f"{name_of(waiter.id, state.snapshot)}, which waits for {reason}"
-        for process in sorted(_processes(waiter, state)):
+        for process in sorted(_processes(waiter, state) - looked_at):
+            looked_at.add(process)
             others = state.snapshot.threads_of(process)
             if not others and not _has_ended(process, state):
                 yield f"{name_of(process, state.snapshot)}, which is not seen"

@@ -22,7 +22,6 @@ from livedbg.report import brief, build, to_json, to_markdown, to_text
 from livedbg.report.document import LimitOut
 from livedbg.report.missing_symbols import symbol_limits
 from livedbg.session.out_of_time import REMEDY
-from livedbg.session.replay import last_update
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
 from livedbg.text.shell import shell_word
@@ -65,6 +64,8 @@ def command(
     """Run the command."""
     recording = _recording(options)
     if recording is not None:
+        from livedbg.session.replay import last_update
+
         update, damage = last_update(recording, redact=options.redact)
         if damage:
             warn(damage)

@@ -54,7 +54,12 @@ class Tail:
 
     Args:
         path: where it is, or will be.
+
+    Attributes:
+        problem: how a packed file ended before its end; "" of others.
     """
+
+    problem = ""
 
     def __init__(self, path: Path) -> None:
         self.path = path

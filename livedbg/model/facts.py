@@ -81,7 +81,7 @@ def facts_of(value: object, kind: type[F]) -> F:
         return value
     if isinstance(value, dict) and value.get("of") == kind.__struct_config__.tag:
         try:
-            return msgspec.convert(value, kind)
+            return msgspec.convert(value, kind, str_keys=True)
         except msgspec.ValidationError:
             pass
     return kind()
@@ -90,7 +90,7 @@ def facts_of(value: object, kind: type[F]) -> F:
 def facts_from(texts: Mapping[str, object], kind: type[F]) -> F:
     """The facts that recordings of before have as texts, by the names of their fields; damaged ones are none (F2)."""
     try:
-        return msgspec.convert({**texts, "of": kind.__struct_config__.tag}, kind, strict=False)
+        return msgspec.convert({**texts, "of": kind.__struct_config__.tag}, kind, strict=False, str_keys=True)
     except msgspec.ValidationError:
         return kind()
 
@@ -107,4 +107,6 @@ def facts_shown(value: object) -> dict[str, str]:
 def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_shown, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_shown(one)}" for name, one in value.items())
     return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)

@@ -14,22 +14,24 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from livedbg.logs.reader import LogReader
 from livedbg.model import LogSource
 from livedbg.model.events import Event
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.intents import Intent
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.out_of_time import without_an_answer
-from livedbg.session.registry import adapter_class, adapter_names, system_of
+from livedbg.session.registry import SLEEPERS, adapter_class, adapter_names, system_of
 from livedbg.session.session import EventSink, Session
 from livedbg.session.subscribers import Subscribers
 from livedbg.session.systems import System, note_problem, systems
 from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.session.waking import Sleeper
 from livedbg.text.secrets import mask_texts
+
+if TYPE_CHECKING:
+    from livedbg.logs.reader import LogReader
 
 _SLICE_S: Final = 0.5
 
@@ -84,6 +86,8 @@ def adapters_for(request: Request) -> tuple[list[Adapter], list[Sleeper]]:
     One that can't be made is a problem of its system.
     """
     asleep = {system.name for system in systems() if system.on_signs and not _asked_for(system, request)}
+    if request.processes:
+        asleep |= {name for name in SLEEPERS if not any(option.startswith(name) for option in request.options)}
     made: list[Adapter] = []
     sleeping: list[Sleeper] = []
     for name in adapter_names(once=request.once):

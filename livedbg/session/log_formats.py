@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from livedbg.logs.formats import LogFormats, log_formats
 from livedbg.session.systems import declared, note_problem, systems
+
+if TYPE_CHECKING:
+    from livedbg.logs.formats import LogFormats
 
 
 def known_log_formats() -> LogFormats:
     """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (systems.Y2)."""
+    from livedbg.logs.formats import log_formats
+
     shapes = [shape for _system, found in declared(lambda system: system.shapes) for shape in found]
     formats, continuations = log_formats(shapes), list[str]()
     for system in systems():

@@ -23,7 +23,10 @@ from livedbg.session.systems import Signs, system_named, systems
 
 _LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
     {
-        "python": Signs(files=(r"/libpython3|/python3(?:\.\d+)?$",), arguments=(r"(?:^|/)python[\d.]*$",)),
+        "python": Signs(
+            files=(r"/libpython\d|/(?:python|pypy)[\d.]*[a-z]*(?: \(deleted\))?$",),
+            arguments=(r"(?:^|/)python[\d.]*$",),
+        ),
         "c++": Signs(files=(r"/libstdc\+\+\.so|/libc\+\+\.so",), modules=(r"libstdc\+\+|libc\+\+",)),
     }
 )

@@ -133,7 +133,8 @@ def _masked(value: Any) -> Any:
         items = tuple(map(_masked, value))
         return value if _same(items, value) else items
     if isinstance(value, dict):
-        texts = mask_environment({name: text for name, text in value.items() if isinstance(text, str)})
+        named = {name: text for name, text in value.items() if isinstance(name, str) and isinstance(text, str)}
+        texts = mask_environment(named)
         values = {name: texts[name] if name in texts else _masked(one) for name, one in value.items()}
         return value if values == value else values
     if isinstance(value, Struct):

@@ -33,6 +33,9 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
 )
 """The sources of any process, whatever it runs."""
 
+SLEEPERS: Final = ("python", "samples", "glance")
+"""Those of them that sleep (livedbg.session.waking) until a process runs Python, a thread runs, or somebody asks."""
+
 _INTERACTIVE: Final = frozenset({"exceptions", "stopping", "launches", "values"})
 """Those of them that only do what somebody asks for while a session goes on."""
 

@@ -15,7 +15,6 @@ from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.recognition import ShownSystems
-from livedbg.session.signatures import ids_in
 from livedbg.session.systems import System, declared, functions, note_problem, systems
 
 
@@ -36,6 +35,8 @@ def judged() -> Judged:
 
 def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether a signature that the general rule judges explains an exception."""
+    from livedbg.session.signatures import ids_in
+
     own = Judged(diagnostics={system.name: system.judges_diagnostics for system in systems()})
     return explained(hit, snapshot, ids_in, lambda said: says_an_end(said) and not own.judges(said))
 

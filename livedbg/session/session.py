@@ -22,13 +22,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.analysis.first_look import looking
-from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.claims import Claim
 from livedbg.model.errors import LivedbgError
@@ -43,7 +42,7 @@ from livedbg.session.last_hang import LastHang
 from livedbg.session.out_of_time import not_complete, unseen_targets
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.redaction import Redaction
-from livedbg.session.registry import system_of
+from livedbg.session.registry import SLEEPERS, system_of
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, functions, note_problem, problems
 from livedbg.session.trust import note_trust
@@ -53,6 +52,9 @@ from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.touch.config import restricted
 from livedbg.unwind.labels import use_labellers, use_namers
+
+if TYPE_CHECKING:
+    from livedbg.logs.decoder import LogDecoder
 
 EventSink = Callable[[Sequence[Event]], None]
 """Takes events in order; a recorder is one."""
@@ -197,8 +199,8 @@ class Session:
             self._wake_sleepers()
             return
         optional = isinstance(intent, SampleFaster)  # without samples there is nothing to do faster
-        if not optional and not self._takers(intent):
-            self.wake()
+        if not self._takers(intent):
+            self.wake(SLEEPERS if optional else None)
         takers = self._takers(intent)
         if not takers and not optional:
             self._tell(f"no adapter handles {type(intent).__name__}")
@@ -245,7 +247,7 @@ class Session:
     @cached_property
     def decoders(self) -> tuple[LogDecoder, ...]:
         """What is fed with logs. Who asks reads one: adapters that slept wake, for it may be one of theirs."""
-        self.wake()
+        self.wake({one.system for one in self._asleep}.difference(SLEEPERS))
         return tuple(decoder for adapter in self._adapters for decoder in self._decoders_of(adapter))
 
     def logs_over(self) -> None:

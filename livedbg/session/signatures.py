@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from livedbg.model.errors import LivedbgError
 from livedbg.session.systems import note_problem, systems
-from livedbg.signatures.book import Book, Room, parse
-from livedbg.signatures.check import checked
 from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.signatures.book import Book, Room
 
 USERS = "signatures"
 """The system of signatures that are no system's."""
@@ -45,6 +47,9 @@ def ids_in(text: str) -> set[str]:
 
 @cache
 def _book(folders: tuple[str, ...], own: Path) -> tuple[Book, tuple[str, ...]]:
+    from livedbg.signatures.book import Book, parse
+    from livedbg.signatures.check import checked
+
     rooms, wrong = list(_of_systems()), list[str]()
     paths = [path for folder in (own, *map(Path, folders)) for path in sorted(folder.glob("*.toml"))]
     for path in paths:
@@ -58,6 +63,8 @@ def _book(folders: tuple[str, ...], own: Path) -> tuple[Book, tuple[str, ...]]:
 
 
 def _of_systems() -> Iterator[Room]:
+    from livedbg.signatures.book import parse
+
     for system in systems():
         if system.signatures:
             try:

@@ -9,14 +9,16 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis
-from livedbg.logs.reader import LogReader
 from livedbg.model.intents import Intent
 from livedbg.model.snapshot import EMPTY, Snapshot
+
+if TYPE_CHECKING:
+    from livedbg.logs.reader import LogReader
 
 
 class Update(Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 Invariants:
     waking.A1. A sleeping adapter is not imported. It wakes when a process shows the signs of its system, when the state
-        shows the system, when a log is read, or when somebody asks for what no adapter that runs can do.
+        shows the system (or a thread that runs), when a log is read, or when somebody asks for what no adapter that
+        runs can do.
     waking.A2. The first full look of a session is not done before all processes were looked at for signs, and what was
         woken by then has settled.
 """
@@ -16,9 +17,10 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Adapter, Context, processes_seen, targets_ended
+from livedbg.session.adapter import Adapter, Context, processes_seen, targets_ended, threads_seen
 from livedbg.session.pacing import Backoff, Limit, timed
 from livedbg.session.recognition import by_snapshot, of_running
+from livedbg.session.running import running
 
 _LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=120.0)  # maps of many large processes take long
 
@@ -52,11 +54,15 @@ class WakingAdapter(Adapter):
         self._wake = wake
 
     async def run(self, context: Context) -> None:
-        """Look until all are awake."""
+        """Look until all are awake: at the processes that were named at once, at the others when they are known."""
+        named = {target.pid for target in context.request.processes}
+        self._wake(await asyncio.to_thread(_of_processes, named))
         await processes_seen(context)
+        await threads_seen(context)
         pauses = Backoff(_LIMIT.least_s, 5.0, 1.5)
         while self._asleep():
-            found, cost = await asyncio.to_thread(timed, _shown, context.snapshot())
+            found, cost = await asyncio.to_thread(timed, _shown, context.snapshot(), named)
+            named = set()
             woken = found & set(self._asleep())
             self._wake(woken)
             context.settled()
@@ -66,14 +72,22 @@ class WakingAdapter(Adapter):
         context.settled()
 
 
-def _shown(snapshot: Snapshot) -> set[str]:
-    """The systems that the state and the living processes of a session show."""
-    found = by_snapshot(snapshot, None)
-    for process in snapshot.processes.values():
-        if process.target and not process.exited:
-            found |= by_snapshot(snapshot, process)
-            try:
-                found |= of_running(process.pid)
-            except OSError:
-                continue  # it is gone, or not ours to see
+def _shown(snapshot: Snapshot, known: Collection[int] = ()) -> set[str]:
+    """The systems that the state and the living processes of a session show; the files of known ones are not looked
+    at, and threads that run show `samples`."""
+    found = by_snapshot(snapshot, None) | ({"samples"} if running(snapshot) else set())
+    living = [process for process in snapshot.processes.values() if process.target and not process.exited]
+    for process in living:
+        found |= by_snapshot(snapshot, process)
+    return found | _of_processes({process.pid for process in living} - set(known))
+
+
+def _of_processes(pids: Collection[int]) -> set[str]:
+    """The systems, and Python, that processes have mapped or open."""
+    found: set[str] = set()
+    for pid in pids:
+        try:
+            found |= of_running(pid, languages=True)
+        except OSError:
+            continue  # it is gone, or not ours to see
     return found

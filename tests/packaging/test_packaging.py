@@ -81,12 +81,6 @@ def wanted_files(tree: Path) -> set[str]:
     return found
 
 
-def test_the_list_of_packages_is_that_of_the_tree(tree: Path) -> None:
-    listed = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    there = {str(Path(name).parent).replace("/", ".") for name in wanted_files(tree) if name.endswith("__init__.py")}
-    assert set(listed) == there and listed == sorted(listed)
-
-
 def test_a_wheel_holds_livedbg_and_nothing_else_at_the_top(tree: Path, wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     info = {name.partition("/")[0] for name in names if ".dist-info/" in name}

@@ -77,6 +77,7 @@ EVENTS: list[Event] = [
     TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", kernel=LINE),), **AT),
     TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", facts=StepFacts(steps=("fine", LINE))),), **AT),
     TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", facts={"of": "new", "in": [{"deep": LINE}]}),), **AT),
+    TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", facts={"of": "new", "by rank": {0: LINE}}),), **AT),
     ThreadsSeen(threads=(Thread(id="thread:box/1/1", process="process:box/1", tid=1, waits_in=LINE),), **AT),
     ThreadsSeen(threads=(Thread(id="thread:box/1/1", process="process:box/1", tid=1, outside=LINE),), **AT),
     ResourcesSeen(resources=(Resource(id="pipe:box/1", kind="pipe", lost=LINE),), **AT),

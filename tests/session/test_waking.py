@@ -109,7 +109,7 @@ class _Box:
 async def test_A1_no_sign_and_it_sleeps_and_a_sign_that_comes_later_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[set[str]] = []
 
-    def shown(_snapshot: object) -> set[str]:
+    def shown(_snapshot: object, _known: object = ()) -> set[str]:
         looks.append({"toy"} if len(looks) > 1 else {"other"})
         return looks[-1]
 
@@ -153,7 +153,7 @@ async def test_A1_what_no_adapter_that_runs_can_do_wakes_it() -> None:
 @pytest.mark.invariant("waking.A2")
 @pytest.mark.parametrize("once", [False, True])
 async def test_A2_the_first_look_waits_for_what_was_woken(once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waking, "_shown", lambda _snapshot: {"toy"})
+    monkeypatch.setattr(waking, "_shown", lambda _snapshot, _known: {"toy"})
     box = _Box(once=once)
     toy = await box.until_made()
     await asyncio.sleep(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.golden.sentences import golden, written
 from tests.wild.judging import graded, report
 from tests.wild.texts import FOLDERS, Text, texts
 
@@ -14,3 +15,4 @@ FRESH = texts(FOLDERS[0].parent / "fresh")
 def test_a_fresh_log(text: Text) -> None:
     said = report(text.logs)
     assert graded(text, said) == "right", said
+    assert written(said) == golden()[text.name], "python -m tests.golden --write, and read what changed"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.sentences import golden, written
 from tests.wild.judging import GRADES, Said, graded, report
 from tests.wild.not_yet import not_yet, not_yet_wrapped
 from tests.wild.padding import padded
@@ -22,6 +23,7 @@ ROTATION = rotation(TEXTS)
 def test_a_log_that_nobody_here_wrote(text: Text) -> None:
     said, listed = report(text.logs), not_yet().get(text.id, "right")
     grade = graded(text, said)
+    assert written(said) == golden()[text.name], "python -m tests.golden --write, and read what changed"
     assert GRADES.index(grade) <= GRADES.index(listed), said
     assert (grade == "right") == (listed == "right"), f"not_yet.toml lists it: {said}"
 

@@ -46,6 +46,11 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path = Path()
 
     @property
+    def name(self) -> str:
+        """Of its folder below the fixtures: `wild/asc-03-a5-mte`."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
     def logs(self) -> Path:
         """The folder that `report --logs` reads."""
         return self.folder / "logs"

@@ -29,8 +29,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Final
 
-from msgspec import structs
-
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.collectives.exchanges import exchanges
 from livedbg.adapters.pytorch.collectives.families import Ended, without_copies
@@ -329,8 +327,9 @@ class CollectivesAdapter(PolledAdapter):
             ended = self._ended.of(job, meeting_of(job[0], snapshot), snapshot)
             self._name({process: rank for rank, process in ended.items() if process}, snapshot, context)
             for one in join(looks, stands):
-                task = collective_task(one, prefix, by_rank, moved, ended, receiving=receiving(one, job, snapshot))
-                task = structs.replace(task, attributes=task.attributes | entrants(one, job, context.request.host))
+                enters = entrants(one, job, context.request.host)
+                waits = receiving(one, job, snapshot)
+                task = collective_task(one, prefix, by_rank, moved, ended, receiving=waits, enters=enters)
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = said_calls(job, self._before, snapshot, context.request.host)

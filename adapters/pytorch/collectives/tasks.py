@@ -29,6 +29,7 @@ from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
 from livedbg.adapters.pytorch.collectives.joined import Look, Standing
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.adapters.pytorch.collectives.traffic import socket_inodes
+from livedbg.adapters.pytorch.facts import CallFacts, call_facts
 from livedbg.linux.sockets import SocketTable
 from livedbg.model import Edge, EdgeKind, Stack, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
@@ -168,6 +169,7 @@ def collective_task(
     ended: Mapping[int, str],
     *,
     receiving: Collection[int] = (),
+    enters: Mapping[int, tuple[str, ...]] | None = None,
 ) -> Task:
     """The task of a collective.
 
@@ -178,33 +180,30 @@ def collective_task(
         moved: the threads that went on between the last two looks, by rank.
         ended: those that have no process any more, each with the one that it had, or "".
         receiving: ranks that wait for what another one sends in it.
+        enters: see `entrants`.
     """
     first = one.first
     group = one.description or one.group
-    attributes = {
-        "group": group,
-        "in it": _numbers((*one.entries, *one.passed)),
-        "not in it": _numbers(one.absent),
-        "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
-        "ended": _numbers(rank for rank in one.unseen if rank in ended),
-        "moved since": _numbers(rank for rank in one.absent if looks[rank].moved_in(one.group, moved[rank])),
-        "moves elsewhere": _numbers(rank for rank in one.absent if moved[rank]),
-        "ranks": str(max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values()))),
-    }
-    if one.differs:
-        for rank, entry in sorted(one.entries.items()):
-            attributes[f"rank {rank} does"] = f"{entry.name} {_shape(entry.shapes)}".strip()
-    elif first.shapes:
-        attributes["shape"] = _shape(first.shapes)
     said, follow = _roots(one, looks, receiving)
-    attributes |= {f"root of rank {rank}": str(root) for rank, root in (said | follow).items()}
-    attributes["roots inferred"] = _numbers(follow)
-    if first.timeout_ms:
-        attributes["ends with an error after"] = f"{first.timeout_ms / 1000:g} s"
-    for rank in (*one.entries, *one.passed, *one.absent):
-        attributes[f"rank {rank}"] = looks[rank].process
-    attributes |= _handled(one.absent, looks)
-    attributes |= {f"rank {rank}": ended[rank] for rank in one.unseen if rank in ended}
+    does = {rank: f"{entry.name} {_shape(entry.shapes)}".strip() for rank, entry in sorted(one.entries.items())}
+    facts = CallFacts(
+        group=group,
+        inside=_ordered((*one.entries, *one.passed)),
+        absent=_ordered(one.absent),
+        unseen=_ordered(rank for rank in one.unseen if rank not in ended),
+        ended=_ordered(rank for rank in one.unseen if rank in ended),
+        moved=_ordered(rank for rank in one.absent if looks[rank].moved_in(one.group, moved[rank])),
+        elsewhere=_ordered(rank for rank in one.absent if moved[rank]),
+        ranks=max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values())),
+        does=does if one.differs else {},
+        shape="" if one.differs else _shape(first.shapes),
+        roots=said | follow,
+        inferred=_ordered(follow),
+        timeout_ms=first.timeout_ms or 0,
+        processes=_processes((*one.entries, *one.passed, *one.absent), one.unseen, looks, ended),
+        handles=_handled(one.absent, looks),
+        enters=dict(enters or {}),
+    )
     return Task(
         id=ids.collective(f"{prefix}{_key(group, one.group)}", one.sequence),
         system="pytorch",
@@ -213,7 +212,7 @@ def collective_task(
         state=TaskState.RUNNING,
         since_wall_ns=first.created_wall_ns,
         ends_wall_ns=first.created_wall_ns + first.timeout_ms * 1_000_000 if first.timeout_ms else None,
-        attributes={name: text for name, text in attributes.items() if text},
+        facts=facts,
     )
 
 
@@ -250,16 +249,24 @@ def _shape(shapes: Sequence[Sequence[int]]) -> str:
     return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
 
 
-def _handled(ranks: Iterable[int], looks: Mapping[int, Look]) -> dict[str, str]:
+def _handled(ranks: Iterable[int], looks: Mapping[int, Look]) -> dict[int, str]:
     """The signals that ranks handle."""
-    return {f"signals of rank {rank}": looks[rank].handles for rank in ranks}
+    return {rank: looks[rank].handles for rank in ranks if looks[rank].handles}
 
 
-def _numbers(ranks: Iterable[int]) -> str:
-    return " ".join(map(str, sorted(ranks)))
+def _ordered(ranks: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(ranks))
 
 
-def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[str, str]:
+def _processes(
+    seen: Iterable[int], unseen: Iterable[int], looks: Mapping[int, Look], ended: Mapping[int, str]
+) -> dict[int, str]:
+    """The processes of ranks, by rank."""
+    gone = {rank: ended[rank] for rank in unseen if ended.get(rank)}
+    return {rank: looks[rank].process for rank in seen} | gone
+
+
+def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[int, tuple[str, ...]]:
     """The threads of ranks that have not entered a collective which have entered others of its group."""
     found = {}
     for rank in job:
@@ -267,8 +274,8 @@ def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[str, str
             enter = {entry.thread for entry in rank.look.entries if entry.group == one.group}
             pid = int(ids.parse(rank.look.process).short)
             tids = sorted(rank.entrants[ident] for ident in enter if ident in rank.entrants)[:_MOST_ENTRANTS]
-            found[f"rank {rank.look.rank} enters by"] = " ".join(ids.thread(host, pid, tid) for tid in tids)
-    return {name: text for name, text in found.items() if text}
+            found[rank.look.rank] = tuple(ids.thread(host, pid, tid) for tid in tids)
+    return {rank: threads for rank, threads in found.items() if threads}
 
 
 def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
@@ -309,32 +316,30 @@ def exchange_task(
         ended: those that have no process any more, each with the one that it had, or "".
     """
     group = one.description or one.group
-    attributes = {
-        "group": group,
-        "kind": one.name,
-        "peer": "" if one.peer is None else str(one.peer),
-        "tag": str(one.tag) if one.peer is not None and one.tag is not None else "",
-        "keys": " ".join(repr(key) for call in one.calls.values() for key in call.keys),
-        "posted": "yes" if one.posted else "",
-        "under way": "yes" if one.under_way else "",
-        "in it": _numbers(one.calls),
-        "not in it": _numbers(one.absent),
-        "not seen": _numbers(rank for rank in one.unseen if rank not in ended),
-        "ended": _numbers(rank for rank in one.unseen if rank in ended),
-        "moved since": _numbers(rank for rank in one.absent if moved[rank]),
-        "ranks": str(one.total),
-    }
-    for rank in (*one.calls, *one.absent):
-        attributes[f"rank {rank}"] = looks[rank].process
-    attributes |= {f"rank {rank}": ended[rank] for rank in one.unseen if rank in ended}
-    attributes |= _handled(one.absent, looks)
+    facts = CallFacts(
+        group=group,
+        kind=one.name,
+        peer=one.peer,
+        tag=one.tag if one.peer is not None else None,
+        keys=tuple(key for call in one.calls.values() for key in call.keys),
+        posted=one.posted,
+        under_way=one.under_way,
+        inside=_ordered(one.calls),
+        absent=_ordered(one.absent),
+        unseen=_ordered(rank for rank in one.unseen if rank not in ended),
+        ended=_ordered(rank for rank in one.unseen if rank in ended),
+        moved=_ordered(rank for rank in one.absent if moved[rank]),
+        ranks=one.total,
+        processes=_processes((*one.calls, *one.absent), one.unseen, looks, ended),
+        handles=_handled(one.absent, looks),
+    )
     return Task(
         id=ids.collective(f"{prefix}{_key(group, one.group)}", one.key),
         system="pytorch",
         name=_name(one),
         kernel=one.name,
         state=TaskState.RUNNING,
-        attributes={name: text for name, text in attributes.items() if text},
+        facts=facts,
     )
 
 
@@ -350,13 +355,8 @@ def with_meeting(task: Task, waiting: Iterable[str], snapshot: Snapshot) -> Task
     place = meeting_of(there[0].pid, there[0].environment, [one.pid for one in there])
     if place is None:
         return task
-    more = {
-        "meets at": place.address,
-        "nobody listens": "yes" if place.deserted else "",
-        "connected from": " ".join(place.hosts),
-        "others connected": str(place.others or ""),
-    }
-    return structs.replace(task, attributes=task.attributes | {name: text for name, text in more.items() if text})
+    met = {"meets": place.address, "deserted": place.deserted, "hosts": place.hosts, "others": place.others}
+    return structs.replace(task, facts=structs.replace(call_facts(task), **met))
 
 
 def _name(one: Exchange) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.pytorch.facts import RpcFacts
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 
@@ -67,20 +68,21 @@ def _task(one: RpcRank, thread: RpcThread, ranks: Sequence[RpcRank], *, leaves: 
     served = [] if leaves else [one for rank in asked for one in rank.threads if one.serves and one.ident in rank.tids]
     meant = [one for one in served if thread.function in ("", one.serves)]
     absent = [rank for rank in others if not any(other.leaves for other in rank.threads)]
-    facts = {
-        "kind": "shutdown" if leaves else "rpc",
-        "rank": str(one.rank),
-        "to": "" if leaves else thread.to or (asked[0].name if asked else ""),
-        "function": "" if leaves else thread.function,
-        "asked": asked[0].process if asked and not leaves else "",
-        "not in it": " ".join(str(rank.rank) for rank in absent) if leaves else "",
-        "busy": " ".join(rank.tids[one.ident] for rank in asked for one in served),
-        "carried out by": " ".join(rank.tids[one.ident] for rank in asked for one in meant),
-    } | {f"rank {rank.rank}": rank.process for rank in ranks}
+    facts = RpcFacts(
+        leaves=leaves,
+        rank=one.rank,
+        to="" if leaves else thread.to or (asked[0].name if asked else ""),
+        function="" if leaves else thread.function,
+        asked=asked[0].process if asked and not leaves else "",
+        absent=tuple(rank.rank for rank in absent) if leaves else (),
+        busy=tuple(rank.tids[one.ident] for rank in asked for one in served),
+        served_by=tuple(rank.tids[one.ident] for rank in asked for one in meant),
+        processes={rank.rank: rank.process for rank in ranks},
+    )
     return Task(
         id=ids.task("rpc", f"{one.rank}.{thread.ident:x}"),
         system="pytorch",
         name="rpc.shutdown" if leaves else f"rpc {thread.function}".strip(),
         state=TaskState.RUNNING,
-        attributes={name: text for name, text in facts.items() if text},
+        facts=facts,
     )

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from livedbg.adapters.pytorch.collectives.families import living_children
+from livedbg.adapters.pytorch.facts import call_facts
 from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, others_may
-from livedbg.adapters.pytorch.rules.calls import late_ns, lived_ns, rank_list
+from livedbg.adapters.pytorch.rules.calls import key_words, late_ns, lived_ns, rank_list
 from livedbg.adapters.pytorch.rules.ended import ended_badly
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -57,30 +58,34 @@ class StoreKeys:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding for the ranks that wait for the same keys."""
-        alike: dict[str, list[tuple[Task, Thread, int]]] = {}
+        alike: dict[tuple[str, ...], list[tuple[Task, Thread, int]]] = {}
         inside: set[str] = set()
         for task, thread, waited in _waiting(state):
-            if task.attributes.get("kind") == "store" and _matters(thread, state):
-                alike.setdefault(task.attributes.get("keys", ""), []).append((task, thread, waited))
+            facts = call_facts(task)
+            if facts.kind == "store" and _matters(thread, state):
+                alike.setdefault(facts.keys, []).append((task, thread, waited))
                 inside.add(thread.process)
         for keys, found in alike.items():
-            others = {rank: process for rank, process in _ranks(found[0][0]).items() if process not in inside}
+            others = {
+                rank: process for rank, process in call_facts(found[0][0]).processes.items() if process not in inside
+            }
             age_ns = max(*(waited for *_, waited in found), late_ns(others.values(), state))  # who waits may poll
             if age_ns >= state.settings.thread_stall_ns or any(_ended(one, state) for one in others.values()):
                 yield self._finding(keys, found, others, age_ns, state)
 
     def _finding(
         self,
-        keys: str,
+        keys: Sequence[str],
         found: Sequence[tuple[Task, Thread, int]],
         others: Mapping[int, str],
         age_ns: int,
         state: RuleInput,
     ) -> Finding:
-        ranks = _ranks(found[0][0])
+        facts = call_facts(found[0][0])
+        ranks = facts.processes
         waiting = sorted(rank for rank, process in ranks.items() if process in {one.process for _, one, _ in found})
         absences = {rank: absence_of(process, state) for rank, process in sorted(others.items())}
-        unseen = found[0][0].attributes.get("not seen", "")
+        unseen = facts.unseen
         stuck = bool(absences) and all(one.state is VerdictState.STALLED for one in absences.values()) and not unseen
         may = others_may({thread.process: thread.id for _, thread, _ in found}, state)
         lasts = age_ns >= state.settings.thread_stall_ns
@@ -90,7 +95,7 @@ class StoreKeys:
         threads = [thread for _, thread, _ in found]
         first = threads[0]
         verb = "waits" if len(waiting) == 1 else "wait"
-        waits = f"{verb} for {_key(keys)} of the store{_line(first, state)}"
+        waits = f"{verb} for {key_words(keys)} of the store{_line(first, state)}"
         said = _said(absences, unseen, len(ranks))
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
@@ -134,8 +139,8 @@ class NotJoined:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a job."""
         for task in state.tasks_in(TaskState.RUNNING):
-            facts = task.attributes
-            if facts.get("kind") != "init_process_group" or "not seen" not in facts or "not in it" in facts:
+            facts = call_facts(task)
+            if facts.kind != "init_process_group" or not facts.unseen or facts.absent:
                 continue
             waiters = [state.snapshot.threads.get(one) for one in state.graph.waiters_of(task.id)]
             threads = [one for one in waiters if one is not None]
@@ -143,21 +148,17 @@ class NotJoined:
                 yield self._finding(task, threads, state)
 
     def _finding(self, task: Task, threads: Sequence[Thread], state: RuleInput) -> Finding:
-        facts = task.attributes
-        inside = facts.get("in it", "").split()
-        missing = [int(rank) for rank in facts["not seen"].split()]
+        facts = call_facts(task)
+        inside, missing, where = facts.inside, facts.unseen, facts.meets
         are = "is" if len(missing) == 1 else "are"
-        where = facts.get("meets at", "")
-        hosts = facts.get("connected from", "")
-        others = int(facts.get("others connected", "0"))
-        come = "" if hosts or others else f"{'has' if len(missing) == 1 else 'have'} not come, and "
+        come = "" if facts.hosts or facts.others else f"{'has' if len(missing) == 1 else 'have'} not come, and "
         parts = [
-            f"{len(inside)} of {facts['ranks']} ranks {'is' if len(inside) == 1 else 'are'} in init_process_group"
+            f"{len(inside)} of {facts.ranks} ranks {'is' if len(inside) == 1 else 'are'} in init_process_group"
             f"{_line(threads[0], state)}{f' at {where}' if where else ''}"
-            f"{', where nobody listens' if 'nobody listens' in facts else ''}",
+            f"{', where nobody listens' if facts.deserted else ''}",
             f"{rank_list(missing)} {come}{are} not among the processes that are watched",
-            *([f"{hosts} has connections to it"] if hosts else []),
-            *(["other processes of this host have connections to it"] if others else []),
+            *([f"{' '.join(facts.hosts)} has connections to it"] if facts.hosts else []),
+            *(["other processes of this host have connections to it"] if facts.others else []),
             *_no_other_child(threads, state),
         ]
         return Finding(
@@ -186,15 +187,15 @@ class MessagesUnderWay:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a message."""
         for task, thread, waited in _waiting(state):
-            facts = task.attributes
-            crosses = "under way" in facts
-            if waited >= state.settings.thread_stall_ns and (crosses or ("posted" in facts and "peer" not in facts)):
-                rank = next((one for one, process in _ranks(task).items() if process == thread.process), None)
+            facts = call_facts(task)
+            posted = facts.posted and facts.peer is None
+            if waited >= state.settings.thread_stall_ns and (facts.under_way or posted):
+                rank = facts.rank_of(thread.process)
                 who = f"Rank {rank}" if rank is not None else "A rank"
                 why = (
                     "bytes between the two are on their way"
-                    if crosses
-                    else f"{facts['kind']} was posted before, and which rank it is with can't be told"
+                    if facts.under_way
+                    else f"{facts.kind} was posted before, and which rank it is with can't be told"
                 )
                 yield Finding(
                     rule=self.name,
@@ -227,19 +228,14 @@ def _matters(thread: Thread, state: RuleInput) -> bool:
     )
 
 
-def _ranks(task: Task) -> dict[int, str]:
-    names = ((name[5:], process) for name, process in task.attributes.items() if name.startswith("rank "))
-    return {int(number): process for number, process in names if number.isdecimal()}
-
-
-def _said(absences: dict[int, Absence], unseen: str, seen: int) -> str:
+def _said(absences: dict[int, Absence], unseen: Sequence[int], seen: int) -> str:
     parts = [f"rank {rank}: {one.what}" for rank, one in list(absences.items())[:_WORDS]]
     if len(absences) > _WORDS:
         parts.append(f"and {len(absences) - _WORDS} more")
     if not absences and not unseen:
         parts.append(f"all {seen} ranks wait for keys" if seen > 1 else "no other rank is known")
     if unseen:
-        parts.append(f"{rank_list(map(int, unseen.split()))} not among the processes that are watched")
+        parts.append(f"{rank_list(unseen)} not among the processes that are watched")
     return "".join(f"; {part}" for part in parts)
 
 
@@ -266,10 +262,6 @@ def _ended(process: str, state: RuleInput) -> bool:
 def _for(age_ns: int) -> str:
     """` for 12 s`; "" of threads that poll, which say nothing of it."""
     return f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
-
-
-def _key(keys: str) -> str:
-    return f"{'keys' if keys.count(chr(39)) > 2 else 'key'} {keys}" if keys else "a key"
 
 
 def _line(thread: Thread, state: RuleInput) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.inside import in_reduce_scatter
+from livedbg.adapters.pytorch.facts import CallFacts, call_facts
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
@@ -21,45 +22,20 @@ class Call(Struct, frozen=True, kw_only=True):
 
     Attributes:
         task: the task.
-        group: what its group is called.
-        total: how many ranks its group has.
+        facts: what is known of it.
         processes: identifiers by rank, of those that are seen.
-        entered: ranks that have enqueued it.
-        absent: ranks that have not, though their recorder was read.
-        unseen: ranks of which nothing is known.
-        ended: ranks that have no process any more; of some it is known which one it was.
-        moving: those of `absent` that enqueued or completed something else between the last two looks, by a thread that
-            may enter it.
-        elsewhere: those of which any thread did so.
-        does: what the ranks do that are in it, where that is not the same, by rank.
         waiting: threads that wait in it, by the rank.
         age_ns: since the first rank enqueued it; of an exchange, for how long a thread has been in it without running.
-        exchange: the function, of a call that no recorder has: `recv`, `send`, `monitored_barrier`; else "".
-        tag: of a message.
-        roots: from whom, or for whom, ranks that are in it expect it.
-        handles: the signals that ranks of `absent` handle.
         called: what the program calls, where gloo carries it out by another operation and records that one.
-        enters: threads of ranks of `absent` that have entered other collectives of its group, as far as they live.
+        enters: `CallFacts.enters`, of the threads that live.
     """
 
     task: Task
-    group: str
-    total: int
+    facts: CallFacts
     processes: dict[int, str]
-    entered: tuple[int, ...]
-    absent: tuple[int, ...]
-    unseen: tuple[int, ...]
-    ended: tuple[int, ...]
-    moving: tuple[int, ...]
-    elsewhere: tuple[int, ...]
-    does: dict[int, str]
     waiting: dict[int, str]
     age_ns: int
-    exchange: str = ""
     called: str = ""
-    tag: str = ""
-    roots: dict[int, int] = {}
-    handles: dict[int, str] = {}
     enters: dict[int, tuple[str, ...]] = {}
 
     def may_be_entered(self, rank: int, thread: str) -> bool:
@@ -70,7 +46,7 @@ class Call(Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """`all_reduce #6 of group dp`; the group of all has no name, and ranks are numbered over all groups."""
         name = self.task.name.replace(self.task.kernel or "", self.called, 1) if self.called else self.task.name
-        return name if self.group in ("", "0") or self.is_message else f"{name} of group {self.group}"
+        return name if self.facts.group in ("", "0") or self.is_message else f"{name} of group {self.facts.group}"
 
     @property
     def short(self) -> str:
@@ -80,7 +56,7 @@ class Call(Struct, frozen=True, kw_only=True):
     @property
     def is_message(self) -> bool:
         """From one rank to another."""
-        return self.exchange in ("recv", "send")
+        return self.facts.kind in ("recv", "send")
 
 
 def calls_of(state: RuleInput) -> list[Call]:
@@ -97,48 +73,34 @@ def calls_of(state: RuleInput) -> list[Call]:
 def _judged_here(task: Task) -> bool:
     """Not by rules of their own: keys of the store, messages that are under way or whose other end is not known, and
     ranks that are not seen and did not come to `init_process_group`."""
-    facts = task.attributes
-    if facts.get("kind") == "init_process_group" and "not seen" in facts and "not in it" not in facts:
+    facts = call_facts(task)
+    if facts.kind == "init_process_group" and facts.unseen and not facts.absent:
         return False
-    if facts.get("kind") == "store" or "under way" in facts or ("posted" in facts and "peer" not in facts):
+    if facts.kind == "store" or facts.under_way or (facts.posted and facts.peer is None):
         return False
-    return task.since_wall_ns is not None or "kind" in facts
+    return task.since_wall_ns is not None or bool(facts.kind)
 
 
 def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
-    known, threads = task.attributes, state.snapshot.threads
-    processes = {
-        int(number): process
-        for name, process in known.items()
-        if name.startswith("rank ") and (number := name[5:]).isdecimal() and process.startswith("process:")
+    known, threads = call_facts(task), state.snapshot.threads
+    processes = {rank: process for rank, process in known.processes.items() if process.startswith("process:")}
+    enters = {
+        rank: alive
+        for rank, enter in known.enters.items()
+        if (alive := tuple(one for one in enter if one in threads and not threads[one].exited))
     }
-    does = {}
-    roots = {}
-    handles = {}
-    enters: dict[int, tuple[str, ...]] = {}
-    for name, text in known.items():
-        words = name.split()
-        if len(words) == 3 and words[0] == "rank" and words[2] == "does" and words[1].isdecimal():
-            does[int(words[1])] = text
-        elif len(words) == 4 and words[:3] == ["root", "of", "rank"] and words[3].isdecimal() and text.isdecimal():
-            roots[int(words[3])] = int(text)
-        elif len(words) == 4 and words[:3] == ["signals", "of", "rank"] and words[3].isdecimal():
-            handles[int(words[3])] = text
-        elif len(words) == 4 and words[0] == "rank" and words[2:] == ["enters", "by"] and words[1].isdecimal():
-            alive = tuple(one for one in text.split() if one in threads and not threads[one].exited)
-            enters |= {int(words[1]): alive} if alive else {}
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
         thread = state.snapshot.threads.get(waiter)
         if thread is None or thread.process not in ranks:
             continue
-        if known.get("kind") in _BEGINNINGS and ("not in it" in known or "ended" in known):
-            late = [processes[rank] for rank in _numbers(known.get("not in it", "")) if rank in processes]
+        if known.kind in _BEGINNINGS and (known.absent or known.ended):
+            late = [processes[rank] for rank in known.absent if rank in processes]
             age_ns = late_ns(late, state) if late else lived_ns(ranks, state)
-        elif known.get("kind") in _BEGINNINGS:  # all have come: the last one of them just now
+        elif known.kind in _BEGINNINGS:  # all have come: the last one of them just now
             age_ns = _least_ns(task, state)
-        elif "kind" in known:
+        elif known.kind:
             waited = waited_ns(thread, state.snapshot) or 0
             if waited < state.settings.thread_stall_ns:
                 continue  # the same variables may be those of one call after another
@@ -146,23 +108,11 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
         waiting[ranks[thread.process]] = waiter
     return Call(
         task=task,
-        group=known.get("group", ""),
-        total=int(known.get("ranks", "0")),
+        facts=known,
         processes=processes,
-        entered=_numbers(known.get("in it", "")),
-        absent=_numbers(known.get("not in it", "")),
-        unseen=_numbers(known.get("not seen", "")),
-        ended=_numbers(known.get("ended", "")),
-        moving=_numbers(known.get("moved since", "")),
-        elsewhere=_numbers(known.get("moves elsewhere", "")),
-        does=does,
         waiting=waiting,
         age_ns=age_ns,
-        exchange=known.get("kind", ""),
         called=_called(task, waiting.values(), state),
-        tag=known.get("tag", ""),
-        roots=roots,
-        handles=handles,
         enters=enters,
     )
 
@@ -195,13 +145,14 @@ def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
 def on_its_way(call: Call, rank: int, state: RuleInput) -> bool:
     """Whether a rank that has not come may be on its way: a thread of it goes on that may enter this, or another one
     does and the main thread has run lately."""
-    if rank in call.moving:
+    if rank in call.facts.moved:
         return True
-    return rank in call.elsewhere and late_ns((call.processes[rank],), state) < state.settings.thread_stall_ns
+    return rank in call.facts.elsewhere and late_ns((call.processes[rank],), state) < state.settings.thread_stall_ns
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in text.split() if word.isdecimal())
+def key_words(keys: Sequence[str]) -> str:
+    """`key 'ready'`, `keys 'a' 'b'`, `a key` where none is known."""
+    return f"key{'s' if len(keys) > 1 else ''} {' '.join(map(repr, keys))}" if keys else "a key"
 
 
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:

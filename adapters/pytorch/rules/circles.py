@@ -44,7 +44,7 @@ def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
 
 def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
     """The threads of ranks that have not come to a call which may be to enter it, and wait in others."""
-    for rank in call.absent:
+    for rank in call.facts.absent:
         process = call.processes.get(rank, "")
         for other in waits.get(process, ()):
             for own, thread in other.waiting.items():
@@ -54,7 +54,7 @@ def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
 
 def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> bool:
     """Whether the thread of a rank that may be to enter a call waits in another one."""
-    return any(True for _ in _entering(structs.replace(call, absent=(rank,)), waits))
+    return any(True for _ in _entering(structs.replace(call, facts=structs.replace(call.facts, absent=(rank,))), waits))
 
 
 def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:

@@ -69,26 +69,26 @@ class CollectiveMissing:
         waits = waiting_processes(calls)
         told = set()
         for call in calls:
-            for rank in call.absent:
+            for rank in call.facts.absent:
                 process = call.processes.get(rank, "")
                 if process and process not in told and not held_up_in_another(call, rank, waits):
                     told.add(process)
                     yield self._missing(call, rank, calls, state)
-        yield from (self._unseen(call, state) for call in calls if call.unseen and not call.absent)
+        yield from (self._unseen(call, state) for call in calls if call.facts.unseen and not call.facts.absent)
 
     def _missing(self, call: Call, rank: int, calls: Sequence[Call], state: RuleInput) -> Finding:
         process = call.processes[rank]
-        absence = absence_of(process, state, call.handles.get(rank, ""))
+        absence = absence_of(process, state, call.facts.handles.get(rank, ""))
         stuck = absence.state
         what = absence.what
         may = others_may({process: absence.entity}, state) if call.is_message else ""
         if may and stuck is VerdictState.STALLED:
             what, stuck = f"{what}; another of its threads may{'' if may == ' ' else may}", VerdictState.UNKNOWN
-        missing = {known.processes[one] for known in calls for one in known.absent if one in known.processes}
+        missing = {known.processes[one] for known in calls for one in known.facts.absent if one in known.processes}
         others = sorted(missing - waiting_processes(calls).keys())
         if stuck is VerdictState.STALLED and (other := another_may(process, absence, others, state)):
             what, stuck = f"{what}, which {other} may end", VerdictState.UNKNOWN
-        if rank in call.moving:
+        if rank in call.facts.moved:
             what, stuck = f"it goes on with other collectives; {what}", VerdictState.UNKNOWN
         if (
             stuck is not VerdictState.RUNNING
@@ -97,7 +97,7 @@ class CollectiveMissing:
         ):
             what, stuck = f"{what}; it comes late each time", VerdictState.RUNNING
         does = absence.does if stuck is VerdictState.STALLED else ""
-        behind = ranks_behind(rank, ((call.waiting, call.absent) for call in calls))
+        behind = ranks_behind(rank, ((call.waiting, call.facts.absent) for call in calls))
         threads = tuple(call.waiting[one] for one in sorted(call.waiting))
         entity = state.snapshot.threads.get(absence.entity)
         return Finding(
@@ -119,13 +119,13 @@ class CollectiveMissing:
 
     def _unseen(self, call: Call, state: RuleInput) -> Finding:
         verb = "waits" if len(call.waiting) == 1 else "wait"
-        are = "is" if len(call.unseen) == 1 else "are"
+        are = "is" if len(call.facts.unseen) == 1 else "are"
         return Finding(
             rule=self.name,
             severity=Severity.WARNING,
             sentence=(
                 f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{line_at(call, call.waiting, state)}; "
-                f"{rank_list(call.unseen)} of {call.total} {are} not among the processes that are watched."
+                f"{rank_list(call.facts.unseen)} of {call.facts.ranks} {are} not among the processes that are watched."
             ),
             entities=(call.task.id, *call.waiting.values()),
             evidence=(_recorder(call, state),),
@@ -175,8 +175,8 @@ class CollectiveOrder:
                 f"{rank_list(call.waiting, start=not number)} {verb} {call.short}{line_at(call, call.waiting, state)}"
             )
         swapped = (
-            len({call.group for call in ordered}) > 1
-            and not any(call.exchange for call in ordered)
+            len({call.facts.group for call in ordered}) > 1
+            and not any(call.facts.kind for call in ordered)
             and len({call.task.name for call in ordered}) == 1
         )
         why = "the groups are taken in another order" if swapped else "the ranks do not call the same in one order"
@@ -220,15 +220,15 @@ class CollectiveDiffers:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a collective."""
         for call in _old(state):
-            if not call.absent and not call.unseen and not call.ended:
+            if not call.facts.absent and not call.facts.unseen and not call.facts.ended:
                 yield self._finding(call, state)
 
     def _finding(self, call: Call, state: RuleInput) -> Finding:
         where = line_at(call, call.waiting, state)
         said: dict[str, list[int]] = {}
-        for rank, text in call.does.items():
+        for rank, text in call.facts.does.items():
             said.setdefault(text, []).append(rank)
-        roots = set(call.roots.values())
+        roots = set(call.facts.roots.values())
         backward = backward_sentence([call], state) if said else ""
         if len(roots) > 1:
             sentence = roots_sentence(call, state)
@@ -242,8 +242,8 @@ class CollectiveDiffers:
         else:
             verb = "waits" if len(call.waiting) == 1 else "wait"
             sentence = (
-                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.total} ranks are "
-                "in it, and it does not complete."
+                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.facts.ranks} ranks "
+                "are in it, and it does not complete."
             )
         differs = bool(said) or len(roots) > 1
         threads = tuple(thread for _, thread in sorted(call.waiting.items()))
@@ -264,17 +264,15 @@ class CollectiveDiffers:
 
 
 def _recorder(call: Call, state: RuleInput) -> Evidence:
-    parts = [f"{call.title}: enqueued by {rank_list(call.entered)}"]
-    if call.absent:
-        parts.append(f"not by {rank_list(call.absent)}")
-    if call.unseen:
-        parts.append(f"nothing known of {rank_list(call.unseen)}")
-    if follow := call.task.attributes.get("roots inferred"):
-        parts.append(
-            f"inferred from what gloo's threads wait for: the root that {rank_list(map(int, follow.split()))} had"
-        )
-    if limit := call.task.attributes.get("ends with an error after"):
-        parts.append(f"it ends with an error {limit} after it was enqueued")
+    parts = [f"{call.title}: enqueued by {rank_list(call.facts.inside)}"]
+    if call.facts.absent:
+        parts.append(f"not by {rank_list(call.facts.absent)}")
+    if call.facts.unseen:
+        parts.append(f"nothing known of {rank_list(call.facts.unseen)}")
+    if call.facts.inferred:
+        parts.append(f"inferred from what gloo's threads wait for: the root that {rank_list(call.facts.inferred)} had")
+    if limit := call.facts.timeout_ms:
+        parts.append(f"it ends with an error {limit / 1000:g} s after it was enqueued")
     return Evidence(
         kind="memory",
         source="Flight Recorder",

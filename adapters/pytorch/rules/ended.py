@@ -28,18 +28,18 @@ class CollectiveEnded:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a collective."""
         for call in calls_of(state):
-            if call.ended and call.waiting and call.age_ns >= state.settings.thread_stall_ns:
+            if call.facts.ended and call.waiting and call.age_ns >= state.settings.thread_stall_ns:
                 yield self._finding(call, state)
 
     def _finding(self, call: Call, state: RuleInput) -> Finding:
-        processes = tuple(process for rank in call.ended if (process := call.processes.get(rank)))
-        verb, waits = "has" if len(call.ended) == 1 else "have", "waits" if len(call.waiting) == 1 else "wait"
+        processes = tuple(process for rank in call.facts.ended if (process := call.processes.get(rank)))
+        verb, waits = "has" if len(call.facts.ended) == 1 else "have", "waits" if len(call.waiting) == 1 else "wait"
         threads = tuple(thread for _, thread in sorted(call.waiting.items()))
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
             sentence=(
-                f"{rank_list(call.ended, start=True)} of {call.total} {verb} no process any more"
+                f"{rank_list(call.facts.ended, start=True)} of {call.facts.ranks} {verb} no process any more"
                 f"{_how(processes, call, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
             ),
             entities=(call.task.id, *processes, *threads),

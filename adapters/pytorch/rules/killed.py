@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.facts import call_facts
+from livedbg.adapters.pytorch.rules.calls import key_words, rank_list
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.postmortem.ended import how_ended, is_crash, was_asked
@@ -42,10 +43,10 @@ class RankKilled:
             if task.id.startswith(_PREFIX) and (threads := _waiting(task, state)):
                 for rank, process, own in _killed(task, state):
                     known = first.setdefault(process.id, (task, rank, process, own))[0]
-                    if (known.name, known.attributes.get("keys")) == (task.name, task.attributes.get("keys")):
+                    if (known.name, call_facts(known).keys) == (task.name, call_facts(task).keys):
                         waiting.setdefault(process.id, {}).update(threads)
         for name, (task, rank, process, own) in first.items():
-            who = f"Rank {rank} of {task.attributes.get('ranks', '?')} (process {process.pid})"
+            who = f"Rank {rank} of {call_facts(task).ranks or '?'} (process {process.pid})"
             who = who if own else f"{sentence_case(name_of(name, state.snapshot))}, a child of rank {rank},"
             yield self._finding(task, who, process, waiting[name], state)
 
@@ -68,12 +69,13 @@ class RankKilled:
 def _killed(task: Task, state: RuleInput) -> Iterator[tuple[int, Process, bool]]:
     """The processes whose end holds a task up: its rank, the process, and whether that was the rank itself."""
     processes = state.snapshot.processes
-    for rank in _numbers(task, "ended"):
-        process = processes.get(task.attributes.get(f"rank {rank}", ""))
+    facts = call_facts(task)
+    for rank in facts.ended:
+        process = processes.get(facts.processes.get(rank, ""))
         if process is not None and _by_signal(process, state):
             yield rank, process, True
-    for rank in _numbers(task, "not in it"):
-        own = processes.get(task.attributes.get(f"rank {rank}", ""))
+    for rank in facts.absent:
+        own = processes.get(facts.processes.get(rank, ""))
         for child in processes.values():
             if own is not None and child.ppid == own.pid and child.host == own.host and _by_signal(child, state):
                 yield rank, child, False
@@ -85,14 +87,9 @@ def _by_signal(process: Process, state: RuleInput) -> bool:
     return by_signal and is_crash(process, state)
 
 
-def _numbers(task: Task, name: str) -> Sequence[int]:
-    return [int(word) for word in task.attributes.get(name, "").split() if word.isdecimal()]
-
-
 def _waiting(task: Task, state: RuleInput) -> dict[int, str]:
     """The threads that wait in a task, by their ranks."""
-    facts = task.attributes.items()
-    ranks = {process: int(name[5:]) for name, process in facts if name[:5] == "rank " and name[5:].isdecimal()}
+    ranks = {process: rank for rank, process in call_facts(task).processes.items()}
     threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
     return {ranks[one.process]: one.id for one in threads if one is not None and one.process in ranks}
 
@@ -101,10 +98,8 @@ def _where(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
     """`in all_reduce #5 (train.py:3)`, `for key 'ready' of the store (train.py:9)`."""
     lines = {line_of(frame) for one in waiting if (frame := user_frame(one, state)) is not None}
     at = f" ({lines.pop()})" if len(lines) == 1 and "" not in lines else ""
-    if task.attributes.get("kind") != "store":
-        return f"in {task.name}{at}"
-    keys = task.attributes.get("keys", "")
-    return f"for {'keys' if keys.count(chr(39)) > 2 else 'key'} {keys} of the store{at}"
+    facts = call_facts(task)
+    return f"for {key_words(facts.keys)} of the store{at}" if facts.kind == "store" else f"in {task.name}{at}"
 
 
 def rules() -> Sequence[Rule]:

@@ -80,7 +80,9 @@ def _lives(process: str, state: RuleInput) -> bool:
 
 def _only(process: str, call: Call) -> bool:
     """Whether a collective lacks one rank, and that is this one."""
-    return [call.processes.get(rank) for rank in (*call.absent, *call.unseen, *call.ended)] == [process]
+    return [call.processes.get(rank) for rank in (*call.facts.absent, *call.facts.unseen, *call.facts.ended)] == [
+        process
+    ]
 
 
 def rules() -> Sequence[Rule]:

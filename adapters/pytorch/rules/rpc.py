@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from livedbg.adapters.pytorch.facts import RpcFacts, rpc_facts
 from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
 from livedbg.adapters.pytorch.rules.calls import rank_list
 from livedbg.adapters.pytorch.rules.threads import main_thread
@@ -23,7 +24,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
-from livedbg.model import Severity, Task, TaskState, Thread, ThreadState
+from livedbg.model import Severity, TaskState, Thread, ThreadState
 
 _PREFIX: Final = "task:rpc/"
 _TORCH: Final = re.compile(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
@@ -45,19 +46,20 @@ class _End(NamedTuple):
     thread: str
 
 
-def _tasks(kind: str, state: RuleInput) -> Iterator[tuple[Task, Thread]]:
-    """The tasks of a kind that run, each with the thread that waits for it."""
+class _Asked(NamedTuple):
+    """What a thread waits for: a request, or `shutdown`."""
+
+    task: str
+    facts: RpcFacts
+    thread: Thread
+
+
+def _waiting(state: RuleInput, *, leaves: bool = False) -> Iterator[_Asked]:
+    """The threads that wait for a request, or in `shutdown`."""
     for task in state.tasks_in(TaskState.RUNNING):
-        if task.id.startswith(_PREFIX) and task.attributes.get("kind") == kind:
-            for waiter in state.graph.waiters_of(task.id):
-                thread = state.snapshot.threads.get(waiter)
-                if thread is not None:
-                    yield task, thread
-
-
-def _servers(task: Task, state: RuleInput) -> list[Thread]:
-    found = (state.snapshot.threads.get(one) for one in task.attributes.get("carried out by", "").split())
-    return [one for one in found if one is not None]
+        if task.id.startswith(_PREFIX) and (facts := rpc_facts(task)).leaves is leaves:
+            threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
+            yield from (_Asked(task.id, facts, thread) for thread in threads if thread is not None)
 
 
 def _free(process: str, busy: set[str], state: RuleInput) -> bool:
@@ -66,10 +68,9 @@ def _free(process: str, busy: set[str], state: RuleInput) -> bool:
     return not pool or any(one.id not in busy for one in pool)
 
 
-def _end(task: Task, seen: frozenset[str], state: RuleInput) -> _End:
+def _end(facts: RpcFacts, seen: frozenset[str], state: RuleInput) -> _End:
     """What holds a request up (Q1)."""
-    asked = task.attributes.get("asked", "")
-    to = task.attributes.get("to", "")
+    asked, to = facts.asked, facts.to
     process = state.snapshot.processes.get(asked)
     if process is None:
         return _End("which worker it asks is not known", VerdictState.UNKNOWN, "")
@@ -78,9 +79,9 @@ def _end(task: Task, seen: frozenset[str], state: RuleInput) -> _End:
         return _End(f"{to} has ended", VerdictState.STALLED, asked)
     if main is not None and ThreadState.STOPPED in (process.state, main.state):
         return _End(f"{to} is stopped (SIGCONT lets it go on)", VerdictState.STALLED, asked)
-    busy = set(task.attributes.get("busy", "").split())
-    servers = _servers(task, state)
-    fresh = [one for one in servers if one.id not in seen]
+    busy = set(facts.busy)
+    servers = (state.snapshot.threads.get(one) for one in facts.served_by)
+    fresh = [one for one in servers if one is not None and one.id not in seen]
     if not fresh:
         if not busy or _free(asked, busy, state):
             return _End(f"no thread of {to} carries it out", VerdictState.UNKNOWN, asked)
@@ -99,10 +100,10 @@ def _end(task: Task, seen: frozenset[str], state: RuleInput) -> _End:
 
 def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInput) -> _End:
     """What a thread does that carries a request out."""
-    for task, waiter in _tasks("rpc", state):
-        if waiter.id == thread.id:
-            inner = _end(task, seen | {thread.id}, state)
-            asks = f"{worker} waits{at(thread.id, state)} for {_what(task)}: {inner.what}"
+    for asked in _waiting(state):
+        if asked.thread.id == thread.id:
+            inner = _end(asked.facts, seen | {thread.id}, state)
+            asks = f"{worker} waits{at(thread.id, state)} for {_what(asked.facts)}: {inner.what}"
             return inner._replace(what=asks, thread=inner.thread or thread.id)
     if thread.state is ThreadState.RUNNING:
         return _End(f"{worker} computes{at(thread.id, state)}", VerdictState.RUNNING, thread.id)
@@ -122,9 +123,8 @@ def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInp
     return _End(where, VerdictState.STALLED, thread.id)
 
 
-def _what(task: Task) -> str:
-    facts = task.attributes
-    return f"{facts.get('function') or 'a request'} of {facts.get('to') or 'a worker that is not known'}"
+def _what(facts: RpcFacts) -> str:
+    return f"{facts.function or 'a request'} of {facts.to or 'a worker that is not known'}"
 
 
 class RpcRequests:
@@ -143,28 +143,25 @@ class RpcRequests:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a request, but for those of threads that carry one out themselves."""
-        serving = {one for task, _ in _tasks("rpc", state) for one in task.attributes.get("busy", "").split()}
+        serving = {one for asked in _waiting(state) for one in asked.facts.busy}
         found = [
-            (task, thread, waited)
-            for task, thread in _tasks("rpc", state)
-            if (waited := waited_ns(thread, state.snapshot) or 0) >= state.settings.thread_stall_ns
+            (asked, waited)
+            for asked in _waiting(state)
+            if (waited := waited_ns(asked.thread, state.snapshot) or 0) >= state.settings.thread_stall_ns
         ]
-        outer = [one for one in found if one[1].id not in serving] or found[:1]
-        for task, thread, waited in outer:
-            end = _end(task, frozenset({thread.id}), state)
-            facts = task.attributes
-            if "function" not in facts and end.state is VerdictState.STALLED:  # any future of torch
+        outer = [one for one in found if one[0].thread.id not in serving] or found[:1]
+        for (task, facts, thread), waited in outer:
+            end = _end(facts, frozenset({thread.id}), state)
+            if not facts.function and end.state is VerdictState.STALLED:  # any future of torch
                 may = others_may({thread.process: thread.id}, state)
                 end = end._replace(state=VerdictState.UNKNOWN) if may else end
             held = state.snapshot.threads.get(end.thread)
+            who = "Rank ?" if facts.rank is None else f"Rank {facts.rank}"
             yield Finding(
                 rule=self.name,
                 severity=_SEVERITY.get(end.state, Severity.WARNING),
-                sentence=(
-                    f"Rank {facts.get('rank', '?')} waits for {_what(task)}{at(thread.id, state)} for "
-                    f"{duration(waited)}: {end.what}."
-                ),
-                entities=tuple(dict.fromkeys(one for one in (end.thread, task.id, thread.id) if one)),
+                sentence=(f"{who} waits for {_what(facts)}{at(thread.id, state)} for {duration(waited)}: {end.what}."),
+                entities=tuple(dict.fromkeys(one for one in (end.thread, task, thread.id) if one)),
                 evidence=tuple(thread_evidence(one, state) for one in (thread, held) if one is not None),
                 state=end.state,
                 roots=(end.thread or thread.id,),
@@ -185,19 +182,16 @@ class RpcShutdown:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a worker that does not come."""
-        inside = list(_tasks("shutdown", state))
-        asking = {thread.process for _, thread in _tasks("rpc", state)}
-        absent: dict[int, str] = {}
-        for task, _ in inside:
-            for number in task.attributes.get("not in it", "").split():
-                absent[int(number)] = task.attributes.get(f"rank {number}", "")
+        inside = list(_waiting(state, leaves=True))
+        asking = {asked.thread.process for asked in _waiting(state)}
+        absent = {rank: one.facts.processes.get(rank, "") for one in inside for rank in one.facts.absent}
         for rank, process in absent.items():
             absence = absence_of(process, state)
             if process in asking or absence.state is not VerdictState.STALLED or _in_torch(absence.entity, state):
                 continue
-            waiting = sorted({int(task.attributes["rank"]) for task, _ in inside})
+            waiting = sorted({one.facts.rank for one in inside if one.facts.rank is not None})
             verb = "waits" if len(waiting) == 1 else "wait"
-            threads = [thread for _, thread in inside]
+            threads = [one.thread for one in inside]
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,

@@ -25,19 +25,20 @@ def missing_sentence(
         whole: `what` goes on from `Rank 2 `, and says all of it.
     """
     wait = "waits" if len(behind) == 1 else "wait"
-    if whole and not call.exchange:
+    if whole and not call.facts.kind:
         where = f" in {call.short}" if set(behind) == set(call.waiting) else ""
         return f"Rank {rank} {what}; {rank_list(behind)} {wait} for it{where}."
     if whole:
         what = f"it {what}"
-    if call.exchange in ("init_process_group", "new_group"):
-        where = f"{call.exchange}{line_at(call, call.waiting, state)}"
-        inside = f"{len(call.entered)} of {call.total} ranks {'is' if len(call.entered) == 1 else 'are'} in {where}"
+    if call.facts.kind in ("init_process_group", "new_group"):
+        where = f"{call.facts.kind}{line_at(call, call.waiting, state)}"
+        count = len(call.facts.inside)
+        inside = f"{count} of {call.facts.ranks} ranks {'is' if count == 1 else 'are'} in {where}"
         return f"{inside}; rank {rank} does not come: {what}."
     if not call.is_message:
-        enters = "is not in" if call.exchange else "has not entered"
-        return f"Rank {rank} of {call.total} {enters} {call.title}: {what}; {rank_list(behind)} {wait} for it."
-    does = "send" if call.exchange == "recv" else "receive"
+        enters = "is not in" if call.facts.kind else "has not entered"
+        return f"Rank {rank} of {call.facts.ranks} {enters} {call.title}: {what}; {rank_list(behind)} {wait} for it."
+    does = "send" if call.facts.kind == "recv" else "receive"
     waits = f"{rank_list(call.waiting, start=True)} waits in {call.title}{line_at(call, call.waiting, state)}"
     others = f"; {rank_list(behind)} wait for it" if len(behind) > 1 else ""
     return f"{waits}, which does not {does}: {what}{others}."
@@ -56,7 +57,7 @@ def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
     for call in calls:
         for rank, thread in call.waiting.items():
             stack = state.snapshot.stacks.get(thread)
-            operation = call.does.get(rank, call.task.kernel or "").partition(" ")[0]
+            operation = call.facts.does.get(rank, call.task.kernel or "").partition(" ")[0]
             title = call.short.replace(call.task.kernel or operation, operation, 1)
             if in_backward(stack) and operation == "all_reduce":
                 backward.setdefault(title, []).append((rank, call))
@@ -80,7 +81,7 @@ def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
 
 def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
     """Of ranks that all receive from each other, or all send; "" for others."""
-    kinds = {call.exchange for call in calls}
+    kinds = {call.facts.kind for call in calls}
     if kinds not in ({"recv"}, {"send"}):
         return ""
     receive = kinds == {"recv"}
@@ -97,13 +98,13 @@ def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
 def roots_sentence(call: Call, state: RuleInput) -> str:
     """`broadcast #5: rank 2 expects it from rank 1 (train.py:55), the others from rank 0.`"""
     by_root: dict[int, list[int]] = {}
-    for rank, root in sorted(call.roots.items()):
+    for rank, root in sorted(call.facts.roots.items()):
         by_root.setdefault(root, []).append(rank)
     ordered = sorted(by_root.items(), key=lambda one: (len(one[1]), one[0] in one[1], one[1]))
     gives = call.task.kernel in ("broadcast", "scatter")
     parts = []
     for number, (root, ranks) in enumerate(ordered):
-        whole = len(ordered) == 2 and number and len(call.roots) == call.total and len(ranks) > 1
+        whole = len(ordered) == 2 and number and len(call.facts.roots) == call.facts.ranks and len(ranks) > 1
         who = "the others" if whole else rank_list(ranks)
         alone = len(ranks) == 1
         if ranks == [root]:
@@ -113,7 +114,7 @@ def roots_sentence(call: Call, state: RuleInput) -> str:
             verb = "" if number else f"{verbs[not alone]} it "
             says = f"{verb}{'from' if gives else 'to'} rank {root}"
         parts.append(f"{who} {says}{line_at(call, ranks, state)}")
-    rest = sorted(set(call.entered) - call.roots.keys()) if len(parts) > 1 else []
+    rest = sorted(set(call.facts.inside) - call.facts.roots.keys()) if len(parts) > 1 else []
     unknown = f"; which root {rank_list(rest)} had is not known" if rest else ""
     return f"{call.title}: {', '.join(parts)}{unknown}."
 

@@ -17,7 +17,7 @@ from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
 from livedbg.probes.perf import PerfEvents, Sample
-from livedbg.probes.tracefs import NoTracefs, kernel_event
+from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event
 from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.cli.zygote import run_livedbg
 from tests.conftest import Target, eventually
@@ -118,8 +118,10 @@ def test_who_ended_it(faulty: Target, trace: Callable[..., Tracing], number: sig
 def test_S1_where_senders_can_not_be_traced_the_signals_are(
     faulty: Target, trace: Callable[..., Tracing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused_here(system: str, name: str) -> None:
-        raise NoTracefs(errno.EACCES, f"{system}:{name} is not for us")
+    def refused_here(system: str, name: str) -> TraceEvent:
+        if name == "signal_generate":
+            raise NoTracefs(errno.EACCES, f"{system}:{name} is not for us")
+        return kernel_event(system, name)
 
     monkeypatch.setattr(signal_tracer, "kernel_event", refused_here)
     tracing = trace(faulty.pid)

@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from livedbg.adapters.pytorch.facts import rpc_facts
 from livedbg.adapters.pytorch.rpc.frames import RpcThread
 from livedbg.adapters.pytorch.rpc.tasks import RpcRank, rpc_events
 from livedbg.adapters.pytorch.rpc.worker_name import agent_worker
@@ -179,10 +180,10 @@ def requests(now: RpcThread, before: RpcThread) -> list[Task]:
 @pytest.mark.invariant("rpc_tasks.T1")
 def test_T1_only_the_same_request_at_two_looks_is_one() -> None:
     (task,) = requests(asking(1, "worker1", "f"), asking(1, "worker1", "f"))
-    assert (task.attributes["to"], task.attributes["function"]) == ("worker1", "f")
+    assert (rpc_facts(task).to, rpc_facts(task).function) == ("worker1", "f")
     assert requests(asking(1, "worker1", "f"), asking(1, "worker1", "g")) == []
     (unknown,) = requests(asking(1, "", ""), asking(1, "", ""))
-    assert (unknown.attributes["to"], "function" in unknown.attributes) == ("worker1", False)
+    assert (rpc_facts(unknown).to, rpc_facts(unknown).function) == ("worker1", "")
 
 
 @pytest.mark.invariant("rpc_worker_name.N1")

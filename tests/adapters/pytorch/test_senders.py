@@ -9,6 +9,7 @@ from livedbg.adapters.pytorch.collectives.joined import Look, Standing
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.tasks import collective_task, receives, roots_of_completed
+from livedbg.adapters.pytorch.facts import call_facts
 from livedbg.model import Frame, Stack
 from tests.adapters.pytorch.test_joined import entry
 
@@ -64,13 +65,13 @@ def test_S2_the_task_of_a_broadcast_has_the_root_of_the_rank_that_has_left_it() 
         group="1", description="dp", sequence=5, entries=entries, passed=(1,), absent=(), unseen=(), members=(0, 1, 2)
     )
     task = collective_task(stands, "", looks, {0: frozenset(), 1: frozenset(), 2: frozenset()}, {})
-    assert task.attributes["roots inferred"] == "1"
-    assert {f"root of rank {rank}": root for rank, root in enumerate("001")}.items() <= task.attributes.items()
+    facts = call_facts(task)
+    assert (facts.inferred, facts.roots) == ((1,), {0: 0, 1: 0, 2: 1})
     posted = structs.replace(next(iter(looks[1].entries)), done=False)  # enqueued, and never waited for
     ring = Ring(entries=(posted,), count=1, whole=True)
     not_done = {**looks, 1: structs.replace(looks[1], rings=(ring,))}
     task = collective_task(stands, "", not_done, {0: frozenset(), 1: frozenset(), 2: frozenset()}, {})
-    assert "root of rank 1" not in task.attributes
+    assert 1 not in call_facts(task).roots
 
 
 def _stack(*functions: str) -> Stack:
