@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs heavy long-watch stress gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs heavy golden long-watch stress gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,10 @@ aoti: ## real AOTInductor models that are wrong, under the guide; needs torch an
 
 jobs: ## real torch.distributed jobs (gloo), hung and healthy, under launchers too; needs torch, takes minutes (JOBS=words of names)
 	$(PY) -m tests.jobs $(JOBS)
+
+golden: ## what livedbg says of all fixture logs, compared with tests/golden/sentences.txt; WRITE=1 takes it over
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.golden $(if $(WRITE),--write)
 
 heavy: ## the tests that `make test` leaves out: each has a shorter form there
 	@.ci/setup test $(VENV)

@@ -6,4 +6,4 @@ Textual nor a framework; the terminal app lives behind `livedbg.app` and `livedb
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
