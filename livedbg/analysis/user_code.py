@@ -252,7 +252,8 @@ class UserCode:
     def _native(self, frame: Placed) -> Inside:
         function, module, file = frame.function, frame.module or "", frame.file or ""
         if frame.language == "java":
-            return next((inside for inside, names in _JVM if names.match(function)), Inside.USER)
+            own = Inside.USER if frame.line is not None else Inside.UNLINED
+            return next((inside for inside, names in _JVM if names.match(function)), own)
         named = next((inside for inside, modules in _MODULES if modules.match(module)), None)
         if named is not None:
             return Inside.NEVER if _ADDRESS.match(function) else named

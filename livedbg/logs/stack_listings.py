@@ -51,7 +51,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
                 re.MULTILINE,
             ),
             report=re.compile(
-                r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w*|__sigaction|__restore_rt|gsignal|raise|abort)$"
+                r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w{0,100}|__sigaction|__restore_rt|gsignal|raise|abort)$"
             ),
         ),
         "report": Listing(  # of glog, abseil and LLVM
@@ -62,8 +62,8 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
                 re.MULTILINE,
             ),
             report=re.compile(
-                r"(?:google::|absl::|llvm::sys::|\(unknown\)|SignalHandler|CrashHandler|__restore_rt|_*raise$|gsignal$"
-                r"|_*abort$|__GI_|__assert|__pthread_kill|pthread_kill|__cxa_|std::terminate|ray::TerminateHandler)"
+                r"(?:google::|absl::|llvm::sys::|\(unknown\)|SignalHandler|CrashHandler|__restore_rt|_{0,4}raise$|gsignal$"
+                r"|_{0,4}abort$|__GI_|__assert|__pthread_kill|pthread_kill|__cxa_|std::terminate|ray::TerminateHandler)"
             ),
         ),
         "go": Listing(

@@ -74,7 +74,7 @@ _SYSTEM_S: Final = (
     r"|smartd|irqbalance|gdm[^\s:\[\]]*|nv-[^\s:\[\]]*)(?:\[\d{1,10}\])?:"
 )
 _OF: Final = (
-    rf" (?P<host>[\w.:-]{{0,254}}[\w.-]) (?!{_SYSTEM_S})(?P<program>(?=[^\s:\[\]]*[A-Za-z])[^\s:\[\]]{{1,100}})"
+    rf" (?P<host>[\w.:-]{{0,254}}[\w.-]) (?!{_SYSTEM_S})(?P<program>(?=[^\s:\[\]]{{0,100}}[A-Za-z])[^\s:\[\]]{{1,100}})"
     r"(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
 )
 _journal = any_of(
@@ -225,14 +225,14 @@ GUESSES: Final[tuple[Guess, ...]] = (
     Guess(  # `name-1  | `
         ascii_letters + digits,
         r"[^ |:,=(]{1,81}+ +\|",
-        by(r"(?=[\w.-]*[A-Za-z])(?P<service>[A-Za-z0-9][\w.-]{0,80}) +\|(?: |$)"),
+        by(r"(?=[\w.-]{0,80}[A-Za-z])(?P<service>[A-Za-z0-9][\w.-]{0,80}) +\|(?: |$)"),
         _services,
     ),
     Guess(  # `train-7f9c4 worker `
         ascii_lowercase,
         r"[a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100} [a-z0-9]",
         by(
-            r"(?=[a-z.-]*\d)(?P<pod>[a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100}) "
+            r"(?=[a-z.-]{0,200}\d)(?P<pod>[a-z][a-z0-9.]{0,100}-[a-z0-9.-]{1,100}) "
             r"(?P<container>[a-z0-9][a-z0-9-]{0,62})(?: |$)"
         ),
         _pods,
