@@ -51,6 +51,7 @@ class SemaphoreFacts(Facts, frozen=True, kw_only=True, tag="iree.semaphore"):
         missing: no queued operation signals it.
         later: the next value that a queued operation signals, and that depends on it.
         until: when somebody outside could signal it.
+        outsiders: threads that could, at most three.
     """
 
     value: int = 0
@@ -59,6 +60,7 @@ class SemaphoreFacts(Facts, frozen=True, kw_only=True, tag="iree.semaphore"):
     missing: bool = False
     later: int | None = None
     until: str = ""
+    outsiders: tuple[str, ...] = ()
 
 
 def dispatch_facts(one: Task | Diagnostic) -> DispatchFacts:

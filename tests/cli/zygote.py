@@ -33,8 +33,11 @@ from livedbg.analysis import engine
 from livedbg.analysis.rules.base import Settings
 from livedbg.cli import main
 from livedbg.cli.group import livedbg
+from livedbg.session.log_formats import known_log_formats
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules
+from livedbg.session.signatures import book
+from livedbg.signatures.crashes import crash_book
 from tests.touch.patience import LIMITS, LONG_S
 from tests.waiting import until
 
@@ -247,6 +250,11 @@ def _serve(for_screens: bool) -> None:
             livedbg.get_command(context, name)
     adapter_classes()
     all_rules()
+    known_log_formats()
+    crash_book().found("")
+    known = book()[0]
+    known.found("")
+    assert known.triggers and known.exact is not None
     for module, name in LIMITS:
         setattr(module, name, LONG_S)
     gc.collect()

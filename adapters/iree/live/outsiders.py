@@ -39,10 +39,12 @@ class Outsiders(NamedTuple):
     """Threads that may signal a semaphore.
 
     Attributes:
-        names: in a user's words.
+        threads: their identifiers.
+        names: in a user's words, as far as they are known yet.
         wait: each of them waits for work that is in flight: what that work does decides.
     """
 
+    threads: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     wait: bool = False
 
@@ -68,7 +70,7 @@ def outsiders_of(process: str, stuck: Collection[str], waiting: Collection[str],
     ]
     waits = _behind(waiting, snapshot)
     names = tuple(thread.title or str(thread.tid) for thread in found)
-    return Outsiders(names, bool(found) and all(thread.id in waits for thread in found))
+    return Outsiders(tuple(one.id for one in found), names, bool(found) and all(one.id in waits for one in found))
 
 
 def _behind(waiting: Collection[str], snapshot: Snapshot) -> set[str]:

@@ -87,6 +87,7 @@ class Turns:
 
 """Attribute of a semaphore: what the threads that could signal it wait for themselves."""
 
+_OUTSIDERS: Final = 3  # threads that are named
 WORKGROUPS: Final = "workgroups"
 """Name of the counter of workgroups that are begun, of an operation."""
 
@@ -341,12 +342,13 @@ class View:
                 missing=missing,
                 later=shot.waits.later.get(point) if missing else None,
                 until="work in flight ends" if outsiders.names and outsiders.wait else "",
+                outsiders=outsiders.threads[:_OUTSIDERS],
             )
             yield Resource(
                 id=self._sem(point),
                 kind="sem",
                 name=f"semaphore {numbers[point.semaphore]} at value {point.value}",
                 state=f"at {value}",
-                outside=f"{', '.join(outsiders.names[:3])} could signal it" if outsiders.names else "",
+                outside=f"{', '.join(outsiders.names[:_OUTSIDERS])} could signal it" if outsiders.names else "",
                 facts=facts,
             )

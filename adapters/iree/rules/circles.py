@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from livedbg.adapters.iree.facts import semaphore_facts
+from livedbg.adapters.iree.rules.semaphores import who_could_signal
 from livedbg.adapters.iree.rules.waited import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -30,7 +31,7 @@ class OpenCircle:
         """One finding a circle."""
         told: set[str] = set()
         for resource in state.snapshot.resources.values():
-            outside = resource.outside
+            outside = who_could_signal(resource, state.snapshot)
             if not outside or semaphore_facts(resource).wanted is None or resource.id in told:
                 continue
             circle = _circle(resource.id, state)

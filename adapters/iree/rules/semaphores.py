@@ -11,6 +11,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Resource, Severity
+from livedbg.model.snapshot import Snapshot
 
 _SHOWN: Final = 3
 
@@ -38,9 +39,16 @@ class MissingSignal:
                     yield _finding(self.name, resource, waiters, state)
 
 
+def who_could_signal(resource: Resource, snapshot: Snapshot) -> str:
+    """`signaller could signal it`; "" for nobody. Names of threads may be known later than the semaphore is."""
+    threads = [snapshot.threads.get(one) for one in semaphore_facts(resource).outsiders]
+    names = [one.title or str(one.tid) for one in threads if one is not None]
+    return f"{', '.join(names)} could signal it" if names else resource.outside
+
+
 def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleInput) -> Finding:
     snapshot, facts = state.snapshot, semaphore_facts(resource)
-    outside, until = resource.outside, facts.until
+    outside, until = who_could_signal(resource, snapshot), facts.until
     longest = longest_wait(resource.id, state)
     waited = longest[1] if longest is not None else None
     long = waited is not None and waited >= state.settings.thread_stall_ns

@@ -85,7 +85,7 @@ def test_the_same_on_vulkan(calls: Calls, compiled: Compile) -> None:
 
 def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compiled: Compile) -> None:
     target = calls("late", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    report_when(target.pid, "signaller", "unknown")
+    report_when(target.pid, "could signal it", "unknown")
     target.stdin.write(b"\n")
     target.until("DONE")
 

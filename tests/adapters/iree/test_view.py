@@ -125,9 +125,12 @@ def test_a_wait_that_nobody_ends_is_missing_and_says_who_could_signal() -> None:
     for at in (1000, 2000):
         view.take(_shot(8, blocked=True), at)
     [missing] = [
-        one for one in view.shown([], Outsiders(("feeder",))).resources.values() if semaphore_facts(one).missing
+        one
+        for one in view.shown([], Outsiders(("thread:box/7/9",), ("feeder",))).resources.values()
+        if semaphore_facts(one).missing
     ]
     assert missing.id == "sem:box/7/0x258:5" and missing.outside == "feeder could signal it"
+    assert semaphore_facts(missing).outsiders == ("thread:box/7/9",)
     tasks = view.shown([], NOBODY).tasks
     assert {task.state for task in tasks.values()} == {TaskState.SUBMITTED}
 
