@@ -78,15 +78,17 @@ def test_what_is_printed_never_lands_in_a_file_of_ours(idle: Target, tmp_path: P
 def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> None:
     program = tmp_path / "日本"
     program.symlink_to(sys.executable)
-    with subprocess.Popen(
-        [program, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as child:
+    with (
+        subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE) as writer,  # not these tests, which go on
+        subprocess.Popen([program, "-c", "input()"], stdin=writer.stdout, stdout=subprocess.DEVNULL) as child,
+    ):
         eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("日"))
         settled(child.pid)  # it reads
         try:
             done = shell(f"{LIVEDBG} {form.format(child.pid)}", PYTHONIOENCODING="latin-1")
         finally:
             child.kill()
+            writer.kill()
     assert done.returncode in (4, 5) and done.stdout and done.stderr == ""
 
 
