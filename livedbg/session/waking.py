@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -59,23 +60,25 @@ class WakingAdapter(Adapter):
         self._wake(await asyncio.to_thread(_of_processes, named))
         await processes_seen(context)
         await threads_seen(context)
-        pauses = Backoff(_LIMIT.least_s, 5.0, 1.5)
+        pauses, files_s = Backoff(_LIMIT.least_s, 5.0, 1.5), 0.0
         while self._asleep():
-            found, cost = await asyncio.to_thread(timed, _shown, context.snapshot(), named)
-            named = set()
+            snapshot = context.snapshot()
+            found = {"samples"} if running(snapshot) else set()
+            if time.monotonic() >= files_s:  # a thread that runs is seen in between, however long the files take
+                shown, cost = await asyncio.to_thread(timed, _shown, snapshot, named)
+                found, named, files_s = found | shown, set(), time.monotonic() + _LIMIT.rest_s(cost)
             woken = found & set(self._asleep())
             self._wake(woken)
             context.settled()
             if context.request.once or targets_ended(context):
                 return
-            await context.sleep(max(pauses.reset() if woken else pauses.grow(), _LIMIT.rest_s(cost)))
+            await context.sleep(pauses.reset() if woken else pauses.grow())
         context.settled()
 
 
 def _shown(snapshot: Snapshot, known: Collection[int] = ()) -> set[str]:
-    """The systems that the state and the living processes of a session show; the files of known ones are not looked
-    at, and threads that run show `samples`."""
-    found = by_snapshot(snapshot, None) | ({"samples"} if running(snapshot) else set())
+    """The systems that the state and the living processes of a session show; files of known ones are not looked at."""
+    found = by_snapshot(snapshot, None)
     living = [process for process in snapshot.processes.values() if process.target and not process.exited]
     for process in living:
         found |= by_snapshot(snapshot, process)
