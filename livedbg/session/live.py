@@ -1,6 +1,6 @@
 """A live session as front ends see it: the session on an event loop in a thread of its own.
 
-A flag that is set once and waited for, safe against signals that raise in who waits.
+`Latch` is a flag that is set once; a signal handler that raises while it is waited for does no harm.
 """
 
 from __future__ import annotations

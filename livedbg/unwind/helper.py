@@ -36,7 +36,7 @@ OWN: Final = 2 << 30
 """Bytes of data of its own."""
 
 TIMES: Final = 4
-"""A file is mapped once for names, and once by each program of drgn's that is not let go of yet."""
+"""A file is mapped once for names, and once by each of drgn's programs that still exists."""
 
 MOST: Final = 64 << 30
 """The greatest limit, in bytes."""

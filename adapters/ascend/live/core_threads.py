@@ -174,7 +174,7 @@ class CoreRoles:
         Args:
             found: by tid its core.
             cores: as the scheduler has them.
-            snapshot: what a user sees: threads that are not there yet are told of later.
+            snapshot: the state as users see it; threads that it lacks are reported later.
             stamp: for the events.
         """
         host, pid = self._process.host, self._process.pid

@@ -148,7 +148,7 @@ def read_cores(
         task_at: the task that has the slot at an address.
 
     Returns:
-        the cores that stood still; and the numbers of those that changed while they were read.
+        the cores that did not change while they were read, and the numbers of those that did.
     """
     cores, running = layout.get("executor.cores"), layout.get("core.running")
     if block is None or cores is None or running is None:
