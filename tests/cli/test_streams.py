@@ -78,9 +78,11 @@ def test_what_is_printed_never_lands_in_a_file_of_ours(idle: Target, tmp_path: P
 def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> None:
     program = tmp_path / "日本"
     program.symlink_to(sys.executable)
+    none = subprocess.DEVNULL
     with (
-        subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE) as writer,  # not these tests, which go on
-        subprocess.Popen([program, "-c", "input()"], stdin=writer.stdout, stdout=subprocess.DEVNULL) as child,
+        # not these tests, which go on, hold the other end
+        subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE, stderr=none) as writer,
+        subprocess.Popen([program, "-c", "input()"], stdin=writer.stdout, stdout=none, stderr=none) as child,
     ):
         eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("日"))
         settled(child.pid)  # it reads

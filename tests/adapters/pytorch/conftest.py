@@ -90,9 +90,12 @@ def report_when(
 ) -> dict[str, Any]:
     """The first report of a job of which something is true: it takes a moment until it hangs, and for long enough."""
     said: dict[str, Any] = {}
+    ended_s: list[float] = []
+    begun_s = time.monotonic()
 
     def is_said() -> bool:
         done = run_livedbg(["report", pid, "--json", "--timeout", "90", *options], 150, env=env)
+        ended_s.append(round(time.monotonic() - begun_s, 1))
         if b"No rank is known" in done.stderr:
             return False  # the parent has not started its ranks yet
         assert done.stdout, done.stderr.decode()
@@ -100,7 +103,7 @@ def report_when(
         said.update(json.loads(done.stdout), exit=done.returncode)
         return bool(true(said))
 
-    until_reported(is_said, told=lambda: said.get("verdict", "No rank is known"))
+    until_reported(is_said, told=lambda: (ended_s, said.get("verdict", "No rank is known")))
     assert said["intrusions"]["stops"] == 0
     return said
 

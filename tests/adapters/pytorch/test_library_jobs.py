@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.pytorch.collectives.gloo_pairs import rank_of_all
-from tests.adapters.pytorch.conftest import STALL_S, Job, hung, line_of, report_when, sentence
+from tests.adapters.pytorch.conftest import STALL_S, Job, at_rest, hung, line_of, report_when, sentence
 from tests.cli.zygote import stalls_after
 
 FETCH = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()')})"
@@ -39,7 +39,9 @@ def test_workers_that_are_forked_with_a_held_lock(job: Job) -> None:
         return one["verdict"]["state"] == "stalled" and any(words in text for text in missing)
 
     words = "Rank 1 of 2 has not entered all_reduce #5 of group dp: its DataLoader waits for a worker: "
-    assert report_when(job("forked_lock", 2), meant, env=stalls_after(STALL_S))["exit"] == 10
+    launcher = job("forked_lock", 2)
+    at_rest(launcher, STALL_S)
+    assert report_when(launcher, meant, env=stalls_after(STALL_S))["exit"] == 10
 
 
 @pytest.mark.invariant("gloo_pairs.G1")
