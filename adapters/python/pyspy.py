@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.linux import access, procfs
+from livedbg.linux.owner_rights import as_owner
 from livedbg.linux.subprocesses import let_go
 from livedbg.model import Frame, ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
@@ -147,13 +148,17 @@ class PySpy:
         argv = [program, "dump", "--json", "--nonblocking", "--pid", str(pid)]
         if local_variables:
             argv.append("--locals")
+        try:
+            before = as_owner(pid)
+        except OSError:
+            raise TargetGone(f"Process {pid} has ended.", code="gone") from None
         async with self._turn:
             before_s = _children_cpu_s()
             error = LivedbgError("py-spy was not run")
             for attempt in range(_TRIES):
                 if attempt:
                     await asyncio.sleep(_PAUSE_S * attempt)
-                code, out, err = await _run(argv)
+                code, out, err = await _run(before, argv)
                 self.cost_s = max(0.0, _children_cpu_s() - before_s)
                 if code == 0:
                     with contextlib.suppress(msgspec.DecodeError):
@@ -169,16 +174,24 @@ def _children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-async def _run(argv: Sequence[str]) -> tuple[int, bytes, str]:
-    """Exit status, standard output and standard error; the program is killed when we are cancelled."""
+async def _run(before: Sequence[str], argv: Sequence[str]) -> tuple[int, bytes, str]:
+    """Exit status, standard output and standard error; the program is killed when we are cancelled.
+
+    It is started through a descriptor: the user whose rights it gets may have no way to our folders.
+    """
     environment = {**os.environ, "RUST_BACKTRACE": "0", "NO_COLOR": "1"}
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment,
-    )
+    program = os.open(argv[0], os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(*before, f"/proc/self/fd/{program}", *argv[1:]),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            pass_fds=(program,),
+            env=environment,
+        )
+    finally:
+        os.close(program)
     try:
         out, err = await asyncio.wait_for(process.communicate(), _LIMIT_S)
     except TimeoutError:

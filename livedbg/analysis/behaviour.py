@@ -25,7 +25,8 @@ Invariants:
     behaviour.L9. A thread of which it isn't known what calls it makes does not "compute". One that got on while it was
         watched computes only once ten times its usual step has passed without another one, and the threshold.
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
-        that wait is seen to get on. One who began after the wait did is not who is waited for.
+        that wait is seen to get on. One who began after the wait did is not who is waited for, and that somebody
+        beside the job gets on does not say that he will end it.
 """
 
 from __future__ import annotations

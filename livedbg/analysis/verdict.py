@@ -177,7 +177,8 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     busy = progressing([one.end for one in judged] if judged else threads, state)
     unsure = _unsure(judged, busy, state)
     if busy and unsure is None:
-        said = _running(progressing(threads, state) or busy, threads, state)
+        own = progressing(threads, state)
+        said = _running(own, threads, state) if own else _waits_for_busy(judged, busy, state)
         return Verdict(state=VerdictState.RUNNING, sentence=said, roots=shown)
     if unsure is not None:
         return Verdict(state=VerdictState.UNKNOWN, sentence=unsure, roots=shown)
@@ -190,9 +191,11 @@ def _unsure(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput
     """What is said where a process may be stuck, whatever others do (behaviour.L10); None where none may."""
     threads = watched(state.snapshot)
     gets_on = {thread.process for thread in busy}
+    targets = {thread.process for thread in threads}
     for one in stands:
+        open_end = one.doing.kind is Behaviour.BLOCKED or one.end.process not in targets
         long = doing(one.main, state) == LONG_BLOCKED
-        if one.doing.kind in (Behaviour.UNSEEN, Behaviour.STOPPED) or (one.doing.kind is Behaviour.BLOCKED and long):
+        if one.doing.kind in (Behaviour.UNSEEN, Behaviour.STOPPED) or (long and open_end):
             return idle_said(threads, state)
     computing = [one for one in threads if doing(one, state).kind is Behaviour.COMPUTING]
     if not busy and computing and (not stands or any(one.doing.kind is Behaviour.COMPUTING for one in stands)):
@@ -272,6 +275,17 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
     if burnt is not None:
         return f"{said} Main {name_of(burnt.id, snapshot)} computes, or spins: only its stack would tell."
     return f"{said} No hang found."
+
+
+def _waits_for_busy(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput) -> str:
+    """What is said of targets that wait for somebody beside them who gets on."""
+    snapshot = state.snapshot
+    one = next(one for one in stands if one.end in busy)
+    who = f"{name_of(one.end.id, snapshot)} of process {one.end.process.rpartition('/')[2]}"
+    return (
+        f"Running: {name_of(one.main.id, snapshot)} waits in {blocked_in(one.main, state)} for {who}, "
+        f"which is no target and used CPU time while watched{used(one.end, snapshot)}. No hang found."
+    )
 
 
 def _sleeps(first: Thread, parents: Sequence[Thread], state: RuleInput) -> str:

@@ -26,7 +26,9 @@ from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record, c_string, parse_line
+from livedbg.linux.owner_rights import as_owner
 from livedbg.linux.subprocesses import exited, let_go
+from livedbg.model.errors import ToolMissing
 from livedbg.text.sanitize import clean_line
 
 _READ: Final = 1 << 18
@@ -50,6 +52,7 @@ class GdbEngine:
     Args:
         path: its program.
         arguments: more arguments for it.
+        target: a process with the rights of whose user it runs (livedbg.linux.owner_rights); 0: with ours.
         notice: called with each asynchronous record (`*stopped`, `=thread-created`, …).
         tables: names of the tables that are read by rows (livedbg.gdbmi.tables).
     """
@@ -59,10 +62,12 @@ class GdbEngine:
         path: str,
         arguments: Sequence[str] = (),
         *,
+        target: int = 0,
         notice: Callable[[Record], None] | None = None,
         tables: re.Pattern[str] | None = None,
     ) -> None:
         self._argv = [path, "-nx", "-q", *arguments]
+        self._target = target
         self._notice = notice
         self._tables = tables
         self._tokens = itertools.count(1)
@@ -195,7 +200,9 @@ class GdbEngine:
             self._memory = os.memfd_create("livedbg-gdb", os.MFD_CLOEXEC)
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
         try:
+            before = as_owner(self._target) if self._target else []
             self._process = await asyncio.create_subprocess_exec(
+                *before,
                 *self._argv,
                 f"--interpreter={interpreter}",
                 stdin=asyncio.subprocess.PIPE,
@@ -207,6 +214,8 @@ class GdbEngine:
             )
         except OSError as error:
             raise GdbGone(f"{self._argv[0]} can't be started: {error.strerror}.", "", "gdb-missing") from None
+        except ToolMissing as error:
+            raise GdbGone(error.message, error.remedy, error.code) from None
         self._ready = loop.create_future()
         self._reader = loop.create_task(self._read(self._process), name="gdb-reader")
         try:

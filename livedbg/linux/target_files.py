@@ -84,6 +84,17 @@ def register(pid: int) -> None:
             _identities[pid] = identity_of(pid)
 
 
+def owner_of(pid: int) -> FsIdentity:
+    """With whose rights a process opens files, or did before it ended.
+
+    Raises:
+        OSError: it is gone, and was no target.
+    """
+    register(pid)
+    known = _identities.get(pid)
+    return identity_of(pid) if known is None else known
+
+
 def claim(path: Path | str, pid: int) -> None:
     """Note that a process named a path: it is opened as this process could, whatever the other targets may."""
     register(pid)

@@ -98,7 +98,7 @@ class Attachment:
     def __init__(self, gdb: str, pid: int, lost: Callable[[str], None] | None = None) -> None:
         self.pid = pid
         self.lost = lost
-        self.engine = GdbEngine(gdb, notice=self._note)
+        self.engine = GdbEngine(gdb, target=pid, notice=self._note)
         self._guard: Guard | None = None
         self._watch: asyncio.Task[None] | None = None
         self._threads: dict[str, int] = {}

@@ -25,6 +25,7 @@ from typing import Final
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone
 from livedbg.linux import procfs
 from livedbg.linux import registers as machine
+from livedbg.linux.owner_rights import give_to_owner
 from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.modules import Module, Modules
@@ -129,7 +130,7 @@ class Unwinder:
     def __init__(self, gdb: str, pid: int) -> None:
         self.pid = pid
         self._gdb = gdb
-        self._engine = GdbEngine(gdb)
+        self._engine = GdbEngine(gdb, target=pid)
         self._walker = Walker(self._engine)
         self._one_at_a_time = asyncio.Lock()
         self._closed = False
@@ -203,7 +204,7 @@ class Unwinder:
 
     async def _renew(self, patience_s: float = 2.0) -> None:
         """Continue with a fresh gdb; the former one may take `patience_s` to end."""
-        engine = GdbEngine(self._gdb)
+        engine = GdbEngine(self._gdb, target=self.pid)
         walker = Walker(engine, self._too_slow)
         try:
             await _prepare(engine, walker)
@@ -231,6 +232,7 @@ class Unwinder:
         with copy_folder() as folder:
             core = folder / "core"
             write_core(core, capture, modules)
+            give_to_owner(self.pid, core)
             await self._engine.console(f"core-file {core}", _left(end))
             done = await self._walker.walk({thread.tid: thread.pc for thread in capture.threads}, modules, end)
             await self._engine.console("core-file", _left(end))

@@ -519,3 +519,34 @@ def test_L10_a_child_that_began_after_the_wait_is_not_who_is_waited_for(age_s: i
     assert found.state is state
     assert "main thread 1 (main) has been in sem_wait for" in found.sentence.lower()
     assert "No hang found" not in found.sentence
+
+
+@pytest.mark.invariant("behaviour.L10")
+@pytest.mark.parametrize(
+    ("target", "waited_s", "state", "words"),
+    [
+        (False, 20, VerdictState.UNKNOWN, "main thread 1 (main) is in read of pipe 3"),
+        (
+            False,
+            1,
+            VerdictState.RUNNING,
+            "thread 1 (main) waits in read of pipe 3 for thread 2 (feeder) of process 2, ",
+        ),
+        (True, 20, VerdictState.RUNNING, "1 of 2 threads used CPU time while watched, most thread 2 (feeder)"),
+    ],
+)
+def test_L10_that_somebody_beside_the_job_is_busy_does_not_say_that_he_will_write(
+    target: bool, waited_s: int, state: VerdictState, words: str
+) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="read of pipe 3", timed=False)
+    pipe = world.resource("pipe:box/9")
+    world.waits(main, pipe)
+    world.holds(pipe, world.process(2, target=target))
+    world.later(waited_s * SECOND)
+    for cpu_ns in (0, SECOND // 2):
+        world.thread(2, "feeder", pid=2, state=ThreadState.RUNNING, cpu_ns=cpu_ns)
+        world.later(SECOND // 2)
+    found = verdict(world)
+    assert (found.state, words in found.sentence) == (state, True), found

@@ -38,6 +38,7 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
         "adapters/iree/commands/diff_run.py",
         "adapters/iree/checks.py",
         "adapters/logfiles/adapter.py",
+        "adapters/python/pyspy.py",
         "livedbg/cli/graph.py",
         "livedbg/cli/signatures.py",
         "livedbg/logs/paths.py",
@@ -48,6 +49,7 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "livedbg, or a program that it ran, wrote it": (
         "adapters/ascend/demo/player.py",
+        "adapters/ascend/live/layout.py",
         "adapters/iree/differences/dispatch_calls.py",
         "adapters/iree/differences/extracted.py",
         "adapters/iree/differences/ir_worker.py",

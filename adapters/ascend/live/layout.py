@@ -110,12 +110,13 @@ class Layout(Struct, frozen=True):
         return self.places.get(name)
 
 
-async def read_layout(gdb: str, library: Path) -> Layout | None:
+async def read_layout(gdb: str, library: Path, pid: int) -> Layout | None:
     """The layout that a library's debug information tells; None where it does not know the executor.
 
     Args:
         gdb: path of the program.
         library: a path of ours by which it can be opened.
+        pid: the process that has loaded it.
 
     Raises:
         GdbCommandError, GdbGone, GdbTimeout: gdb can't do it.
@@ -123,10 +124,11 @@ async def read_layout(gdb: str, library: Path) -> Layout | None:
     if _UNSAFE.search(str(library)):
         raise GdbCommandError("gdb can't be given the path of the library.")
     wanted = sorted({word for want in wanted_fields().values() for path in want.paths for word in path.split(".")})
-    engine = GdbEngine(gdb)
+    script = f"python exec({_SCRIPT.read_text()!r})"  # who it runs as may have no way to our folders
+    engine = GdbEngine(gdb, target=pid)
     try:
         await engine.start()
-        for command in ("set confirm off", "set auto-load off", f"source {_SCRIPT}", f'file "{library}"'):
+        for command in ("set confirm off", "set auto-load off", script, f'file "{library}"'):
             await engine.console(command, _LIMIT_S)
         told = await engine.python(f"livedbg_layout({EXECUTOR!r}, {wanted!r})", _LIMIT_S)
     finally:

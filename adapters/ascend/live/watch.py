@@ -193,7 +193,7 @@ class LiveWatch(Polled):
             return None
         if library.key not in self._layouts:
             try:
-                self._layouts[library.key] = await read_layout(gdb, library.file)
+                self._layouts[library.key] = await read_layout(gdb, library.file, process.pid)
             except LivedbgError as error:
                 sentence = f"gdb can't read the debug information of {library.name}: {error.message}"
                 self._say(context, process, "live-layout", sentence, remedy=error.remedy)

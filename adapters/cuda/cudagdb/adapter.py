@@ -119,17 +119,17 @@ class CudaGdbAdapter(PolledAdapter):
         if watch is None or self._locks[process.id].locked():
             return
         for path in await asyncio.to_thread(watch.find):
-            await self._read(context, process.id, path)
+            await self._read(context, process, path)
 
-    async def _read(self, context: Context, process: str, path: Path) -> None:
+    async def _read(self, context: Context, process: Process, path: Path) -> None:
         """Read a dump that appeared."""
         try:
             core, _ = sort_cores([path])
             gdb = find_cuda_gdb(_named(context.request))
-            state = await open_core(gdb, core, None, process, limit_s=_READ_S)
+            state = await open_core(gdb, core, None, process.id, limit_s=_READ_S, pid=process.pid)
         except LivedbgError as error:
             said = clean_line(f"A GPU core dump was written, {path}, and can't be read: {error.message}")
-            self._statuses.say(context, process, error.code, said, clean_line(error.remedy))
+            self._statuses.say(context, process.id, error.code, said, clean_line(error.remedy))
             return
         self._emit(context, state)
 

@@ -54,7 +54,7 @@ async def sample_attached(
     """
     refuse_touch(None, "cuda-gdb would be attached: the process and all of its GPUs are stopped while it reads")
     start_ticks = check_attachable(pid)
-    engine = await start_cuda_gdb(gdb)
+    engine = await start_cuda_gdb(gdb, pid)
     try:
         assert engine.pid is not None
         guard = await Guard.start(pid, start_ticks, engine.pid)

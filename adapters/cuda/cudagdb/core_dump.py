@@ -51,7 +51,14 @@ def sort_cores(paths: list[Path]) -> tuple[CoreFile, CoreFile | None]:
 
 
 async def open_core(
-    gdb: str, gpu: CoreFile, host: CoreFile | None, target: str, *, source: str = "core dump", limit_s: float = 120.0
+    gdb: str,
+    gpu: CoreFile,
+    host: CoreFile | None,
+    target: str,
+    *,
+    source: str = "core dump",
+    limit_s: float = 120.0,
+    pid: int = 0,
 ) -> DeviceState:
     """The state in a core dump.
 
@@ -62,6 +69,7 @@ async def open_core(
         target: identifier of the process, or `file:PATH`.
         source: how it came about.
         limit_s: time limit of it all.
+        pid: the process whose driver wrote it; 0: our user named the file.
 
     Raises:
         SourceError: cuda-gdb can't read it.
@@ -69,7 +77,7 @@ async def open_core(
         ToolMissing: the program is no cuda-gdb.
     """
     before_ns, end_s = time.monotonic_ns(), time.monotonic() + limit_s
-    engine = await start_cuda_gdb(gdb)
+    engine = await start_cuda_gdb(gdb, pid)
     try:
         with tempfile.TemporaryDirectory(prefix="livedbg-core-") as folder:
             command = await asyncio.to_thread(_command, Path(folder), gpu, host)
@@ -97,6 +105,7 @@ async def open_core(
 
 
 def _command(folder: Path, gpu: CoreFile, host: CoreFile | None) -> str:
+    folder.chmod(0o711)  # cuda-gdb may run with the rights of the target's user
     link = folder / "gpu"
     link.symlink_to(gpu.path.absolute())
     if host is None:

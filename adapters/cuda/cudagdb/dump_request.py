@@ -239,7 +239,7 @@ async def read_dump(gdb: str, dumped: WrittenDump, place: DumpPipe, target: str,
         SourceError, GdbGone, GdbTimeout, ToolMissing: it can't be read.
     """
     core, _host = sort_cores([dumped.path])
-    state = await open_core(gdb, core, None, target, source="dump on request", limit_s=limit_s)
+    state = await open_core(gdb, core, None, target, source="dump on request", limit_s=limit_s, pid=place.pid)
     if has_ended(place.pid):
         return replace(state, notes=(*state.notes, f"Process {place.pid} has ended after the dump."))
     return state

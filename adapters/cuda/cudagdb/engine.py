@@ -240,14 +240,14 @@ def find_cuda_gdb(path: str | None = None) -> str:
     )
 
 
-async def start_cuda_gdb(path: str, notice: Callable[[Record], None] | None = None) -> GdbEngine:
-    """Start a cuda-gdb without a target.
+async def start_cuda_gdb(path: str, target: int = 0) -> GdbEngine:
+    """Start a cuda-gdb that is not attached yet, for a process or, with 0, for a file that our user named.
 
     Raises:
         ToolMissing: the program is another gdb.
         GdbGone, GdbTimeout: it can't be started.
     """
-    engine = GdbEngine(path, notice=notice, tables=MI_TABLES)
+    engine = GdbEngine(path, target=target, tables=MI_TABLES)
     try:
         await engine.start()
         version = await engine.console("show version", _SETTING_S)

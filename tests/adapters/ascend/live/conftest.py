@@ -59,7 +59,7 @@ class Simulator:
         if self.program not in _layouts:
             gdb = find_gdb()
             assert gdb is not None
-            layout = asyncio.run(read_layout(gdb, library.file))
+            layout = asyncio.run(read_layout(gdb, library.file, self.pid))
             assert layout is not None
             _layouts[self.program] = layout
         return _layouts[self.program]

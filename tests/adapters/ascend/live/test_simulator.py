@@ -167,7 +167,7 @@ async def test_runs_that_are_well_stay_well(start: Start) -> None:
     library = LibraryFinder().find(run.pid)[0]
     gdb = find_gdb()
     assert gdb is not None
-    layout = await read_layout(gdb, library.file)
+    layout = await read_layout(gdb, library.file, run.pid)
     assert layout is not None and not layout.missing
     reader = SchedulerReader(run.pid, library.bias + layout.address, layout)
     runs = completed = 0
