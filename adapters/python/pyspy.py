@@ -148,10 +148,7 @@ class PySpy:
         argv = [program, "dump", "--json", "--nonblocking", "--pid", str(pid)]
         if local_variables:
             argv.append("--locals")
-        try:
-            before = as_owner(pid)
-        except OSError:
-            raise TargetGone(f"Process {pid} has ended.", code="gone") from None
+        before = as_owner(pid)
         async with self._turn:
             before_s = _children_cpu_s()
             error = LivedbgError("py-spy was not run")

@@ -96,6 +96,7 @@ class GdbEngine:
 
         Raises:
             GdbGone: it can't be started, or speaks no MI that we know.
+            TargetGone: there is no such process.
             GdbTimeout: no prompt in time.
         """
         for interpreter in _INTERPRETERS:

@@ -19,7 +19,7 @@ from typing import Final
 
 from livedbg.linux.fs_identity import FsIdentity, is_privileged
 from livedbg.linux.target_files import owner_of
-from livedbg.model.errors import ToolMissing
+from livedbg.model.errors import TargetGone, ToolMissing
 
 _ONLY: Final = "-all,+sys_ptrace"
 _KEPT: Final = [f"--{which}={_ONLY}" for which in ("inh-caps", "ambient-caps", "bounding-set")]
@@ -41,10 +41,13 @@ def as_owner(pid: int) -> list[str]:
     """The words before a command line that give it those rights; none where it may have ours (W2).
 
     Raises:
-        OSError: the process is gone.
+        TargetGone: there is no such process.
         ToolMissing: there is no setpriv (W1).
     """
-    owner = other_owner(pid)
+    try:
+        owner = other_owner(pid)
+    except OSError:
+        raise TargetGone(f"There is no process {pid}.", code="gone") from None
     if owner is None:
         return []
     program = shutil.which("setpriv")
