@@ -248,6 +248,9 @@ def _nothing(state: RuleInput) -> str:
         return f"{name} was running where the log ends: hung, or died: no exit status. If the log still grows, it runs."
     if said := logs_said(snapshot):
         return said
+    named = next((process for process in snapshot.processes.values() if process.named and not process.exited), None)
+    if named is not None:
+        return f"Nothing is known of {name_of(named.id, snapshot)} yet, but that it lives."
     return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
 
 

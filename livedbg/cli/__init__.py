@@ -12,6 +12,7 @@ from typing import Final
 
 from livedbg.cli.streams import drop_output, prepare_streams
 from livedbg.commands.command_clock import clock
+from livedbg.commands.first_in_line import go_first
 from livedbg.commands.messages import warn
 from livedbg.model.errors import LivedbgError, SourceError
 
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     gc.set_threshold(_COLLECT_EVERY)
     clock.begin()
+    go_first(next(iter(sys.argv[1:] if arguments is None else arguments), ""))
     try:
         prepare_streams()
         code = clock.code = _run(arguments)

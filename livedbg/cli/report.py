@@ -53,13 +53,11 @@ TARGET is {target_forms("a recording FILE")}.
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1),
-    default=30.0,
-    show_default=True,
     metavar="SECONDS",
-    help="Report what is known after SECONDS.",
+    help="Report what is known after SECONDS.  [default: 30, and the time that livedbg waits for a CPU]",
 )
 def command(
-    options: TargetOptions, form: str, short: bool, output: Path | None, seconds: float | None, timeout: float
+    options: TargetOptions, form: str, short: bool, output: Path | None, seconds: float | None, timeout: float | None
 ) -> int:
     """Run the command."""
     recording = _recording(options)
@@ -71,9 +69,9 @@ def command(
             warn(damage)
         write(render(update, form, short=short), output)
         return code_of(update)
-    limit = TimeLimit(timeout)
+    limit = TimeLimit.of_look(timeout)
     with quit_on_signals(), running(options.resolved().request(once=seconds is None), limit=limit) as view:
-        in_time = view.wait_settled(limit.look_s or 0)
+        in_time = limit.settled(view)
         if seconds is not None:
             view.wait_ended(min(seconds, limit.look_s or 0))
         update = (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far()
@@ -81,7 +79,7 @@ def command(
         if form != "text" or output is not None:  # the text says it
             why_blind(update)
         if not in_time:
-            warn(f"the scan was not complete after {timeout:g} s; the report has what is known.", "--timeout SECONDS")
+            warn(f"the scan was not complete after {limit.took_s:.0f} s; the report has what is known.", REMEDY)
     return code_of(update, in_time=in_time)
 
 

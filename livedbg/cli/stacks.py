@@ -45,10 +45,8 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1),
-    default=30.0,
-    show_default=True,
     metavar="SECONDS",
-    help="Time limit, beside the time of --for.",
+    help="Time limit, beside the time of --for.  [default: 30, and the time that livedbg waits for a CPU]",
 )
 @click.option("--glance", is_flag=True, help="Stop each running thread for about 0.1 ms to get its native frames.")
 @click.option(
@@ -71,7 +69,7 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 def command(
     options: TargetOptions,
     as_json: bool,
-    timeout: float,
+    timeout: float | None,
     glance: bool,
     seconds: float | None,
     per_thread: bool,
@@ -98,11 +96,11 @@ def command(
     if seconds is not None:
         if glance:
             raise UsageError("--for and --glance exclude each other.", "use one of them", "usage")
-        return print_profile(options.resolved().request(), profile, TimeLimit(seconds + timeout))
-    limit = TimeLimit(timeout, probes=glance)
+        return print_profile(options.resolved().request(), profile, TimeLimit.of_look(timeout, beside_s=seconds))
+    limit = TimeLimit.of_look(timeout, probes=glance)
     request = _request(options.resolved(), glance)
     with quit_on_signals(), running(request, limit=limit) as view:
-        in_time = view.wait_settled(limit.look_s or 0)
+        in_time = limit.settled(view)
         update = (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far()
         snapshot = update.snapshot
         asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}

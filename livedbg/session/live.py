@@ -247,8 +247,9 @@ class LiveView:
         self._subscribers.call(update)
 
     def _main(self) -> None:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # and of all that it starts
+        if not self.request.once:  # else it is over soon
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # and of all that it starts
         if not os.environ.get("LIVEDBG_DEBUG"):  # a child that ended while it was killed: no news for a screen
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         with asyncio.Runner() as runner:

@@ -10,7 +10,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import INTERRUPTED
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.verdict import exit_code, ranked, verdict_of
-from livedbg.model import EdgeKind, Severity, TaskState, Thread, ThreadState
+from livedbg.model import EdgeKind, Process, Severity, TaskState, Thread, ThreadState
 from livedbg.model import events as ev
 from tests.analysis.test_verdicts import EVENT, holder
 from tests.analysis.world import SECOND, World
@@ -383,6 +383,13 @@ def test_where_threads_sit_is_said_by_the_best_that_is_known() -> None:
         )
         world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
     assert "(2 in futex wait, 1 in read, 1 in waiting)" in verdict(world).sentence
+
+
+def test_of_a_target_that_nobody_has_looked_at_yet_it_is_said_that_it_lives() -> None:
+    world = World()
+    named = Process(id="process:box/1", host="box", pid=1, command=("/usr/bin/python", "a.py"), named=True)
+    world.store.apply(ev.ProcessSeen(process=named, **world.stamp()))
+    assert verdict(world).sentence == "Nothing is known of process 1 (python) yet, but that it lives."
 
 
 def test_nothing_that_is_stuck_is_not_nothing_that_is_seen() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -16,15 +18,16 @@ from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.cli.catch import after_the_limit
 from livedbg.cli.watch import OnStall
 from livedbg.commands.command_clock import clock
+from livedbg.commands.first_in_line import go_first
 from livedbg.commands.sessions import started
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.time_limit import TimeLimit, queued_s
 from livedbg.linux.procfs import child_pids, command_line
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
 from tests.cli.zygote import Livedbg
-from tests.conftest import Target
+from tests.conftest import Target, eventually
 
 
 class Stuck:
@@ -125,6 +128,69 @@ def test_a_limit_counts_from_the_start_of_the_command() -> None:
     look_s = TimeLimit(5).look_s
     assert look_s is not None and look_s <= 1.5 and TimeLimit(None).look_s is None
     assert TimeLimit(5).within(60.0) <= 2.0 and TimeLimit(None).within(60.0) == 60.0
+
+
+@pytest.mark.invariant("time_limit.T3")
+def test_T3_a_limit_that_nobody_named_waits_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock.begin()
+    clock.began_s -= 40.0
+    for waited_s, left_s in ((0.0, 0.0), (25.0, 15.0), (1000.0, 80.0)):
+        monkeypatch.setattr("livedbg.commands.time_limit.queued_s", lambda waited_s=waited_s: waited_s)
+        assert TimeLimit.of_look(None).left_s == pytest.approx(left_s, abs=1.0)
+        assert TimeLimit.of_look(30.0).left_s == 0
+
+
+@pytest.mark.invariant("time_limit.T3")
+def test_T3_the_time_without_a_cpu_is_counted_by_the_kernel() -> None:
+    before_s, ours = queued_s(), os.sched_getaffinity(0)
+    threads = [threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 400_000)) for _ in range(3)]
+    try:
+        os.sched_setaffinity(0, {min(ours)})  # they share one CPU, and hashing takes no turns with the GIL
+        for thread in threads:
+            thread.start()
+        eventually(lambda: queued_s() > before_s)
+        for thread in threads:
+            thread.join()
+    finally:
+        os.sched_setaffinity(0, ours)
+
+
+@pytest.mark.parametrize(
+    ("after", "left", "in_time"),
+    [(1, [9.0], True), (2, [9.0, 4.0], True), (9, [9.0, 4.0, 0.0], False), (1, [0.0], True)],
+)
+def test_a_look_ends_when_it_is_complete_or_when_the_limit_is_over(
+    after: int, left: list[float], in_time: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    class View:
+        def wait_settled(self, timeout_s: float) -> bool:
+            asked.append(timeout_s)
+            return len(asked) >= after
+
+    monkeypatch.setattr(TimeLimit, "look_s", property(lambda _: left[len(asked)]))
+    assert TimeLimit(30.0).settled(cast(LiveView, View())) is in_time and asked == left
+
+
+@pytest.mark.parametrize(
+    ("command", "load", "raised"), [("report", 9.0, True), ("report", 7.0, False), ("watch", 9.0, False)]
+)
+def test_a_command_that_looks_once_comes_first_on_a_busy_box(
+    command: str, load: float, raised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    asked: list[int] = []
+    monkeypatch.setattr(os, "setpriority", lambda _which, _who, nice: asked.append(nice))
+    go_first(command)
+    assert asked == [-10] * raised
+
+    def denied(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", denied)
+    go_first(command)
 
 
 def test_a_catch_that_is_not_armed_by_its_limit_says_so_and_one_that_caught_something_has_no_code_of_its_own(
