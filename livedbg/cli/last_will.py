@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import errno
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +72,7 @@ class LastWill:
         child = self.child
         if child is None:
             return
-        if self.leaves or hung_up(error) or (isinstance(error, OSError) and error.errno == errno.EIO):
+        if self.leaves or hung_up(error):
             child.go()  # also where nothing was armed yet
         else:
             child.end()

@@ -114,8 +114,8 @@ def command(
     livedbg runs headless.
 
     --repeat runs CMD N times, headless. Each run has a folder with its output and a recording; --timeout is per
-    run. The runs end with livedbg, also on SIGHUP. The exit code is 0 if all runs ended well, 11 if some crashed,
-    10 if some hung.
+    run. The runs end with livedbg, but for those that run as the terminal goes away. The exit code is 0 if all runs
+    ended well, 11 if some crashed, 10 if some hung.
     """
     if argv[0] == "--":
         argv = argv[1:]

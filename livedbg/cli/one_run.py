@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +41,7 @@ class Order:
         folder: each run gets a folder in it.
         redact: mask secrets.
         signatures: folders of more failure texts.
+        left: once it is set, what is stopped is left running (last_will.Q1).
     """
 
     argv: tuple[str, ...]
@@ -52,6 +53,7 @@ class Order:
     folder: Path
     redact: bool = True
     signatures: tuple[str, ...] = ()
+    left: threading.Event = field(default_factory=threading.Event)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -84,11 +86,11 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
         recording = folder / "recording.livedbg"
         recorder = Recorder(recording, host_name(), f"run {number}: {' '.join(order.words)}")
         try:
-            snapshot, verdict, cause, seconds = _watched(job, child, recorder, order.timeout_s, stop)
+            snapshot, verdict, cause, seconds = _watched(job, child, recorder, order, stop)
         finally:
             recorder.close()
     except BaseException:
-        child.end()
+        _end(child, order)
         raise
     job.watch.finish(child)
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
@@ -115,14 +117,14 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
 
 
 def _watched(
-    job: Job, child: Launched, recorder: Recorder, timeout_s: float | None, stop: threading.Event
+    job: Job, child: Launched, recorder: Recorder, order: Order, stop: threading.Event
 ) -> tuple[Snapshot, str, How | None, float]:
     """The last state, the verdict, why livedbg killed it (None if it ended by itself), and its duration."""
     began_s = time.monotonic()
     view = LiveView(job.request(child), sink=recorder)
     recorder.keyframe = view.keyframe
     job.arm(view, child)
-    limit = None if timeout_s is None else time.monotonic() + timeout_s
+    limit = None if order.timeout_s is None else time.monotonic() + order.timeout_s
     cause: How | None = None
     with started(view):
         while child.wait(_LOOK_S) is None:
@@ -135,12 +137,19 @@ def _watched(
         seconds = time.monotonic() - began_s
         update = view.latest().so_far()  # of a run that hangs: as it hung
         if cause is not None:
-            child.end()
+            _end(child, order)
         else:
             view.wait_ended(_AFTER_S if job.plan.catch else _QUIET_S)
             update = view.latest()
-    child.end()  # processes that it left behind
+    _end(child, order)  # and processes that it left behind
     return update.snapshot, update.diagnosis.verdict.sentence, cause, seconds
+
+
+def _end(child: Launched, order: Order) -> None:
+    if order.left.is_set():
+        child.go()  # also where nothing was armed yet
+    else:
+        child.end()
 
 
 def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from livedbg.cli.one_run import Order, run_once
-from livedbg.commands.signals import Quit
+from livedbg.commands.signals import Quit, hung_up
 from livedbg.model.errors import LivedbgError
 from livedbg.repeats.compare import Comparison, Group, compare
 from livedbg.repeats.marking import Ran, marked
@@ -45,8 +45,13 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
         if not ran:
             raise
         interruption = error
-    except (KeyboardInterrupt, Quit) as signalled:
-        interruption = signalled
+    except (KeyboardInterrupt, Quit, OSError) as ended:
+        interruption = ended
+        if hung_up(ended):  # nobody reads a report
+            order.left.set()
+            raise
+        if isinstance(ended, OSError):
+            raise
         click.echo("livedbg: killing the current runs", err=True)
         pool.stop()
         _collect(pool, ran, count)

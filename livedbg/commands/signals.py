@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import os
 import signal
@@ -31,7 +32,9 @@ class Quit(SystemExit):
 
 
 def hung_up(error: BaseException | None) -> bool:
-    """Whether a command ends because its terminal is gone."""
+    """Whether a command ends because its terminal is gone: SIGHUP told so, or EIO where it was written to."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EIO
     return isinstance(error, Quit) and error.number == signal.SIGHUP
 
 

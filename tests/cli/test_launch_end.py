@@ -126,6 +126,22 @@ def test_Q1_a_terminal_that_is_gone_leaves_the_command_and_its_output_growing(
     job.goes_on()
 
 
+@pytest.mark.invariant("last_will.Q1")
+@pytest.mark.parametrize("way", ["closed", "signal"])
+def test_Q1_of_many_runs_the_one_that_runs_goes_on_and_no_other_begins(
+    way: str, jobs: list[Job], tmp_path: Path
+) -> None:
+    job = Job(tmp_path, "--repeat", "3", "--headless")
+    jobs.append(job)
+    eventually(lambda: job.told.exists() and job.told.read_text().isdigit() and all(job.sizes()))
+    if way == "closed":
+        job.hang_up()
+    else:
+        job.terminal.signal(signal.SIGHUP)
+    assert job.terminal.process.wait(200) == 128 + signal.SIGHUP
+    job.goes_on()
+
+
 @pytest.mark.invariant("last_will.Q2")
 @pytest.mark.parametrize("key", [b"l", b"k"])
 @pytest.mark.parametrize(("quits", "form"), [(b"q", "app"), (b"\x03", "app"), (b"q", "guide")])
