@@ -1,27 +1,13 @@
-"""The logs of an Ascend job: how the lines of the `simpler` runtime and of CANN begin, and where a process writes them.
-
-Places (CANN log reference): `<root>/{debug,run,security}/plog/plog-<pid>_<time>.log` and
-`<root>/{debug,run,security}/device-<id>/device-<pid>_<time>.log`, in some versions without the first folder. The root
-is ASCEND_PROCESS_LOG_PATH, else ASCEND_WORK_PATH/log, else ~/ascend/log.
-"""
+"""How the lines of the logs of the `simpler` runtime and of CANN begin."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from glob import escape
-from pathlib import PurePosixPath
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.shapes import Header, Shape, severity_of_word
 from livedbg.model import Severity
-
-_FOLDERS: Final = (
-    *(f"{kind}/{place}" for kind in ("debug", "run", "security") for place in ("plog", "device-*")),
-    "device-*",
-    "plog",
-)
 
 # The `simpler` runtime: host lines since August 2026, host lines of May to August 2026, and the
 # device lines of its simulator (which have no time, process or device).
@@ -82,22 +68,3 @@ SHAPES: Final = (
     Shape("simpler-device", "[", _SIMPLER_DEVICE, _simpler_device),
 )
 """The specific ones first."""
-
-
-def paths(variables: Mapping[str, str], pids: Sequence[int], hosts: Sequence[str]) -> Iterator[str]:
-    """The logs of a process as globs. See `LogPlaces`."""
-    root = _root(variables)
-    if root is None:
-        return
-    for folder in _FOLDERS:
-        for pid in pids:
-            for kind in ("plog", "device"):
-                yield f"{escape(str(root))}/{folder}/{kind}-{pid}_*.log"
-
-
-def _root(variables: Mapping[str, str]) -> PurePosixPath | None:
-    for name, below in (("ASCEND_PROCESS_LOG_PATH", ""), ("ASCEND_WORK_PATH", "log"), ("HOME", "ascend/log")):
-        value = variables.get(name)
-        if value:
-            return PurePosixPath(value, below)
-    return None

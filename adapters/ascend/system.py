@@ -34,7 +34,7 @@ SYSTEM: Final = System(
     judges_diagnostics=("(?!golden-).*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(
-        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.logs:paths")
+        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
     ),
     judges_tasks=True,
     label_code=Lazy("livedbg.adapters.ascend.names:kernel_label"),

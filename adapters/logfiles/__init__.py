@@ -1,6 +1,5 @@
 """Logs: of files and directories that the user named, and those that the targets write."""
 
 from livedbg.adapters.logfiles.adapter import LogAdapter
-from livedbg.adapters.logfiles.signatures import SignaturesAdapter
 
-__all__ = ["LogAdapter", "SignaturesAdapter"]
+__all__ = ["LogAdapter"]

@@ -11,15 +11,18 @@ What is said of logs that can't be read, or hold nothing.
 from __future__ import annotations
 
 import asyncio
+import stat
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
+from livedbg.linux import target_files
 from livedbg.model import NO_LOG, OUT_OF_TIME, LogRecord, LogSource, SourceHealth, SourceStatus
 from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
@@ -153,18 +156,27 @@ class _Round(Struct):
     busy: bool = False
 
 
+def _is_empty(path: Path) -> bool:
+    """Return whether a log is seen to hold nothing yet."""
+    with suppress(OSError):
+        status = target_files.status(path)
+        return stat.S_ISREG(status.st_mode) and not status.st_size
+    return False
+
+
 class LogAdapter(Adapter):
     """Reads logs."""
 
     name: ClassVar[str] = "logs"
     sees: ClassVar[str] = (
         "log files, directories and globs that you name, the output of launched programs, and the logs that a "
-        "target has open or names in its environment"
+        "target has open or names in its environment; the failure texts in them (`livedbg signatures`)"
     )
     cost: ClassVar[str] = "reads the files; no effect on the target"
 
     def __init__(self) -> None:
         self._feeds: list[SourceFeed] = []
+        self._empty: list[Candidate] = []
         self._decoding: Decoding | None = None  # made once a log was found, as the formats are
         self._formats: LogFormats | None = None
         self._turn = 0
@@ -182,10 +194,12 @@ class LogAdapter(Adapter):
         return bool(request.logs or request.processes)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """What any program's log says of a crash."""
+        """What any program's log says of a crash, and the failure texts of all signatures."""
+        from livedbg.session.signatures import book
         from livedbg.signatures.crashes import CrashDecoder
+        from livedbg.signatures.decoder import SignatureDecoder
 
-        return (CrashDecoder(),)
+        return (CrashDecoder(), SignatureDecoder(lambda: book(request.signatures)[0]))
 
     async def run(self, context: Context) -> None:
         """See Adapter."""
@@ -229,6 +243,9 @@ class LogAdapter(Adapter):
                 search_gap_s = searches.reset() if found else searches.grow()
                 search_at = time.monotonic() + max(search_gap_s, _LIMIT.rest_s(cost))
             ended = logs_ended(context)  # asked before reading: what was written until then is there
+            grown = [one for one in self._empty if not _is_empty(one.path)]
+            self._empty = [one for one in self._empty if one not in grown]
+            await self._begin(grown, context)
             round_, cost = await asyncio.to_thread(timed, self._slices, context.stamp())
             self._emit(context, round_)
             await context.drain()
@@ -258,22 +275,31 @@ class LogAdapter(Adapter):
             if context.request.tree and process.host == host and not process.exited
         ]
         found, cost = await asyncio.to_thread(timed, self._catalogue.search, pids)
-        if found.new and self._formats is None:  # of most processes no log is found: nothing is imported for one
-            from livedbg.adapters.logfiles.decoding import Decoding
-            from livedbg.session.log_formats import known_log_formats
-
-            self._decoding, self._formats = Decoding(context.decoders), known_log_formats()
         stamp = context.stamp()
         self._troubled = self._troubled or bool(found.statuses)
         for status in found.statuses:
             context.emit(StatusSeen(status=status, **stamp))
-        self._unopened = [candidate.source.name for candidate in found.new]
-        for candidate in found.new:
-            shown = await asyncio.to_thread(self._open, candidate, stamp)
+        empty = [candidate for candidate in found.new if _is_empty(candidate.path)]
+        nothing = [structs.replace(candidate.source, size=0) for candidate in empty]
+        self._emit(context, _Round(events=[LogSourceSeen(source=source, **stamp) for source in nothing]))
+        self._empty += empty
+        await self._begin([candidate for candidate in found.new if candidate not in empty], context)
+        return bool(found.new), cost
+
+    async def _begin(self, candidates: Sequence[Candidate], context: Context) -> None:
+        """Begin to read logs that hold something: for others, and of most processes there are none, nothing is
+        imported."""
+        if candidates and self._formats is None:
+            from livedbg.adapters.logfiles.decoding import Decoding
+            from livedbg.session.log_formats import known_log_formats
+
+            self._decoding, self._formats = Decoding(context.decoders), known_log_formats()
+        self._unopened = [candidate.source.name for candidate in candidates]
+        for candidate in candidates:
+            shown = await asyncio.to_thread(self._open, candidate, context.stamp())
             self._emit(context, shown)
             await context.drain()
             self._unopened = self._unopened[1:]
-        return bool(found.new), cost
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
@@ -352,11 +378,14 @@ class LogAdapter(Adapter):
     async def _settle(self, context: Context) -> None:
         """The first full pass is done: end what is held back in logs that nobody writes to now."""
         request = context.request
-        nothing = request.once and request.logs and not (self._feeds or request.processes or self._troubled)
+        nothing = (
+            request.once and request.logs and not (self._feeds or self._empty or request.processes or self._troubled)
+        )
         if nothing and await asyncio.to_thread(holds_no_file, request.logs):
             context.emit(no_logs(context.request.logs, context.stamp()))
         empty = [one.source.name for one in self._feeds if not one.tail.size and one.source.id not in self._damages]
-        if request.once and 0 < len(empty) < len(self._feeds):
+        empty += [one.source.name for one in self._empty]
+        if request.once and 0 < len(empty) < len(self._feeds) + len(self._empty):
             context.emit(empty_logs(empty, request.logs, context.stamp()))
         self._end_buffered(context, [feed for feed in self._feeds if context.request.once or feed.old])
         context.settled()

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from glob import escape
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -26,8 +26,6 @@ from livedbg.linux import target_files
 from livedbg.linux.descriptors import fd_links, fdinfo
 from livedbg.linux.procfs import status_fields
 from livedbg.logs.bytesource import PACKED_SUFFIXES
-from livedbg.logs.naming import beside, told_by_name
-from livedbg.logs.paths import Scan, scan
 from livedbg.logs.tail import Identity, read_head
 from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
 from livedbg.session.adapter import Request
@@ -36,6 +34,9 @@ from livedbg.session.systems import declared, note_problem, systems
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
+
+if TYPE_CHECKING:
+    from livedbg.logs.paths import Scan
 
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err"})
 
@@ -212,6 +213,24 @@ class Catalogue:
                         process=ids.process(host, target.pid),
                     )
                     yield self._new(captured, source)
+        if self._request.logs:
+            yield from self._named(said)
+        for pid in dict.fromkeys([*(target.pid for target in self._request.processes), *pids]):
+            for log in self._processes.setdefault(pid, ProcessLogs(pid)).find():
+                source = LogSource(
+                    id=_id(host, log.path),
+                    name=clean_line(log.name),
+                    path=str(log.path),
+                    process=ids.process(host, pid),
+                )
+                yield self._new(log.path, source)
+
+    def _named(self, said: dict[tuple[str, str], SourceStatus]) -> Iterator[Candidate | None]:
+        """The logs that the user named."""
+        from livedbg.logs.naming import beside, told_by_name
+        from livedbg.logs.paths import scan
+
+        host = self._request.host
         for named in self._request.logs:
             found = scan(named, frozenset(self._known), no_log_suffixes())
             near = beside(file.path for file in found.files)
@@ -222,15 +241,6 @@ class Catalogue:
                 yield self._new(path, told_by_name(source, file.name, near[file.path.parent]))
             for status in self._problems(named, found):
                 said[(status.target, status.code)] = status
-        for pid in dict.fromkeys([*(target.pid for target in self._request.processes), *pids]):
-            for log in self._processes.setdefault(pid, ProcessLogs(pid)).find():
-                source = LogSource(
-                    id=_id(host, log.path),
-                    name=clean_line(log.name),
-                    path=str(log.path),
-                    process=ids.process(host, pid),
-                )
-                yield self._new(log.path, source)
 
     def _new(self, path: Path, source: LogSource) -> Candidate | None:
         """A candidate, unless the file is read already (C1)."""

@@ -27,9 +27,8 @@ from livedbg.analysis.blocking import blocking_of, standing_of
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, VerdictState, WaitGraph
 from livedbg.analysis.graph import LARGE, Graph
 from livedbg.analysis.layered import Arc
-from livedbg.analysis.postmortem.causes import by_cause
-from livedbg.analysis.postmortem.exceptions import with_exceptions
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
+from livedbg.analysis.rules.chapters import is_told
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.analysis.verdict import ranked, verdict_of
@@ -233,8 +232,16 @@ class Diagnostician:
         self._tasks.update(snapshot)
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
         made = (finding for rule in self._rules for finding in rule.apply(state))
-        read = read_again(with_exceptions(made, snapshot), snapshot)
-        findings = ranked(by_cause(read.findings, state), state)
+        if is_told(snapshot):
+            from livedbg.analysis.postmortem.causes import by_cause
+            from livedbg.analysis.postmortem.exceptions import with_exceptions
+
+            read = read_again(with_exceptions(made, snapshot), snapshot)
+            findings = by_cause(read.findings, state)
+        else:
+            read = read_again(made, snapshot)
+            findings = read.findings
+        findings = ranked(findings, state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         verdict = verdict_of(findings, state)
         return Diagnosis(

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
 from livedbg.analysis.inconclusive import watched
-from livedbg.analysis.postmortem.unexplained import logs_said, not_read
 from livedbg.model import OUT_OF_TIME, Process, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing, many
@@ -29,6 +28,8 @@ def so_far(verdict: Verdict, snapshot: Snapshot) -> Verdict:
     cut = [one for one in snapshot.statuses.values() if one.code == OUT_OF_TIME and one.health is not SourceHealth.OK]
     if not cut:
         return verdict
+    from livedbg.analysis.postmortem.unexplained import logs_said, not_read
+
     sources = list(dict.fromkeys(one.source for one in cut))
     unread = not_read(snapshot)
     others = [source for source in sources if not unread or (source != "logs" and snapshot.processes)]

@@ -33,11 +33,8 @@ from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
 from livedbg.analysis.out_of_time import so_far
-from livedbg.analysis.postmortem.ended import exited
-from livedbg.analysis.postmortem.unexplained import logs_said
-from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.base import INTERRUPTED, RuleInput
 from livedbg.analysis.rules.closed import NoWaker
-from livedbg.analysis.rules.ends import INTERRUPTED
 from livedbg.analysis.rules.odd_one_out import OddOneOut
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.sight import CANT_SEE
@@ -166,6 +163,8 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     snapshot = state.snapshot
     targets = [p for p in snapshot.processes.values() if p.target]
     if targets and all(p.exited for p in targets):
+        from livedbg.analysis.postmortem.ended import exited
+
         return exited(targets, snapshot)
     threads = watched(snapshot)
     roots = tuple(root for root in state.graph.roots if root.startswith(("thread:", "process:", "task:")))
@@ -246,8 +245,11 @@ def _nothing(state: RuleInput) -> str:
     if running is not None:
         name = sentence_case(name_of(running.id, snapshot))
         return f"{name} was running where the log ends: hung, or died: no exit status. If the log still grows, it runs."
-    if said := logs_said(snapshot):
-        return said
+    if snapshot.log_sources or snapshot.statuses:
+        from livedbg.analysis.postmortem.unexplained import logs_said
+
+        if said := logs_said(snapshot):
+            return said
     named = next((process for process in snapshot.processes.values() if process.named and not process.exited), None)
     if named is not None:
         return f"Nothing is known of {name_of(named.id, snapshot)} yet, but that it lives."

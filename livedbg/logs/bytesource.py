@@ -18,12 +18,14 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 import zstandard
 
 from livedbg.linux import target_files
-from livedbg.logs.transcripts import HEAD, LIKELY_FIRST, transcript_of
+
+if TYPE_CHECKING:
+    from livedbg.logs.transcripts import Transcript
 
 
 class ByteSource(Protocol):
@@ -143,7 +145,7 @@ def open_bytes(path: Path) -> ByteSource:
     plain = FileBytes(path)
     try:
         head = plain.read(0, HEAD)
-        packed = packing_of(head) != "" or transcript_of(head) is not None
+        packed = packing_of(head) != "" or _transcript_of(head) is not None
     except OSError:
         plain.close()
         raise
@@ -152,6 +154,12 @@ def open_bytes(path: Path) -> ByteSource:
     plain.close()
     return PackedBytes(path)
 
+
+HEAD: Final = 64 * 1024
+"""Bytes at the beginning by which a file of entries is known."""
+
+LIKELY_FIRST: Final = frozenset(b"[{_-\xef \t\r\n")
+"""The bytes that a file of entries can begin with; most logs begin with others."""
 
 PACKED_SUFFIXES: Final = frozenset({".gz", ".zst"})
 """Of what is packed when it is whole, and does not change."""
@@ -181,9 +189,18 @@ def is_packed(path: Path) -> bool:
             head = file.read(4)
             if head and head[0] in LIKELY_FIRST:
                 head += file.read(HEAD - len(head))
-            return packing_of(head) != "" or transcript_of(head) is not None
+            return packing_of(head) != "" or _transcript_of(head) is not None
     except OSError:
         return False
+
+
+def _transcript_of(head: bytes) -> Transcript | None:
+    """Return what reads a file that begins like this, where it holds entries of some format."""
+    if not head or head[0] not in LIKELY_FIRST:
+        return None
+    from livedbg.logs.transcripts import transcript_of
+
+    return transcript_of(head)
 
 
 class _Member(Protocol):
@@ -222,7 +239,7 @@ class Unpacked(Iterator[bytes]):
             return self._written(head[2:], kind)
         if not kind and head and head[0] in LIKELY_FIRST:
             self._file.seek(0)
-            transcript = transcript_of(self._file.read(HEAD))
+            transcript = _transcript_of(self._file.read(HEAD))
             self._file.seek(0)
             if transcript is not None:
                 return transcript(self._file)

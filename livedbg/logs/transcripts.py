@@ -27,15 +27,10 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from livedbg.logs.bytesource import LIKELY_FIRST
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import entry_json
 from livedbg.logs.wrapping.rows import may_be_host
-
-HEAD: Final = 64 * 1024
-"""Bytes at the beginning by which a form is known."""
-
-LIKELY_FIRST: Final = frozenset(b"[{_-\xef \t\r\n")
-"""The bytes that such a file can begin with; most logs begin with others."""
 
 Transcript = Callable[[BinaryIO], Iterator[bytes]]
 """Pieces of the lines of a file that is at its beginning."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
-from livedbg.analysis.postmortem.exceptions import exception_of
 from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, Frame, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (
@@ -116,9 +115,12 @@ def _verdict(snapshot: Snapshot, diagnosis: Diagnosis) -> VerdictOut:
 
 def _place(snapshot: Snapshot, diagnosis: Diagnosis) -> Frame | None:
     """The user's own code in which the one is that the verdict is about, or was when it raised what ended it."""
-    hit = exception_of(diagnosis.chief, snapshot) if diagnosis.chief is not None else None
-    if hit is not None and hit.stack:
-        return diagnosis.code.frame_of(hit.stack)
+    if snapshot.exceptions and diagnosis.chief is not None:
+        from livedbg.analysis.postmortem.exceptions import exception_of
+
+        hit = exception_of(diagnosis.chief, snapshot)
+        if hit is not None and hit.stack:
+            return diagnosis.code.frame_of(hit.stack)
     process = snapshot.processes.get(diagnosis.who)
     thread = diagnosis.who if process is None else f"thread:{process.host}/{process.pid}/{process.pid}"
     return diagnosis.code.frame(snapshot.stacks.get(thread))

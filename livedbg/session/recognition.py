@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.analysis.rules.chapters import is_told
 from livedbg.linux.descriptors import fd_links
 from livedbg.model import Process, Stack
 from livedbg.model.snapshot import Snapshot
@@ -116,11 +117,9 @@ class ShownSystems:
 
     def may_show(self, name: str, snapshot: Snapshot) -> bool:
         """Whether anything in a state may be of a system; a job, an end, a log or an exception may be of any."""
-        says = (
-            snapshot.diagnostics or snapshot.exceptions or snapshot.log_sources or snapshot.tasks or snapshot.counters
-        )
         processes = snapshot.processes.values()
-        if says or len(processes) > 1 or any(one.exited or one.rank is not None for one in processes):
+        ranked = any(process.rank is not None for process in processes)
+        if is_told(snapshot) or snapshot.counters or len(processes) > 1 or ranked:
             return True
         if any(resource.kind in _OWN_KINDS for resource in snapshot.resources.values()):
             return True

@@ -27,7 +27,6 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
         "stopping": Lazy("livedbg.adapters.exceptions:StoppingAdapter"),
         "launches": Lazy("livedbg.adapters.launches:LaunchesAdapter"),
         "logs": Lazy("livedbg.adapters.logfiles:LogAdapter"),
-        "signatures": Lazy("livedbg.adapters.logfiles:SignaturesAdapter"),
         "values": Lazy("livedbg.adapters.values:ValuesAdapter"),
     }
 )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
-from livedbg.analysis.rules.chapters import GENERAL, PROVED
-from livedbg.analysis.rules.signatures import explained, says_an_end
+from livedbg.analysis.rules.chapters import GENERAL, PROVED, Chapter, is_told
 from livedbg.analysis.user_code import UserCode
 from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.recognition import ShownSystems
-from livedbg.session.systems import System, declared, functions, note_problem, systems
+from livedbg.session.systems import declared, functions, note_problem, systems
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -35,6 +35,7 @@ def judged() -> Judged:
 
 def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Whether a signature that the general rule judges explains an exception."""
+    from livedbg.analysis.rules.signatures import explained, says_an_end
     from livedbg.session.signatures import ids_in
 
     own = Judged(diagnostics={system.name: system.judges_diagnostics for system in systems()})
@@ -93,36 +94,52 @@ def _guarded(rule: Rule, system: str) -> Rule:
 
 
 class _Sleeping:
-    """The rules of a system that says nothing of a state that does not show it (`System.on_signs`)."""
+    """Rules that say nothing of most states, and that are imported for the first one of which they may.
+
+    Args:
+        name: of the rule that stands for them.
+        may: whether they may say something of a state.
+        make: gives them.
+    """
 
     doc = ""
 
-    def __init__(self, system: System) -> None:
-        self.name = system.name
-        self._system = system
-        self._shown = ShownSystems()
+    def __init__(
+        self, name: str, may: Callable[[Snapshot], bool], make: Callable[[], Iterable[tuple[str, Sequence[Rule]]]]
+    ) -> None:
+        self.name = name
+        self._may = may
+        self._make = make
         self._rules: Sequence[Rule] | None = None
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What they find."""
         if self._rules is None:
-            if not self._shown.may_show(self._system.name, state.snapshot):
+            if not self._may(state.snapshot):
                 return ()
-            self._rules = [rule for _, rules in _of_system(self._system.name) for rule in rules]
+            self._rules = [rule for _, rules in self._make() for rule in rules]
         return chain.from_iterable(rule.apply(state) for rule in self._rules)
 
 
 def _rules() -> Iterator[Rule]:
-    """All rules, those of a system behind one that sleeps, where that can be."""
-    for _, make in PROVED:
-        yield from make()
+    """All rules, behind one that sleeps where that can be (`System.on_signs`)."""
+    yield from chain.from_iterable(chapter.rules() for chapter in PROVED)
     for system in systems():
         if system.on_signs and system.rules is not None:
-            yield _Sleeping(system)
+            may = partial(ShownSystems().may_show, system.name)
+            yield _Sleeping(system.name, may, partial(_of_system, system.name))
         else:
             yield from (rule for _, rules in _of_system(system.name) for rule in rules)
-    for _, make in GENERAL:
-        yield from make()
+    for chapter in GENERAL:
+        if chapter.told:
+            yield _Sleeping(chapter.module, is_told, partial(_of_chapters, (chapter,)))
+        else:
+            yield from chapter.rules()
+
+
+def _of_chapters(chapters: Iterable[Chapter]) -> Iterator[tuple[str, Sequence[Rule]]]:
+    """The titles and the rules of chapters."""
+    return ((chapter.title, chapter.rules()) for chapter in chapters)
 
 
 def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
@@ -138,7 +155,7 @@ def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
 
 def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
     """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
-    yield from ((title, make()) for title, make in PROVED)
+    yield from _of_chapters(PROVED)
     for system in systems():
         yield from _of_system(system.name)
-    yield from ((title, make()) for title, make in GENERAL)
+    yield from _of_chapters(GENERAL)

@@ -110,7 +110,7 @@ class _AdapterContext:
         self._session.adapter_settled(self._adapter)
 
     def logs_over(self) -> None:
-        self._session.logs_over()
+        self._session.logs_over(self._adapter)
 
 
 class Session:
@@ -250,11 +250,15 @@ class Session:
         self.wake({one.system for one in self._asleep}.difference(SLEEPERS))
         return tuple(decoder for adapter in self._adapters for decoder in self._decoders_of(adapter))
 
-    def logs_over(self) -> None:
-        """No log is read any more, or ever: tell the decoders, also those of adapters that wake later."""
+    def logs_over(self, reader: Adapter) -> None:
+        """No log is read any more, or ever: tell the decoders, also those of adapters that wake later.
+
+        Where none was read, decoders of who reads them are not made for it: they take the most imports.
+        """
         self._logs_over = True
         for adapter in self._adapters:
-            self._tell_over(adapter)
+            if adapter is not reader or adapter in self._decoders:
+                self._tell_over(adapter)
 
     def _tell_over(self, adapter: Adapter) -> None:
         for decoder in self._decoders_of(adapter):

@@ -19,7 +19,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from livedbg.linux.maps import Mapping
@@ -32,9 +32,11 @@ from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
 from livedbg.unwind.helper_process import HelperProcess, usable
 from livedbg.unwind.modules import Modules
-from livedbg.unwind.unwinder import Unwinder
 from livedbg.unwind.unwound import Note, StackUnwinder, Unwound, up_to_main
 from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack
+
+if TYPE_CHECKING:
+    from livedbg.unwind.unwinder import Unwinder
 
 _NAME_LENGTH: Final = 400
 _SLOW_CPU_S: Final = 10.0  # of one capture: then the debug information is to blame and not a busy host
@@ -306,6 +308,8 @@ class UnwinderPool:
             if self._gdb is None:
                 why = f"{self._helper.problem} " if self._helper is not None else ""
                 raise ToolMissing(f"{why}gdb is not installed.", "sudo apt-get install gdb", "gdb-missing")
+            from livedbg.unwind.unwinder import Unwinder  # where drgn can't
+
             fresh = Unwinder(self._gdb, pid)
             try:
                 await fresh.start()

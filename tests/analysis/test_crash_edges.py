@@ -9,7 +9,7 @@ from livedbg.analysis.engine import GraphKeeper
 from livedbg.analysis.postmortem.ended import was_hung
 from livedbg.analysis.rules import Judged
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.processes import Crash
+from livedbg.analysis.rules.crashes import Crash
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Frame, Process, Severity, ThreadState
 from livedbg.model import events as ev

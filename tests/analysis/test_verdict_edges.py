@@ -6,8 +6,7 @@ import pytest
 
 from livedbg.analysis import Finding, Verdict, VerdictState
 from livedbg.analysis.engine import GraphKeeper
-from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.ends import INTERRUPTED
+from livedbg.analysis.rules.base import INTERRUPTED, RuleInput
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.verdict import exit_code, ranked, verdict_of
 from livedbg.model import EdgeKind, Process, Severity, TaskState, Thread, ThreadState

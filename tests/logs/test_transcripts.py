@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.logs.bytesource import PackedBytes, Unpacked, is_packed, open_bytes
+from livedbg.logs.bytesource import HEAD, PackedBytes, Unpacked, is_packed, open_bytes
 from livedbg.logs.paths import scan
-from livedbg.logs.transcripts import HEAD, document_depth, document_lines, transcript_of
+from livedbg.logs.transcripts import document_depth, document_lines, transcript_of
 from livedbg.model import LogRecord
 from tests.logs.test_wrapping import TEXT, TRACEBACK, read
 from tests.wild.wrappings import wrapped

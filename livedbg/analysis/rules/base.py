@@ -25,6 +25,9 @@ from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
+INTERRUPTED: Final = "interrupted"
+"""Name of the rule for programs that were ended by Ctrl-C."""
+
 _SECOND_NS = 1_000_000_000
 _MESSAGE: Final = 2_000  # characters of an exception's message that are read for its class
 _CAUSES: Final = (

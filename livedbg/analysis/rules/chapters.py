@@ -1,58 +1,66 @@
-"""The generic rules of the diagnosis. Those of single systems are declared by the systems (livedbg.session.systems)."""
+"""The generic rules of the diagnosis. Those of single systems are declared by the systems (livedbg.session.systems).
+
+They are imported as they are needed: of most processes nothing is told, by a log, a runtime or an end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
 
-from livedbg.analysis.rules import (
-    closed,
-    cycles,
-    descriptors,
-    device,
-    ends,
-    event_loops,
-    file_locks,
-    groups,
-    holders,
-    last_lines,
-    odd_one_out,
-    outside,
-    processes,
-    progress,
-    reported,
-    sight,
-    signatures,
-    spinning,
-    uninterruptible,
-)
 from livedbg.analysis.rules.base import Rule
+from livedbg.model.snapshot import Snapshot
 
-Chapter = tuple[str, Callable[[], Sequence[Rule]]]
-"""A title of docs/rules.md, and what makes its rules."""
 
-PROVED: Final[tuple[Chapter, ...]] = (
-    ("Deadlocks", cycles.rules),
-    ("Locks that are not released", holders.rules),
+class Chapter(NamedTuple):
+    """A chapter of docs/rules.md.
+
+    Attributes:
+        module: which has its rules.
+        told: they find nothing in a state that `is_told` denies.
+    """
+
+    title: str
+    module: str
+    told: bool = False
+
+    def rules(self) -> Sequence[Rule]:
+        """Return its rules."""
+        made: Sequence[Rule] = import_module(f"livedbg.analysis.rules.{self.module}").rules()
+        return made
+
+
+PROVED: Final = (
+    Chapter("Deadlocks", "cycles"),
+    Chapter("Locks that are not released", "holders"),
 )
 """Generic rules that speak before those of the systems."""
-GENERAL: Final[tuple[Chapter, ...]] = (
-    ("Failure texts", signatures.rules),
-    ("Devices", device.rules),
-    ("Processes", processes.rules),
-    ("How a job ended", ends.rules),
-    ("Control groups", groups.rules),
-    ("File descriptors", descriptors.rules),
-    ("Uninterruptible sleep", uninterruptible.rules),
-    ("Event loops", event_loops.rules),
-    ("Work without progress", progress.rules),
-    ("Waits that nothing can end", closed.rules),
-    ("File locks of other processes", file_locks.rules),
-    ("CPU time without progress", spinning.rules),
-    ("Siblings that do not come", odd_one_out.rules),
-    ("What a runtime reports", reported.rules),
-    ("What a log ends with", last_lines.rules),
-    ("What something outside could end", outside.rules),
-    ("What could not be seen", sight.rules),
+GENERAL: Final = (
+    Chapter("Failure texts", "signatures", told=True),
+    Chapter("Devices", "device"),
+    Chapter("Processes that crashed", "crashes", told=True),
+    Chapter("Processes that are stopped", "processes"),
+    Chapter("How a job ended", "ends", told=True),
+    Chapter("Control groups", "groups"),
+    Chapter("File descriptors", "descriptors"),
+    Chapter("Uninterruptible sleep", "uninterruptible"),
+    Chapter("Event loops", "event_loops"),
+    Chapter("Work without progress", "progress"),
+    Chapter("Waits that nothing can end", "closed"),
+    Chapter("File locks of other processes", "file_locks"),
+    Chapter("CPU time without progress", "spinning"),
+    Chapter("Siblings that do not come", "odd_one_out"),
+    Chapter("What a runtime reports", "reported", told=True),
+    Chapter("What a log ends with", "last_lines", told=True),
+    Chapter("What something outside could end", "outside"),
+    Chapter("What could not be seen", "sight"),
 )
 """Generic rules that speak after those of the systems, which know more of the same thing."""
+
+
+def is_told(snapshot: Snapshot) -> bool:
+    """Return whether a log, a runtime or the end of a process says something in a state."""
+    logged = snapshot.log_count or any(source.size != 0 for source in snapshot.log_sources.values())
+    ended = any(process.exited for process in snapshot.processes.values())
+    return bool(logged or ended or snapshot.diagnostics or snapshot.exceptions or snapshot.tasks)

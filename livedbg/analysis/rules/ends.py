@@ -9,13 +9,11 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in, completions, line_of, not_completed
 from livedbg.analysis.postmortem.ended import hang_before, heads, how_ended, is_interrupt, lives, was_hung
 from livedbg.analysis.postmortem.lines import older_logs
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import INTERRUPTED, Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import CauseClass, Evidence, Severity
 from livedbg.text.wording import listing, sentence_case
 
-INTERRUPTED: Final = "interrupted"
-"""Name of the rule for programs that were ended by Ctrl-C."""
 _SHOWN: Final = 2
 
 

@@ -1,0 +1,156 @@
+"""Processes that crashed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
+from livedbg.analysis.postmortem.exceptions import crashed_where, exception_text, log_evidence
+from livedbg.analysis.postmortem.lines import shown
+from livedbg.analysis.postmortem.survived import survived
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import name_of
+from livedbg.logs.sanitizers import ENDED, WARNED
+from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Process, Severity
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case, sentences
+
+_DUMPED: Final = frozenset(
+    -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT)
+)
+"""Exit statuses of a process whose memory the kernel dumps, where core dumps are on (signal(7))."""
+_FEW: Final = 50
+
+
+class Crash:
+    """Something ended by an uncaught exception, an abort or a signal."""
+
+    name = "crash"
+    doc = (
+        "A process ended by a signal or with a non-zero status, or its log shows something that a process doesn't "
+        "survive: "
+        "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
+        "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
+        "process is alive that could have caught it; otherwise it is reported only. An exception after which the same "
+        "log goes on, or whose process ended with status 0, was handled or survived. The end of a child is no crash of "
+        "the job if it was asked to end (SIGTERM), if the job ended well, or while the job makes progress. In the log "
+        "of a living process, the end of a program is a note: another program's, whose lines it collects, or a child's."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding an exception; one a killed process that none explains."""
+        snapshot = state.snapshot
+        explained = set()
+        for hit in snapshot.exceptions.values():
+            if hit.catchpoint is None or not hit.catchpoint.startswith("log") or is_interrupt(hit):
+                continue
+            if hit.catchpoint != f"log: {FAILED_TESTS}" and state.judged.explained(hit, snapshot):
+                if not survived(hit, snapshot):
+                    explained.add(hit.process)
+                continue
+            finding = self._logged(hit, state)
+            if finding.state is not None:
+                explained.add(hit.process)
+            yield finding
+        for process in snapshot.processes.values():
+            status = process.exit_status
+            if not process.exited or not status or process.id in explained or (explained and not _by_signal(status)):
+                continue
+            crashed = is_crash(process, state)
+            if crashed or _by_signal(status):
+                yield self._ended(process, status, crashed, state)
+
+    def _logged(self, hit: ExceptionHit, state: RuleInput) -> Finding:
+        snapshot = state.snapshot
+        kind = (hit.catchpoint or "").partition(": ")[2]
+        owner = snapshot.processes.get(hit.process) if hit.process else None
+        about = [owner] if owner else heads(snapshot)
+        alive = any(not process.exited for process in about)
+        well = went_well(about)
+        went_on = survived(hit, snapshot) if not (alive or well) else ""
+        fatal = kind != WARNED and not (alive or well or went_on or ended_on_request(snapshot))
+        again = f" ({hit.count} times)" if hit.count > 1 else ""
+        text = exception_text(hit, kind in (ENDED, WARNED, FAULT))
+        what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
+        others = alive and not _may_be_own(kind, snapshot.processes.values())
+        if others:
+            end = "an exception" if kind == "traceback" else "the end"
+            what = f"A log that a living process writes reports {end} of another program, or of a child"
+        elif owner is not None and alive and not _a_child_failed(owner, snapshot):
+            what = "An exception was logged, and its process continues"
+        elif went_on:
+            what = f"An exception was logged and handled or survived ({went_on})"
+        if kind == WARNED:
+            what = "A sanitizer reported, without ending the program"
+        steps = ["read the log lines before it"]
+        if fatal:
+            steps.append("run it again under `livedbg launch -- COMMAND`")
+        return Finding(
+            rule=self.name,
+            severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
+            sentence=sentences(f"{what}: {text.rstrip('.')}{again}", sentence_case(hit.related)),
+            claim=text,
+            entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
+            evidence=_evidence(hit, text, snapshot),
+            next=tuple(steps),
+            since_wall_ns=hit.at_wall_ns,
+            state=VerdictState.CRASHED if fatal else None,
+            cause=state.judged.cause_of(hit),
+            writer=hit.writer,
+        )
+
+    def _ended(self, process: Process, status: int, crashed: bool, state: RuleInput) -> Finding:
+        how = how_ended(status)
+        name = sentence_case(name_of(process.id, state.snapshot))
+        hint = "read its last log lines, and run it again under `livedbg launch -- COMMAND`"
+        if status in _DUMPED:
+            hint = "coredumpctl info   shows its core dump, where one is kept"
+        elif status == -signal.SIGKILL:
+            hint = "dmesg | grep -i oom   tells whether the kernel killed it for memory"
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,
+            sentence=f"{name} was ended {how}." if _by_signal(status) else f"{name} ended {how}.",
+            entities=(process.id,),
+            evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),),
+            next=(hint,),
+            state=VerdictState.CRASHED if crashed else None,
+        )
+
+
+def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
+    """The crash; where it tells no place, also what was printed before it."""
+    found = log_evidence(hit, text, snapshot)
+    source = snapshot.log_sources.get(hit.source or "")
+    if source is None or any(frame.file for frame in hit.stack) or len(snapshot.exceptions) > _FEW:
+        return found
+    return shown(found, source, hit.first_line, snapshot)
+
+
+def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
+    """Whether a child or sibling of a process, which may write to the same log, has ended with an error."""
+    parents = (process.pid, process.ppid)
+    children = (child for child in snapshot.processes.values() if child.ppid in parents and child.ppid is not None)
+    return any(child.exited and child.exit_status for child in children if child.host == process.host)
+
+
+def _by_signal(status: int) -> bool:
+    return status < 0
+
+
+def _may_be_own(kind: str, processes: Iterable[Process]) -> bool:
+    """Whether what a log shows may be of a process that is alive: a traceback of Python code, a sanitizer's warning.
+
+    Nothing survives the others, so another program wrote them, whose lines the process collects, or a child that ended.
+    """
+    if kind == "traceback":
+        return any("python" in f"{process.exe} {process.command[:1]}".lower() for process in processes)
+    return kind == WARNED
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (Crash(),)
