@@ -27,6 +27,8 @@ Invariants:
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
         that wait is seen to get on. One who began after the wait did is not who is waited for, and that somebody
         beside the job gets on does not say that he will end it.
+    behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for what may come at
+        any time: a job is to end.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.enders import reachable
-from livedbg.analysis.job_waits import waits_for_job, waits_for_semaphore
+from livedbg.analysis.job_waits import awaits_jobs, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Resource, Thread, ThreadState, WaitKind, ids
@@ -255,6 +257,8 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
         return Standing(main, main, does)
     last = last_waited_for(main, state)
     at_end = doing(last, state)
+    if at_end.kind is Behaviour.SERVING and _awaits_jobs(main, state):
+        return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
         return Standing(main, last, at_end)
     long = waited_ns(main, state.snapshot) or 0
@@ -264,6 +268,12 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
             if doing(other, state).kind is kind and not _ticks(other, state):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
+
+
+def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
+    """Whether it waits for the end of jobs: one that serves does not end (L11)."""
+    stack = state.snapshot.stacks.get(thread.id)
+    return stack is not None and awaits_jobs(stack.frames)
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:

@@ -1,4 +1,5 @@
-"""What threads of Python wait for, told by their stacks: workers of its own pools for a job, others for a semaphore."""
+"""What threads of Python wait for, told by their stacks: workers of its own pools for a job, others for the end of one,
+or for a semaphore."""
 
 from __future__ import annotations
 
@@ -35,6 +36,27 @@ def waits_for_job(frames: Sequence[Frame]) -> bool:
             continue
         if any(frame.function == function and file.endswith(f"/{name}") for name, function in _WORKERS):
             return True
+        if not _QUEUES.search(file):
+            return False
+    return False
+
+
+_POOLS: Final = re.compile(r"/(concurrent/futures/(_base|thread|process)|multiprocessing/pool)\.py$")
+_AT_EXIT: Final = "_python_exit"  # of an interpreter that ends: the job may be a server
+
+
+def awaits_jobs(frames: Sequence[Frame]) -> bool:
+    """Return whether a thread waits for a pool to do its jobs, each of which is to end.
+
+    Args:
+        frames: innermost first; frames of other languages are left out.
+    """
+    for frame in frames:
+        file = frame.file or ""
+        if frame.language != "python":
+            continue
+        if _POOLS.search(file):
+            return frame.function != _AT_EXIT
         if not _QUEUES.search(file):
             return False
     return False

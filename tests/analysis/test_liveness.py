@@ -550,3 +550,27 @@ def test_L10_that_somebody_beside_the_job_is_busy_does_not_say_that_he_will_writ
         world.later(SECOND // 2)
     found = verdict(world)
     assert (found.state, words in found.sentence) == (state, True), found
+
+
+@pytest.mark.invariant("behaviour.L11")
+@pytest.mark.parametrize(
+    ("function", "state"),
+    [
+        ("ThreadPoolExecutor.shutdown", VerdictState.UNKNOWN),
+        ("Future.result", VerdictState.UNKNOWN),
+        ("_python_exit", VerdictState.RUNNING),  # main has ended, and its pool serves
+        ("main", VerdictState.RUNNING),  # it joins the thread of a server
+    ],
+)
+def test_L11_a_job_that_serves_holds_up_who_waits_for_its_end(function: str, state: VerdictState) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="sem_wait", timed=False)
+    job = listening(world, 3)
+    world.waits(main, job)
+    file = "/app/main.py" if function == "main" else f"/usr/lib/python3.12/concurrent/futures/{FILES[function]}.py"
+    calls(world, main, ("Thread.join", "/usr/lib/python3.12/threading.py"), (function, file), ("main", "/app/main.py"))
+    assert verdict(world.later(20 * SECOND)).state is state
+
+
+FILES = {"ThreadPoolExecutor.shutdown": "thread", "Future.result": "_base", "_python_exit": "thread"}
