@@ -27,8 +27,8 @@ Invariants:
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
         that wait is seen to get on. One who began after the wait did is not who is waited for, and that somebody
         beside the job gets on does not say that he will end it.
-    behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for what may come at
-        any time: a job is to end.
+    behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for what may come
+        at any time: a job is to end.
 """
 
 from __future__ import annotations
