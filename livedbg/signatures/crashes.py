@@ -1,7 +1,8 @@
 """What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed (tests.toml).
 
 Invariants:
-    crashes.D1. One record reports one crash: the first signature of the file that finds something.
+    crashes.D1. One record reports one crash: the first signature of the file that finds something. Of an abort it is
+        the one that says why the program aborted, with the stack of the abort.
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
 """
 
@@ -24,6 +25,10 @@ from livedbg.signatures.said import Said
 
 _NEWLINE: Final = "\n"
 _WHY: Final = 300  # characters of what failed in a test
+_ABORTED: Final = "SIGABRT"
+_ABORTS: Final = ("glibc-abort", "assert", "terminate")
+"""Kinds of signatures that say why a program aborts."""
+
 _UNKNOWN: Final = "unknown file"
 _MESSAGE_LIMIT: Final = 4096
 _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
@@ -48,12 +53,20 @@ def _book(name: str) -> Book:
 
 def crash_in(text: str) -> tuple[Said, int] | None:
     """The crash that a record reports, and the index of the line that names it (D1)."""
+    crashes = _crashes_in(text)
+    first = next(crashes, None)
+    if first is None or first[0].exception != _ABORTED:
+        return first
+    why = next((said for said in crashes if said[0].code in _ABORTS), None)
+    return first if why is None else (replace(why[0], stack=why[0].stack or first[0].stack), why[1])
+
+
+def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
     book = crash_book()
     for number in book.of_words(text):
         for found in book.entries[number].found(text):
             raised = found.said.raised
-            return found.said, text.count("\n", 0, found.begin) if raised is None else raised
-    return None
+            yield found.said, text.count("\n", 0, found.begin) if raised is None else raised
 
 
 class FailedTest(NamedTuple):

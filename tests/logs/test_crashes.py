@@ -15,7 +15,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import ExceptionHit, LogSource
 from livedbg.model.events import ExceptionSeen, Stamper
 from livedbg.session.log_formats import known_log_formats
-from livedbg.signatures.crashes import CrashDecoder
+from livedbg.signatures.crashes import CrashDecoder, crash_in
 
 
 def hits(data: bytes) -> list[ExceptionHit]:
@@ -185,3 +185,31 @@ we handle Segmentation fault later
 """
     assert hits(harmless) == []
     assert hits(b"INFO:root:no terminate called here\n") == []
+
+
+_HANDLER = """\
+*** SIGABRT (@0x3e80000a31c) received by PID 41756 (TID 0x7ff3f0a3d740) from PID 41756; stack trace: ***
+    @     0x7ff3ef3379fc pthread_kill
+    @     0x7ff3ef2c97f3 abort
+    @     0x559ff0d0c3a1 pool::Arena::release()"""
+
+
+@pytest.mark.invariant("crashes.D1")
+@pytest.mark.parametrize(
+    ("before", "kind", "says"),
+    [
+        ("free(): double free detected in tcache 2", "SIGABRT", "free(): double free detected in tcache 2"),
+        ("a.out: p.cc:7: void f(): Assertion `n' failed.", "assert", "p.cc:7: void f(): Assertion `n' failed."),
+            "a.out: pool.cc:7: void f(): Assertion `n > 0' failed.",
+            "assert",
+            "pool.cc:7: void f(): Assertion `n > 0' failed.",
+        ),
+        ("a word of something else", "SIGABRT", "Aborted, in pool::Arena::release()"),
+    ],
+)
+def test_D1_of_an_abort_it_is_said_why_the_program_aborted_and_where(before: str, kind: str, says: str) -> None:
+    found = crash_in(f"{before}\n{_HANDLER}")
+    assert found is not None
+    said, _ = found
+    assert (said.exception, said.sentence.strip()) == (kind, says)
+    assert said.stack[-1].function == "pool::Arena::release()"

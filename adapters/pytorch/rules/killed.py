@@ -60,7 +60,7 @@ class RankKilled:
             sentence=f"{who} was ended {how}; {rank_list(waiting)} {waits} {_where(task, threads, state)}.",
             entities=(process.id, task.id, *threads),
             evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),),
-            next=("dmesg | grep -i oom   tells whether the kernel killed it for memory",),
+            next=("dmesg | grep -i oom   tells whether the OOM killer did it",),
             state=VerdictState.CRASHED,
             roots=(process.id,),
         )

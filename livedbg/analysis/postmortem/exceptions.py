@@ -19,7 +19,8 @@ from livedbg.model import FAILED_TESTS, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-_PLACED: Final = ("traceback", "terminate", "assert", "signal", "glibc-abort")
+_ABORTED: Final = "glibc-abort"
+_PLACED: Final = ("traceback", "terminate", "assert", "signal", _ABORTED)
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
 _MOST: Final = 200  # exceptions of logs among which is looked
@@ -43,7 +44,7 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     if kind == FAILED_TESTS:
         return "The test run failed"
     frame = code.frame_of(hit.stack) if kind in _PLACED else None
-    where = f" in {place_text(frame)}" if frame is not None and frame.file else ""
+    where = f" in {place_text(frame)}" if frame is not None and (frame.file or kind == _ABORTED) else ""
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
 
 

@@ -109,7 +109,7 @@ class Crash:
         if status in _DUMPED:
             hint = "coredumpctl info   shows its core dump, where one is kept"
         elif status == -signal.SIGKILL:
-            hint = "dmesg | grep -i oom   tells whether the kernel killed it for memory"
+            hint = "dmesg | grep -i oom   tells whether the OOM killer did it"
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,

@@ -236,5 +236,6 @@ def test_two_lines_of_a_kind_are_both_said() -> None:
     )
     (one,) = ended(read(lines))
     assert one.sentence == (
-        "The kernel killed a process of Slurm's step 7.0 for memory. Task 2 on c3-17 was killed for memory."
+        "The OOM killer killed a process of Slurm's step 7.0 (out of memory). "
+        "Task 2 on c3-17 was killed: out of memory."
     )
