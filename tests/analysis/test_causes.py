@@ -206,9 +206,12 @@ STUCK = (
     ("text", "begins"),
     [
         (STUCK + ABORTED, "Rank 1's NCCL watchdog thread was stuck for 480 s"),
-        (ABORTED, "Rank 1 crashed: Aborted, in f at loop.py:9"),
-        (STUCK + ABORTED.replace("Aborted", "Segmentation fault"), "Rank 1 crashed: Segmentation fault"),
-        (ABORTED + STUCK, "Rank 1 crashed: Aborted, in f at loop.py:9"),
+        (ABORTED, "Rank 1 crashed in f (loop.py:9): Fatal Python error: Aborted"),
+        (
+            STUCK + ABORTED.replace("Aborted", "Segmentation fault"),
+            "Rank 1 crashed in f (loop.py:9): Fatal Python error: Segmentation fault",
+        ),
+        (ABORTED + STUCK, "Rank 1 crashed in f (loop.py:9): Fatal Python error: Aborted"),
     ],
 )
 def test_C5_what_a_process_said_before_it_aborted_is_the_cause(tmp_path: Path, text: str, begins: str) -> None:

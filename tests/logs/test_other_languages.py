@@ -79,7 +79,7 @@ SAID = [
     (
         "Windows fatal exception: access violation\n\nCurrent thread 0x00001a2c (most recent call first):\n"
         '  File "C:\\w\\m.py", line 8 in run\n',
-        "Crashed: access violation, in run at m.py:8: Windows fatal exception: access violation.",
+        "Crashed in run (m.py:8): Windows fatal exception: access violation.",
     ),
     (
         "2026-03-04 10:00:00.123456: F x/gpu_executable.cc:120] Check failed: x == y (1 vs. 2)\n",

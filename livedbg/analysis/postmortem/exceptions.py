@@ -15,12 +15,12 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.last_words import telling_line
 from livedbg.logs.sanitizers import place_of
-from livedbg.model import FAILED_TESTS, Evidence, ExceptionHit
+from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
 _ABORTED: Final = "glibc-abort"
-_PLACED: Final = ("traceback", "terminate", "assert", "signal", _ABORTED)
+_PLACED: Final = ("traceback", "terminate", "assert", "signal", FAULT, _ABORTED)
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
 _MOST: Final = 200  # exceptions of logs among which is looked
@@ -34,17 +34,25 @@ def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
         placed: say the place that its report names.
     """
     place = place_of(hit.stack) if placed else ""
-    what = f"{hit.type}, in {place}" if place else hit.type
     said = telling_line(hit.message)
-    return f"{what}: {said}" if said else what
+    named = said.endswith(hit.type)  # `Fatal Python error: Segmentation fault`
+    head = said if named else hit.type
+    what = f"{head}, in {place}" if place else head
+    return f"{what}: {said}" if said and not named else what
+
+
+def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
+    """Return the frame of the user's own code that a crash is said to be in; None where it is not known."""
+    frame = code.frame_of(hit.stack) if kind in _PLACED else None
+    return frame if frame is not None and (frame.file or kind == _ABORTED) else None
 
 
 def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     """`Rank 3 crashed in collate (train.py:31)`; `Crashed` where neither is known."""
     if kind == FAILED_TESTS:
         return "The test run failed"
-    frame = code.frame_of(hit.stack) if kind in _PLACED else None
-    where = f" in {place_text(frame)}" if frame is not None and (frame.file or kind == _ABORTED) else ""
+    frame = crashed_in(hit, kind, code)
+    where = f" in {place_text(frame)}" if frame is not None else ""
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
 
 

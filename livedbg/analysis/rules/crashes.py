@@ -8,7 +8,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
-from livedbg.analysis.postmortem.exceptions import crashed_where, exception_text, log_evidence
+from livedbg.analysis.postmortem.exceptions import crashed_in, crashed_where, exception_text, log_evidence
 from livedbg.analysis.postmortem.lines import shown
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -73,7 +73,8 @@ class Crash:
         went_on = survived(hit, snapshot) if not (alive or well) else ""
         fatal = kind != WARNED and not (alive or well or went_on or ended_on_request(snapshot))
         again = f" ({hit.count} times)" if hit.count > 1 else ""
-        text = exception_text(hit, kind in (ENDED, WARNED, FAULT))
+        own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
+        text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         others = alive and not _may_be_own(kind, snapshot.processes.values())
         if others:
@@ -85,9 +86,6 @@ class Crash:
             what = f"An exception was logged and handled or survived ({went_on})"
         if kind == WARNED:
             what = "A sanitizer reported, without ending the program"
-        steps = ["read the log lines before it"]
-        if fatal:
-            steps.append("run it again under `livedbg launch -- COMMAND`")
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
@@ -95,7 +93,7 @@ class Crash:
             claim=text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=_evidence(hit, text, snapshot),
-            next=tuple(steps),
+            next=("run it again under `livedbg launch -- COMMAND`",) if fatal else (),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
             cause=state.judged.cause_of(hit),

@@ -102,7 +102,6 @@ class EndedWithError:
                 sentence=f"{who} ends with an error, at {where}: {last}.",
                 claim=last,
                 evidence=around(record, end.source, snapshot),
-                next=("read the lines before it",),
                 since_wall_ns=record.wall_ns,
                 state=VerdictState.CRASHED,
                 cause=state.judged.cause_of_text(last),

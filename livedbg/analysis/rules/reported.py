@@ -68,7 +68,6 @@ class ErrorReported:
             claim=error.sentence,
             entities=error.entities,
             evidence=error.evidence,
-            next=("read the log lines before it",),
             since_wall_ns=error.at_wall_ns,
             state=amounts_to,
             cause=error.cause,
