@@ -37,7 +37,7 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     if any(said.source == hit.source and _passed_on(hit, said) for said in map(report_facts, reports)):
         return True
     if "golden" in hit.message.lower() and any(
-        said.code == _GOLDEN and said.attributes.get("source") == hit.source for said in snapshot.diagnostics.values()
+        said.code == _GOLDEN and said.log == hit.source for said in snapshot.diagnostics.values()
     ):
         return True
     if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from livedbg.model import Diagnostic, Task
-from livedbg.model.facts import Facts, facts_from, facts_of, facts_shown
-
-F = TypeVar("F", bound=Facts)
+from livedbg.model import Diagnostic
+from livedbg.model.facts import Facts, facts_shown, read_facts
 
 
 class TaskFacts(Facts, frozen=True, kw_only=True, tag="ascend.task"):
@@ -322,14 +318,6 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     torch: str = ""
 
 
-def facts(said: Diagnostic | Task, kind: type[F]) -> F:
-    """The facts of a diagnostic or a task; in recordings of before they are texts."""
-    if said.facts is not None:
-        return facts_of(said.facts, kind)
-    flags = {"yes": True, "no": False}
-    return facts_from({name: flags.get(text, text) for name, text in said.attributes.items() if text}, kind)
-
-
 def scope_of(said: Diagnostic) -> str:
     """The job that a diagnostic is about; "" for none."""
-    return facts_shown(said.facts).get("scope") or said.attributes.get("scope", "")
+    return facts_shown(said.facts).get("scope", "") if said.facts is not None else read_facts(said, JobFacts).scope

@@ -159,16 +159,13 @@ class CoreRecord(Struct):
 
     def to_resource(self, names: Names) -> Resource:
         """The model value."""
-        attributes = {}
-        if self.subslot:
-            attributes["type"] = core_type(self.subslot)
-        if self.cluster is not None:
-            attributes["cluster"] = str(self.cluster)
-        if self.thread is not None:
-            attributes["scheduler_thread"] = str(self.thread)
-        if self.running is not None:
-            attributes["task"] = names.task(self.running)
-        if self.condition:
-            attributes["condition"] = self.condition
+        known = {
+            "type": core_type(self.subslot),
+            "cluster": self.cluster,
+            "scheduler_thread": self.thread,
+            "task": names.task(self.running) if self.running is not None else None,
+            "condition": self.condition,
+        }
+        attributes = {name: str(value) for name, value in known.items() if value not in (None, "")}
         state = "stuck" if self.stuck else "busy" if self.running is not None else "idle"
         return Resource(id=names.core(self.number), kind="core", name=self.label, state=state, attributes=attributes)

@@ -30,11 +30,10 @@ _COMPILES: Final = re.compile(
 )
 _BESIDE: Final = 40
 _PROOFS: Final = 6
-_OUTERMOST: Final = re.compile(
-    r"^(?:g?make: \*\*\* (?!Waiting|Deleting)|ninja: build stopped"
-    r"|Error building extension|Configuring incomplete|Generating incomplete)"
-)
-"""What a build's outermost tool says when it gives up."""
+_PASSES: Final = "mlir-pipeline"
+"""The signature of the passes that failed."""
+_OUTERMOST: Final = "outermost"
+"""Mark of what a build's outermost tool says when it gives up."""
 _WARNED: Final = "It was logged as a warning."
 _OVER: Final = "What tried it went on."
 _NEAR: Final = 60
@@ -61,12 +60,12 @@ class CompilerFailed:
     def _finding(self, told: Sequence[Diagnostic], end: Diagnostic | None, state: RuleInput) -> Finding:
         own = [one for one in told if one.code == FAILED]
         first = own[0] if own else told[0]
-        last = end or max(told, key=lambda one: int(one.attributes["until"]))
-        over = "over" in first.attributes
+        last = end or max(told, key=lambda one: one.message.last)
+        over = first.message.over
         decides = first.severity.rank >= Severity.ERROR.rank and not over
         at = next((place for one in told if (place := thrown_at(one, state))), "")
-        passes = next((one for one in told if one.attributes["message"].startswith("pass ")), None)
-        more = f", in {passes.attributes['message']}" if passes is not None and passes is not first else ""
+        passes = next((one for one in told if one.message.signature == _PASSES), None)
+        more = f", in {passes.message.values.get('message', '')}" if passes not in (None, first) else ""
         shown = replace(
             first,
             sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
@@ -89,27 +88,27 @@ def _proofs(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> 
 
 def _end_of_build(told: Sequence[Diagnostic], said: Iterable[Diagnostic], state: RuleInput) -> Diagnostic | None:
     """The last word of the build's outermost tool after a compilation, where nothing went on after that (J1)."""
-    source, until = told[0].attributes["source"], max(int(one.attributes["until"]) for one in told)
+    until = max(one.message.last for one in told)
     ends = [
         one
         for one in said
-        if one.attributes["source"] == source
-        and int(one.attributes["order"]) > until
+        if one.log == told[0].log
+        and one.message.first > until
         and one.code == SUMMARY
-        and _OUTERMOST.search(one.attributes["message"]) is not None
+        and _OUTERMOST in one.message.marks
     ]
-    last = max(ends, key=lambda one: int(one.attributes["until"]), default=None)
+    last = max(ends, key=lambda one: one.message.last, default=None)
     return None if last is None or goes_on_after(last.evidence, state.snapshot) else last
 
 
 def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
     """Messages that belong together: of one log, and near each other."""
     found: list[list[Diagnostic]] = []
-    ordered = sorted(said, key=lambda one: (one.attributes["source"], int(one.attributes["order"])))
+    ordered = sorted(said, key=lambda one: (one.log, one.message.first))
     for one in (one for one in ordered if one.code in (FAILED, SUMMARY)):
         last = found[-1][-1] if found else None
-        near = last is not None and int(one.attributes["order"]) - int(last.attributes["until"]) <= _NEAR
-        if last is not None and near and last.attributes["source"] == one.attributes["source"]:
+        near = last is not None and one.message.first - last.message.last <= _NEAR
+        if last is not None and near and last.log == one.log:
             found[-1].append(one)
         else:
             found.append([one])
@@ -123,12 +122,9 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
         return True
     if hit.line is None or _COMPILES.search(text) is None:
         return False
-    for said in snapshot.diagnostics.values():
-        if said.system == "compilers" and said.code == FAILED and said.attributes["source"] == hit.source:
-            before, until = int(said.attributes["order"]), int(said.attributes["until"])
-            if before - _BESIDE <= hit.line <= until + _BESIDE:
-                return True
-    return False
+    said = (one for one in snapshot.diagnostics.values() if one.system == "compilers" and one.code == FAILED)
+    near = (one.message for one in said if one.log == hit.source)
+    return any(one.first - _BESIDE <= hit.line <= one.last + _BESIDE for one in near)
 
 
 def rules() -> Sequence[Rule]:

@@ -231,7 +231,7 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
 
 def _cause(statement: Statement) -> CauseClass:
     """How near to the cause of an end it is: what a kernel did is a device's."""
-    on_device = statement.code in _ON_DEVICE or statement.attributes.get("sticky") == "yes"
+    on_device = statement.code in _ON_DEVICE or bool(statement.attributes.get("sticky"))
     return CauseClass.DEVICE if on_device else CauseClass.PROCESS
 
 

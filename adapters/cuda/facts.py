@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from livedbg.model import Diagnostic
-from livedbg.model.facts import Facts, facts_of
+from livedbg.model.facts import Facts, facts_from, facts_of
 
 
 class CudaFacts(Facts, frozen=True, kw_only=True, tag="cuda"):
@@ -108,21 +109,20 @@ class GpuFacts(Facts, frozen=True, kw_only=True, tag="gpu"):
     processes: int = 0
 
 
-_NAMES = frozenset(field.name for field in structs.fields(CudaFacts))
-_FLAGS = ("sticky", "of_kernel", "hardware", "synchronous", "uncaught", "mixed")
-_DIGITS = 19
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _NUMBERS = ("count", "order", "hazards", "bytes", "errors")
 
 
-def cuda_facts(texts: Mapping[str, str]) -> CudaFacts:
+def cuda_facts(texts: Mapping[str, Any]) -> CudaFacts:
     """The facts of what a log says, by their names; what has no name among them is left out."""
-    found: dict[str, Any] = {name: text for name, text in texts.items() if text and name in _NAMES}
-    found |= {name: found[name] == "yes" for name in _FLAGS if name in found}
-    numbers = {name: found.pop(name) for name in _NUMBERS if name in found}
-    found |= {name: int(text) for name, text in numbers.items() if text.isdecimal() and len(text) < _DIGITS}
-    return CudaFacts(**found, steps=tuple(step for step in texts.get("next", "").split("\n") if step))
+    known = {name: text for name, text in texts.items() if name not in _NUMBERS or _NUMBER.fullmatch(str(text))}
+    return facts_from({**known, "steps": [step for step in texts.get("next", "").split("\n") if step]}, CudaFacts)
 
 
 def about(error: Diagnostic) -> CudaFacts:
     """The facts of an error; in recordings of before they are texts."""
+    found = error.message
+    if found.signature:
+        facts = replace(cuda_facts(found.values), count=found.count, order=found.first, steps=found.steps)
+        return replace(facts, source=error.log, pid=str(found.pid or ""))
     return facts_of(error.facts, CudaFacts) if error.facts is not None else cuda_facts(error.attributes)

@@ -78,8 +78,8 @@ def _error(number: int | None, name: str, call: str, said: str) -> Statement:
         "call": call,
         "said": said[:1_000],
         "text": words,
-        "sticky": "yes" if code is not None and code.sticky else "no",
-        "of_kernel": "yes" if code is not None and code.of_kernel else "no",
+        "sticky": code is not None and code.sticky,
+        "of_kernel": code is not None and code.of_kernel,
     }
     severity = Severity.ERROR if name else Severity.WARNING
     return Statement(

@@ -92,7 +92,7 @@ class Sanitizer:
         mixed = self._open is not None and begun.code in _WITH_PLACE and not (self._device or self._host)
         done, self._open = self.end(), begun
         if mixed and done is not None and done.code in _WITH_PLACE:
-            done.attributes["mixed"] = begun.attributes["mixed"] = "yes"
+            done.attributes["mixed"] = begun.attributes["mixed"] = True
         return done
 
     def end(self) -> Statement | None:
@@ -183,8 +183,8 @@ def _api(match: re.Match[str]) -> Statement:
         "error": match["name"],
         "number": str(number),
         "call": match["call"],
-        "sticky": "yes" if code is not None and code.sticky else "no",
-        "of_kernel": "yes" if code is not None and code.of_kernel else "no",
+        "sticky": code is not None and code.sticky,
+        "of_kernel": code is not None and code.of_kernel,
     }
     what = f"{match['call']} returned {match['name']} ({number}, {text})"
     return Statement("sanitizer-api", what, key=(match["name"], match["call"]), attributes=attributes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from livedbg.model import Frame, Severity
 
@@ -24,7 +25,7 @@ class Statement:
         host: where the host's program was (`step (train.py:4)`).
         frames: innermost first; the device's, then the host's.
         hit: type for the list of exceptions; "" where it is no exception of its own.
-        attributes: the rest, as text.
+        attributes: further fields of CudaFacts.
     """
 
     code: str
@@ -38,7 +39,7 @@ class Statement:
     host: str = ""
     frames: tuple[Frame, ...] = ()
     hit: str = ""
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 def place_of(file: str, line: str | int) -> str:

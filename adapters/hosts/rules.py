@@ -99,7 +99,7 @@ class HostEnded:
         judged = unless_survived(finding, snapshot)
         if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):
             return _note(finding, "The log goes on after it: it may be a helper's end.", VerdictState.UNKNOWN)
-        if judged is finding and first.attributes.get("outside") == "yes" and _had_completed(first, snapshot):
+        if judged is finding and "outside" in first.message.marks and _had_completed(first, snapshot):
             return _note(finding, "The run says before it that it completed.", VerdictState.UNKNOWN)
         return judged
 
@@ -108,13 +108,13 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     """Why an ending decides nothing, in a sentence; "" if it does."""
     snapshot = state.snapshot
     targets = [process for process in snapshot.processes.values() if process.target]
-    pid = _pid(first)
-    if targets and pid and all(str(process.pid) != pid for process in targets):
+    pid = first.message.pid
+    if targets and pid and all(process.pid != pid for process in targets):
         return "It is no process of the target."
     if lives(snapshot):
         return "The target lives."
     if kind is Kind.CAUSE:
-        hung = first.attributes.get("limit") == "yes" and any(state.tasks_in(TaskState.RUNNING))
+        hung = "limit" in first.message.marks and any(state.tasks_in(TaskState.RUNNING))
         return "What was still running then is the question." if hung else ""
     if kind in (Kind.WORKER, Kind.LOST, Kind.SUMMARY):
         return ""  # livedbg.analysis.postmortem.causes says what it follows from
@@ -126,7 +126,7 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
 def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
     """Whether the same launcher told before it of a process that a fault had ended: it kills the others for that."""
     log, line = _place(first)
-    faults = (_place(said) for said in told if said.attributes.get("fault") == "yes")
+    faults = (_place(said) for said in told if "fault" in said.message.marks)
     return any(its_log == log and its_line < line for its_log, its_line in faults)
 
 
@@ -141,27 +141,27 @@ def _program_s_own(snapshot: Snapshot) -> bool:
 
 def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether a process is named that the logs beside this one never mention."""
-    pid = _pid(first)
-    return bool(pid) and named_elsewhere(pid, _place(first)[0], snapshot) is False
+    pid = first.message.pid
+    return pid is not None and named_elsewhere(pid, first.log, snapshot) is False
 
 
 def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
     """Whether another log has the same end: of this process, or of one that it does not name, which this may be."""
     for said in killed:
-        if _place(said)[0] == _place(first)[0]:
+        if said.log == first.log:
             continue
-        pid = _pid(said)
-        if pid and pid == _pid(first):
+        pid = said.message.pid
+        if pid and pid == first.message.pid:
             return True
         goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
-        if not pid and not goes_on and first.attributes.get("interpreter"):
+        if not pid and not goes_on and "interpreter" in first.message.marks:
             return True
     return False
 
 
 def _is_of_a_shell(first: Diagnostic) -> bool:
     """Whether a shell, which may go on, says that one of its children was killed."""
-    return first.attributes.get("shell") == "yes"
+    return "shell" in first.message.marks
 
 
 def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
@@ -188,12 +188,7 @@ def _order(said: Diagnostic) -> tuple[int, int]:
 
 def _place(said: Diagnostic) -> tuple[str, int]:
     """The log that says it, and the number of the line where it begins; 0 where that is not known."""
-    return said.attributes.get("source", ""), int(said.attributes.get("order", "0"))
-
-
-def _pid(said: Diagnostic) -> str:
-    """The process that it names; "" for none."""
-    return said.attributes.get("pid", "")
+    return said.log, said.message.first
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from livedbg.model import Diagnostic, Resource, Task
-from livedbg.model.facts import Facts, facts_from, facts_of
+from livedbg.model.facts import Facts, facts_from, facts_of, read_facts
 
 
 class DispatchFacts(Facts, frozen=True, kw_only=True, tag="iree.dispatch"):
@@ -64,9 +64,8 @@ class SemaphoreFacts(Facts, frozen=True, kw_only=True, tag="iree.semaphore"):
 
 
 def dispatch_facts(one: Task | Diagnostic) -> DispatchFacts:
-    """The facts of a task or diagnostic; in recordings of before they are texts."""
-    known = one.facts is not None
-    return facts_of(one.facts, DispatchFacts) if known else facts_from(one.attributes, DispatchFacts)
+    """The facts of a task or diagnostic."""
+    return read_facts(one, DispatchFacts)
 
 
 def semaphore_facts(resource: Resource) -> SemaphoreFacts:

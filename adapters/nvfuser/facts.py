@@ -63,15 +63,5 @@ def fusion_facts(said: Diagnostic) -> FusionFacts:
     if said.facts is not None:
         return facts_of(said.facts, FusionFacts)
     texts = said.attributes
-    flags = {name: texts.get(name) == "yes" for name in ("script", "dump", "active")}
     options = tuple(word for word in texts.get("available", "").split(", ") if word)
-    return facts_from({**texts, **flags, "available": options}, FusionFacts)
-
-
-def pass_facts(said: Diagnostic) -> PassFacts:
-    """The facts of a diagnostic; in recordings of before they are texts."""
-    if said.facts is not None:
-        return facts_of(said.facts, PassFacts)
-    return facts_from(
-        {**said.attributes, **{n: said.attributes.get(n) == "yes" for n in ("alive", "ended")}}, PassFacts
-    )
+    return facts_from({**texts, "available": options}, FusionFacts)

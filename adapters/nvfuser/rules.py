@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.nvfuser.facts import fusion_facts, pass_facts
+from livedbg.adapters.nvfuser.facts import PassFacts, fusion_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
+from livedbg.model.facts import read_facts
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import sentences
 
@@ -26,7 +27,7 @@ def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
 
 def _computes(said: Diagnostic, state: RuleInput) -> bool:
     """Whether the traced process is seen to use processor time: a long pass, and no stall."""
-    process = state.snapshot.processes.get(pass_facts(said).process)
+    process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
     if process is None or process.exited:
         return False
     lately_ns = state.snapshot.now(process.host).mono_ns - _LATELY_NS
@@ -155,17 +156,17 @@ class TraceStopped:
         """One finding a thread."""
         now_ns = state.snapshot.now().wall_ns
         for said in _said("trace-open", state):
-            process = state.snapshot.processes.get(pass_facts(said).process)
-            quiet_ns = now_ns - (pass_facts(said).last_wall_ns or now_ns)
+            process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
+            quiet_ns = now_ns - (read_facts(said, PassFacts).last_wall_ns or now_ns)
             gone = process is not None and process.exited
-            nobody = not pass_facts(said).alive and not state.snapshot.processes
+            nobody = not read_facts(said, PassFacts).alive and not state.snapshot.processes
             if _computes(said, state):
                 continue
-            if gone or nobody or pass_facts(said).ended or quiet_ns >= state.settings.task_stall_ns:
+            if gone or nobody or read_facts(said, PassFacts).ended or quiet_ns >= state.settings.task_stall_ns:
                 yield self._finding(said, process, quiet_ns)
 
     def _finding(self, said: Diagnostic, process: Process | None, quiet_ns: int) -> Finding:
-        about = pass_facts(said)
+        about = read_facts(said, PassFacts)
         within = f" (in {about.within})" if about.within else ""
         gone = process is not None and process.exited
         if gone or about.ended:
@@ -214,10 +215,10 @@ class UnderWay:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a job, and one a thread."""
         for said in _said("trace-open", state):
-            process = state.snapshot.processes.get(pass_facts(said).process)
+            process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
             for_ns = state.snapshot.now().wall_ns - (said.at_wall_ns or 0)
             if process is not None and not process.exited and said.at_wall_ns and for_ns >= _LONG_NS:
-                about = pass_facts(said)
+                about = read_facts(said, PassFacts)
                 within = f" (in {about.within})" if about.within else ""
                 computes = ", and its process is computing" if _computes(said, state) else ""
                 yield Finding(

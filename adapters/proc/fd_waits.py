@@ -218,10 +218,9 @@ class FdWaits:
         ends_at, has = self._other_end(socket)
         pids = {pid for inode in ends_at for pid in index.sockets(inode)}
         holders = self._holdings(pids, has, polled)
-        attributes = _socket_attributes(socket)
+        peer = " ".join(f"process {pid}" for pid in sorted(pids)) or socket.remote
+        known = {"protocol": socket.protocol, "local": _shown(socket.local), "peer": peer}
         ends = outside(found, (), pids) if holders else ""
-        if pids:
-            attributes["peer"] = " ".join(f"process {pid}" for pid in sorted(pids))
         name = f"{socket.protocol} socket {found.fd} of {self._pid}"
         resource = self._resource(
             "socket",
@@ -231,7 +230,7 @@ class FdWaits:
             outside=ends,
             listening=socket.listening,
             wakes_itself=holders is None,
-            attributes=attributes,
+            attributes={name: text for name, text in known.items() if text},
         )
         wants = "a connection" if socket.listening else "data" if direction == "r" else "room"
         words = (f"fd {found.fd} -> {found.link}", _ends(socket), socket.state)
@@ -303,15 +302,6 @@ def _source(found: Descriptor, link: str) -> str:
     if found.kind == "signalfd":
         return "a signal"
     return f"{found.kind} {found.fd}" if link.startswith("anon_inode:") else link
-
-
-def _socket_attributes(socket: Socket) -> dict[str, str]:
-    attributes = {"protocol": socket.protocol}
-    if socket.local:
-        attributes["local"] = _shown(socket.local)
-    if socket.remote:
-        attributes["peer"] = socket.remote
-    return attributes
 
 
 def _ends(socket: Socket) -> str:

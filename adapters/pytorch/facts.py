@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import field
 
-from livedbg.model import Diagnostic, Task
+from livedbg.model import Task
 from livedbg.model.facts import Facts, facts_from, facts_of
 
 
@@ -116,6 +116,32 @@ class DumpFacts(Facts, frozen=True, kw_only=True, tag="pytorch.dump"):
     since_ns: int = 0
 
 
+class LoggedCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.logged"):
+    """Of what a watchdog logs of a collective.
+
+    Attributes:
+        rank, job_rank: of who logs it, in the group and in the job.
+        group, seq, op: which collective it is.
+        enqueued: the last one that the rank has enqueued.
+    """
+
+    rank: int | None = None
+    job_rank: int | None = field(default=None, name="job rank")
+    group: str = ""
+    seq: int | None = None
+    op: str = ""
+    enqueued: int | None = None
+
+
+class WorkerFacts(Facts, frozen=True, kw_only=True, tag="pytorch.worker"):
+    """Of a worker that has failed: the folder of its job's files, at which start, its local rank, and its error."""
+
+    run: str = ""
+    start: int = 0
+    local_rank: str = field(default="", name="local rank")
+    error: str = ""
+
+
 def call_facts(task: Task) -> CallFacts:
     """The facts of a pending call; in recordings of before they are texts."""
     return facts_of(task.facts, CallFacts) if task.facts is not None else _call_of_texts(task.attributes)
@@ -124,16 +150,6 @@ def call_facts(task: Task) -> CallFacts:
 def rpc_facts(task: Task) -> RpcFacts:
     """The facts of a request; in recordings of before they are texts."""
     return facts_of(task.facts, RpcFacts) if task.facts is not None else _rpc_of_texts(task.attributes)
-
-
-def late_facts(said: Diagnostic) -> LateFacts:
-    """The facts of a diagnostic; in recordings of before they are texts."""
-    return facts_of(said.facts, LateFacts) if said.facts is not None else facts_from(said.attributes, LateFacts)
-
-
-def dump_facts(said: Diagnostic) -> DumpFacts:
-    """The facts of a diagnostic; in recordings of before they are texts."""
-    return facts_of(said.facts, DumpFacts) if said.facts is not None else facts_from(said.attributes, DumpFacts)
 
 
 _LISTS: Final = {

@@ -18,6 +18,7 @@ from livedbg.adapters.rocm import debugger_lines as lines
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.model.facts import MessageFacts
 from livedbg.text.wording import many
 
 DISPATCHES: Final = "debugger-dispatches"
@@ -180,12 +181,7 @@ def _fault(session: _Session, stop: _Stop, lane: lines.Lane, where: str) -> Diag
             f"GPU {agent}: a kernel got {stop.signal} ({stop.meaning}) {at}, work-group ({lane.group}), "
             f"work item ({lane.item})"
         ),
-        attributes={
-            "order": str(stop.begin),
-            "source": session.source.id,
-            "dispatch": lane.dispatch,
-            "next": _THREADS if session.precise else f"{_PRECISE}\n{_THREADS}",
-        },
+        facts=MessageFacts(first=stop.begin, steps=(_THREADS,) if session.precise else (_PRECISE, _THREADS)),
         evidence=(_proof(session, stop.begin, "\n".join(stop.texts)[:_TEXT]),),
         cause=CauseClass.DEVICE,
     )
@@ -249,6 +245,6 @@ def _shown(session: _Session) -> Diagnostic:
         severity=Severity.WARNING,
         sentence=f"When rocgdb looked, {name} ran: {told}{more}{last}",
         entities=tuple(_task(session, one).id for one in dispatches[:20]),
-        attributes={"next": "\n".join((_THREADS, _QUEUES)), "source": session.source.id},
+        facts=MessageFacts(steps=(_THREADS, _QUEUES)),
         evidence=(_proof(session, session.first, told[:_TEXT]),),
     )

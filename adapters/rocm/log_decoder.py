@@ -24,6 +24,7 @@ from livedbg.adapters.rocm.debugger_decoder import DISPATCHES, STOPPED, Debugger
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.model.facts import MessageFacts
 from livedbg.session.adapter import Request
 from livedbg.session.log_adapter import LogsAdapter
 from livedbg.text.wording import many
@@ -141,10 +142,9 @@ def _told(dump: _Dump, first: Evidence) -> Diagnostic:
         code=STOPPED if faults else DISPATCHES,
         severity=Severity.CRITICAL if faults else Severity.WARNING,
         sentence=sentence,
-        attributes={
-            "source": dump.source.id,
-            "next": "the line with => below `Disassembly for function` is the instruction; -ggdb adds its source line",
-        },
+        facts=MessageFacts(
+            steps=("the line with => below `Disassembly for function` is the instruction; -ggdb adds its source line",)
+        ),
         evidence=(first,),
         at_wall_ns=dump.at_wall_ns,
         cause=CauseClass.DEVICE if faults else None,

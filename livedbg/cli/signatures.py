@@ -93,11 +93,11 @@ def _match(known: Book, data: bytes, *, redact: bool) -> None:
 
 
 def _why(known: Book, said: Diagnostic, *, redact: bool) -> Iterator[str]:
-    name, proof = f"{said.system}/{said.attributes['signature']}", said.evidence[0]
+    name, proof = f"{said.system}/{said.message.signature}", said.evidence[0]
     entry = next(entry for entry in known.entries if entry.name == name)
     text = proof.text or ""
     yield clean_line(f"{f'line {proof.line}' if proof.line else proof.place}: {name}: {said.sentence}.")
-    yield f"    class {said.cause or '-'}, ends {said.attributes['ends']}, kind {said.code}"
+    yield f"    class {said.cause or '-'}, ends {said.message.ends}, kind {said.code}"
     yield f"    word {next((word for word in entry.words if word in text), '')!r}, in"
     yield from (f"        {clean_line(mask_text(line) if redact else line)}" for line in text.split("\n"))
 

@@ -1,8 +1,8 @@
 """What a system knows of a task, a resource or a diagnostic beyond the fields that all have: one tagged value.
 
-Each system, and each source of the core, owns its Struct; the model knows none of them but those of the kernel's and
-the C library's resources below. In a recording a value is an object with its tag; one whose tag nobody here knows is
-kept and shown as it is.
+Each system, and each source of the core, owns its Struct; the model knows none of them but those below: of the kernel's
+and the C library's resources, and of messages in logs. In a recording a value is an object with its tag; one whose tag
+nobody here knows is kept and shown as it is.
 
 Invariants:
     facts.F1. What was emitted is read back as the same value, live and from a recording.
@@ -12,10 +12,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, Protocol, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 F = TypeVar("F", bound="Facts")
 
@@ -75,6 +76,39 @@ class DescriptorFacts(Facts, frozen=True, kw_only=True, tag="descriptors"):
     limit: int = 0
 
 
+class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
+    """Of a message that a log has.
+
+    Attributes:
+        signature: id of the signature that found it; "" where none did.
+        ends: what it says to have ended (livedbg.signatures.model.Ends); "" where no signature found it.
+        first, last: numbers of the first and the last line of its record; 0 where they are not known.
+        count: how often it came.
+        pid: of the process that it is about.
+        steps: what to do.
+        over: a later line says that it is over.
+        warned: it was logged as a warning.
+        marks: what its signature says of it (`marks`).
+        values: what its signature took from it (`attributes`), by name.
+    """
+
+    signature: str = ""
+    ends: str = ""
+    first: int = 0
+    last: int = 0
+    count: int = 1
+    pid: int | None = None
+    steps: tuple[str, ...] = ()
+    over: bool = False
+    warned: bool = False
+    marks: tuple[str, ...] = ()
+    values: dict[str, str] = field(default_factory=dict)
+
+    def read(self, kind: type[F]) -> F:
+        """What its signature took from it, as typed values."""
+        return facts_from(self.values, kind)
+
+
 def facts_of(value: object, kind: type[F]) -> F:
     """The facts if they are of this kind, else those of which nothing is known (F2)."""
     if isinstance(value, kind):
@@ -88,11 +122,35 @@ def facts_of(value: object, kind: type[F]) -> F:
 
 
 def facts_from(texts: Mapping[str, object], kind: type[F]) -> F:
-    """The facts that recordings of before have as texts, by the names of their fields; damaged ones are none (F2)."""
+    """The facts that texts say by the names of their fields, `yes` for true; damaged ones are none (F2)."""
+    flags = _flags(kind)
+    said = {name: text == "yes" if name in flags and isinstance(text, str) else text for name, text in texts.items()}
+    given = {name: value for name, value in said.items() if value != ""}
     try:
-        return msgspec.convert({**texts, "of": kind.__struct_config__.tag}, kind, strict=False, str_keys=True)
+        return msgspec.convert({**given, "of": kind.__struct_config__.tag}, kind, strict=False, str_keys=True)
     except msgspec.ValidationError:
         return kind()
+
+
+@cache
+def _flags(kind: type[Facts]) -> frozenset[str]:
+    """The names of the fields that are true or false."""
+    return frozenset(one.encode_name for one in structs.fields(kind) if one.type in (bool, bool | None))
+
+
+class _Known(Protocol):
+    """A task, a resource or a diagnostic."""
+
+    @property
+    def facts(self) -> Any: ...
+
+    @property
+    def attributes(self) -> Mapping[str, str]: ...
+
+
+def read_facts(one: _Known, kind: type[F]) -> F:
+    """The facts of a task, a resource or a diagnostic; in recordings of before they are texts."""
+    return facts_of(one.facts, kind) if one.facts is not None else facts_from(one.attributes, kind)
 
 
 def facts_shown(value: object) -> dict[str, str]:

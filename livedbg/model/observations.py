@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from livedbg.model.entities import Frame
+from livedbg.model.facts import MessageFacts, facts_of
 from livedbg.model.states import CauseClass, Severity, SourceHealth
 
 UNSEEN_RUNTIME: Final = "unseen-runtime"
@@ -210,9 +211,14 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     late: bool = False
 
     @property
-    def ends(self) -> str:
-        """What a signature says it to have ended (livedbg.signatures.model.Ends); "" where none found it."""
-        return self.attributes.get("ends", "")
+    def message(self) -> MessageFacts:
+        """Its facts as a message of a log."""
+        return facts_of(self.facts, MessageFacts)
+
+    @property
+    def log(self) -> str:
+        """Id of the log that shows it; "" for none."""
+        return self.evidence[0].log if self.evidence else ""
 
 
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):

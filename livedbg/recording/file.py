@@ -42,7 +42,7 @@ from livedbg.model.events import (
     StacksSeen,
     ThreadsSeen,
 )
-from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, facts_from
+from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, MessageFacts, facts_from
 from livedbg.model.gate import gated_line
 from livedbg.model.launches import TRACED, TRACED_TO
 from livedbg.text.json_text import clean_value
@@ -82,6 +82,9 @@ _FACTS: Final[dict[str, type[Facts]]] = {
     "descriptors": DescriptorFacts,
     **dict.fromkeys(("mutex", "rwlock", "pylock"), LockFacts),
 }
+_MESSAGE: Final = {"signature": "signature", "ends": "ends", "order": "first", "until": "last", "count": "count"}
+_ADVICE: Final = {"order", "source", "next", "dispatch", "kernel", "argument"}
+"""What a message that no signature found says, beside its fields."""
 _DIGITS: Final = 19  # a number of more is no line, and no recording can hold it
 
 
@@ -132,7 +135,6 @@ def _resource(resource: Resource) -> Resource:
         said = {
             **{name: value for name, value in text.items() if name not in ("memory_limit", "memory_used")},
             **({"ended_owner": owner} if ended == "(exited)" else {}),
-            **({"under_oom": True} if "under_oom" in text else {}),
             **({"inherited": text["evidence"]} if "evidence" in text else {}),
         }
         known = facts_from(said, kind)
@@ -150,12 +152,33 @@ def _resource(resource: Resource) -> Resource:
 
 
 def _as_fields(said: Diagnostic) -> Diagnostic:
-    """A diagnostic whose flags were words among its attributes, and whose evidence had its line in a text."""
-    evidence = tuple(map(_with_line, said.evidence))
-    resolved, late = (said.attributes.get(name) == "yes" for name in ("resolved", "late"))
-    attributes = {name: text for name, text in said.attributes.items() if name not in ("resolved", "late")}
+    """A diagnostic whose fields and facts were texts, and whose evidence had its line in a text."""
+    texts = dict(said.attributes)
+    resolved, late = (texts.pop(name, "") == "yes" for name in ("resolved", "late"))
+    message = said.facts is None and ("signature" in texts or ("next" in texts and texts.keys() <= _ADVICE))
     return structs.replace(
-        said, evidence=evidence, attributes=attributes, resolved=said.resolved or resolved, late=said.late or late
+        said,
+        evidence=tuple(map(_with_line, said.evidence)),
+        facts=_message(texts) if message else said.facts,
+        attributes={} if message else texts,
+        resolved=said.resolved or resolved,
+        late=said.late or late,
+    )
+
+
+def _message(texts: dict[str, str]) -> MessageFacts:
+    """The facts of a message that were texts: marks were those that say `yes`."""
+    return facts_from(
+        {
+            **{name: texts.get(old, "") for old, name in _MESSAGE.items()},
+            "pid": pid if (pid := texts.get("pid", "")).isdecimal() else "",
+            "steps": [step for step in texts.get("next", "").split("\n") if step],
+            "over": "over" in texts,
+            "warned": "warned" in texts,
+            "marks": [name for name, text in texts.items() if text == "yes"],
+            "values": texts,
+        },
+        MessageFacts,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
+from livedbg.analysis.postmortem.ended import HangFacts
 from livedbg.model import HANG_SEEN, Diagnostic, Severity
 from livedbg.model.events import DiagnosticSeen, Event, ProcessExited, Stamp
 
@@ -56,7 +57,7 @@ class LastHang:
             severity=Severity.WARNING,
             sentence=hang.sentence,
             entities=hang.roots,
-            attributes={"state": hang.state.value},
+            facts=HangFacts(state=hang.state),
             resolved=over,
             at_wall_ns=hang.since_wall_ns,
         )

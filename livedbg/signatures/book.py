@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from livedbg.model import Frame, Severity
 from livedbg.model.errors import UsageError
+from livedbg.model.facts import MessageFacts
 from livedbg.signatures.blocks import BLOCKS, HERE, Block
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import derived
@@ -33,6 +34,7 @@ GIVEN: Final = frozenset({"above", "record", "whole_line", "level", "owner", "wr
 is matched, and what its log says of it."""
 
 _LINE: Final = 4_000
+_DIGITS: Final = 19  # a number of more is no pid
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "who", "exception", "key", "next", "marks")
 
@@ -186,10 +188,8 @@ class Entry:
         self._let(self.room.file.defaults.let, values, missing=True)
         named = [self.room.file.steps[step[1:]] if step.startswith("@") else step for step in case.next or ()]
         steps = [render(step, values) for step in named]
-        attributes = {name: render(text, values) for name, text in case.attributes.items()}
-        if case.marks:
-            attributes |= dict.fromkeys((mark for mark in case.marks if mark != "late"), "yes")
-        pid = values.get("pid", "").lstrip("0")
+        kept = {name: render(text, values) for name, text in case.attributes.items()}
+        pid = kept.pop("pid", values.get("pid", ""))
         return Said(
             system=self.room.system,
             code=case.kind or self.signature.id,
@@ -204,13 +204,14 @@ class Entry:
             writer=f"rank {int(values['rank'])}" if values.get("rank", "").isdigit() else "",
             cause=case.cause,
             late="late" in (case.marks or ()),
-            steps=tuple(filter(None, steps)),
-            attributes={
-                "signature": self.signature.id,
-                "ends": (case.ends or Ends.NOTHING).value,
-                **({"pid": pid} if pid.isdigit() else {}),
-                **attributes,
-            },
+            facts=MessageFacts(
+                signature=self.signature.id,
+                ends=(case.ends or Ends.NOTHING).value,
+                pid=(int(pid) or None) if pid.isdecimal() and len(pid) < _DIGITS else None,
+                steps=tuple(step for one in steps for step in one.split("\n") if step),
+                marks=tuple(mark for mark in case.marks or () if mark != "late"),
+                values=kept,
+            ),
         )
 
     def _block(self, match: re.Match[str]) -> Block | None:

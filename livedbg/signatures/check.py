@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 from livedbg.model.errors import UsageError
+from livedbg.model.facts import facts_shown
 from livedbg.signatures.blocks import BLOCKS, GIVES, HERE
 from livedbg.signatures.book import GIVEN, Book, Entry, Room
 from livedbg.signatures.functions import FUNCTIONS
@@ -161,8 +162,12 @@ def _of_example(entry: Entry, example: Example, book: Book) -> Iterator[str]:
     if not (example.says or example.also or tuned) and said:
         yield f"of the healthy example {example.text[:60]!r} it says {said[0]!r}; make the pattern stricter."
     for one in found:
-        if example.says == one.whole and (wrong := example.fields.items() - one.attributes.items()):
+        if example.says != one.whole:
+            continue
+        if wrong := example.fields.items() - (facts_shown(one.facts) | one.facts.values).items():
             yield f"of the example {example.text[:60]!r} it has not the fields {dict(wrong)}."
+        if missing := set(example.marks).difference(one.facts.marks):
+            yield f"of the example {example.text[:60]!r} it has not the marks {', '.join(sorted(missing))}."
 
 
 @cache

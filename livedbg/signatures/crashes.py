@@ -105,7 +105,7 @@ class FailedTest(NamedTuple):
         place = self.place or (where.sentence if where is not None and not self.name else "")
         said = raised if self.name and raised else ""
         if named is not None and not said and self.name in ("", named.sentence):
-            said = named.attributes.get("said", "")
+            said = named.facts.values.get("said", "")
         if place and not said and why is not None:
             said = why.sentence
         return FailedTest(

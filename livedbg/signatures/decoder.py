@@ -121,13 +121,12 @@ class SignatureDecoder(LogDecoder):
     def _end(self, record: LogRecord, links: Collection[str], log: LogTold) -> None:
         """What a record says to be over (D3), and what it says again."""
         for told in log.told.values():
-            over = self._over.get((told.diagnostic.system, told.said.attributes["signature"]))
+            over = self._over.get((told.diagnostic.system, told.said.facts.signature))
             if over is None:
                 continue
             said, ended = told.diagnostic, told.diagnostic.id not in links and over.search(record.text) is not None
-            if ended or (said.id in links and "over" in said.attributes):
-                attributes = {name: value for name, value in said.attributes.items() if name != "over"}
-                told.diagnostic = replace(said, attributes=attributes | ({"over": "yes"} if ended else {}))
+            if ended or (said.id in links and said.message.over):
+                told.diagnostic = replace(said, facts=replace(said.message, over=ended))
                 self._changed[said.id] = told
 
     @cached_property
@@ -177,7 +176,7 @@ class SignatureDecoder(LogDecoder):
             return None
         if record.severity is not Severity.WARNING or said.severity.rank < Severity.ERROR.rank:
             return said
-        return replace(said, severity=Severity.WARNING, attributes={**said.attributes, "warned": record.severity.value})
+        return replace(said, severity=Severity.WARNING, facts=replace(said.facts, warned=True))
 
     @cached_property
     def _book(self) -> Book:

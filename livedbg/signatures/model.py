@@ -66,8 +66,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
         key: template of what tells it from others of its kind; one that comes again is reported once.
         next: what to do; `@NAME` for a step of the file's table `[steps]`.
         let: values for the templates: of templates, or of maps.
-        marks: attributes of the diagnostic that say "yes"; `late` is its field.
-        attributes: others, as templates.
+        marks: words of `MessageFacts.marks`; `late` is a field of the diagnostic.
+        attributes: templates of `MessageFacts.values`.
         source: project and file, or address, that the text is from.
     """
 
@@ -98,7 +98,8 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
         also: other sentences that are said of it.
         kind: of the message, where that is to be checked.
         verdict: the state of the verdict where the text is all of a log; by default what `ends` amounts to.
-        fields: attributes of the message.
+        fields: facts of the message.
+        marks: of the message.
     """
 
     text: str
@@ -107,6 +108,7 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
     kind: str = ""
     verdict: str = ""
     fields: dict[str, str] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
 
 
 class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
+from livedbg.model.facts import MessageFacts
 
 _MOST: Final = 200  # messages of one log and system that are told
 _TOGETHER: Final = 16  # records that can be one message
@@ -37,8 +38,7 @@ class Said(Struct, frozen=True, kw_only=True):
         severity: how bad it is.
         writer: `rank 3` where the text itself says it, else "".
         cause: as in `Diagnostic.cause`.
-        steps: what to do.
-        attributes: what the rules want to know.
+        facts: what the rules want to know.
         system: as in `Diagnostic.system`.
         late: as in `Diagnostic.late`.
         exception: its type in the list of exceptions; "" for none.
@@ -55,8 +55,7 @@ class Said(Struct, frozen=True, kw_only=True):
     severity: Severity = Severity.ERROR
     writer: str = ""
     cause: CauseClass | None = None
-    steps: tuple[str, ...] = ()
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    facts: MessageFacts = MessageFacts()
     late: bool = False
     exception: str = ""
     stack: tuple[Frame, ...] = ()
@@ -138,38 +137,31 @@ class LogTold:
             return None, False
         proof = Evidence.of_record(record, self.source.name, text, number)
         if known is not None:
-            first = known.diagnostic.evidence[0]
+            first, facts = known.diagnostic.evidence[0], known.diagnostic.message
             same = proof.line is not None and proof.place == first.place
             if same and len(text) > len(first.text):  # more of its lines have come
-                attributes = {**known.diagnostic.attributes, **said.attributes}
+                facts = replace(said.facts, first=facts.first, last=facts.last, count=facts.count, over=facts.over)
                 known.diagnostic = replace(
                     known.diagnostic,
                     sentence=said.whole,
                     severity=said.severity,
-                    attributes={**attributes, "next": "\n".join(said.steps)},
+                    facts=facts,
                     evidence=(proof, *known.diagnostic.evidence[1:]),
                 )
             elif not same:
                 known.count += 1
-                attributes = {**known.diagnostic.attributes, "count": str(known.count)}
-                known.diagnostic = replace(known.diagnostic, evidence=(first, proof), attributes=attributes)
+                facts = replace(facts, count=known.count)
+                known.diagnostic = replace(known.diagnostic, evidence=(first, proof), facts=facts)
                 if said.severity.rank > known.diagnostic.severity.rank:  # what was a warning has ended the program
                     known.diagnostic = replace(
                         known.diagnostic,
                         severity=said.severity,
-                        attributes={key: value for key, value in attributes.items() if key != "warned"},
+                        facts=replace(facts, warned=False),
                         evidence=(proof, first),
                         at_wall_ns=record.wall_ns,
                     )
             return known, False
         process = self.source.process
-        until = str(record.last_line or 0)
-        attributes = {
-            "order": str(record.line or 0),
-            "until": until,
-            "source": record.source,
-            "next": "\n".join(said.steps),
-        }
         diagnostic = Diagnostic(
             id=f"diagnostic:{system}/{name}",
             system=system,
@@ -178,7 +170,7 @@ class LogTold:
             sentence=said.whole,
             does=said.sentence if said.who else "",
             entities=(process,) if process else (),
-            attributes={**attributes, **said.attributes},
+            facts=replace(said.facts, first=record.line or 0, last=record.last_line or 0),
             evidence=(proof,),
             at_wall_ns=record.wall_ns,
             cause=said.cause,

@@ -1,9 +1,8 @@
 """How long a process may be stopped before a watchdog of its runtime gives up on the work.
 
 A runtime that watches its own progress by the wall clock takes a stop for a stall. An adapter that knows of such a
-watchdog reports it by a diagnostic with the code `watchdog-armed`: `entities` are the processes, the attributes
-`limit_s` (after how long it gives up), `since_wall_ns` (when something last made progress, as far as is known) and
-`watchdog` (its name). Whoever stops something asks here first.
+watchdog reports it by a diagnostic with the code `watchdog-armed`: `entities` are the processes, `facts` are
+`WatchdogFacts`. Whoever stops something asks here first.
 
 Invariants:
     stop_budget.W1. The answer follows from the state and the time alone.
@@ -17,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.model import Diagnostic
+from livedbg.model.facts import Facts, read_facts
 from livedbg.model.snapshot import Snapshot
 
 LEAST_S: Final = 0.25
@@ -24,6 +24,22 @@ LEAST_S: Final = 0.25
 
 _RESERVE_SHARE: Final = 0.1
 _RESERVE_S: Final = 0.5
+
+
+class WatchdogFacts(Facts, frozen=True, kw_only=True, tag="watchdog"):
+    """Of a watchdog.
+
+    Attributes:
+        limit_s: after how long it gives up.
+        since_wall_ns: when something last made progress, as far as is known.
+        watchdog: its name.
+        by: by what the limit is known; "" where it is not said.
+    """
+
+    limit_s: float | None = None
+    since_wall_ns: int | None = None
+    watchdog: str = "a watchdog of its runtime"
+    by: str = ""
 
 
 class StopBudget(Struct, frozen=True):
@@ -77,15 +93,12 @@ def _ancestors(process: str, snapshot: Snapshot) -> list[str]:
 
 
 def _budget(watchdog: Diagnostic, now_wall_ns: int) -> StopBudget | None:
-    try:
-        limit_s = float(watchdog.attributes["limit_s"])
-        since_wall_ns = int(watchdog.attributes["since_wall_ns"])
-    except (KeyError, ValueError):
+    known = read_facts(watchdog, WatchdogFacts)
+    who, limit_s = known.watchdog, known.limit_s
+    if limit_s is None or known.since_wall_ns is None:
         return None
-    who = watchdog.attributes.get("watchdog") or "a watchdog of its runtime"
-    by = watchdog.attributes.get("by", "")
-    limit = f"{limit_s:g} s" + (f", {by}" if by else "")
-    idle_s = (now_wall_ns - since_wall_ns) / 1e9
+    limit = f"{limit_s:g} s" + (f", {known.by}" if known.by else "")
+    idle_s = (now_wall_ns - known.since_wall_ns) / 1e9
     reserve_s = min(limit_s / 2, max(_RESERVE_S, limit_s * _RESERVE_SHARE))
     if 0 <= idle_s <= limit_s:
         seconds = max(0.0, limit_s - idle_s - reserve_s)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
+from livedbg.analysis.postmortem.ended import HangFacts
 from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, LogSource, Process, Severity, TaskState
 from livedbg.model import events as ev
 from livedbg.session.last_hang import LastHang
@@ -140,7 +141,7 @@ def test_H1_the_hang_before_the_end_is_on_the_stream() -> None:
     hang.note(Verdict(state=STATES.RUNNING, sentence="It handles Ctrl-C."))
     assert hang.before([ev.Tick(**world.stamp())]) == []
     [seen] = hang.before([end])
-    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.attributes == {"state": "stalled"}
+    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.facts == HangFacts()
     now_s[0] = 3600.0
     [seen] = hang.before([end])
     assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.resolved
@@ -155,7 +156,7 @@ def test_H1_a_hang_that_is_the_last_verdict_is_not_over_however_long_ago_that_wa
     hang.note(Verdict(state=STATES.DEADLOCK, sentence="It hangs."))
     now_s[0] = 60.0
     [seen] = hang.before([ev.ProcessExited(id="process:box/1", status=-2, **world.stamp())])
-    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.attributes == {"state": "deadlock"}
+    assert isinstance(seen, ev.DiagnosticSeen) and seen.diagnostic.facts == HangFacts(state=STATES.DEADLOCK)
 
 
 def test_an_interrupt_in_a_log_is_no_crash() -> None:

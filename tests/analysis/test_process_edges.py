@@ -24,6 +24,7 @@ from livedbg.model import (
     TaskState,
     Thread,
     ThreadState,
+    WaitKind,
 )
 from livedbg.model import events as ev
 from livedbg.model.facts import GroupFacts
@@ -197,7 +198,7 @@ def test_a_page_fault_lasts_by_the_kernel_s_clock_if_the_thread_has_not_run() ->
 
 def test_a_frozen_thread_in_such_a_sleep_is_told_by_its_group() -> None:
     world = asleep(60)
-    frozen = msgspec.structs.replace(world.threads[MAIN], waits_in="frozen by its freezer cgroup")
+    frozen = msgspec.structs.replace(world.threads[MAIN], wait=WaitKind.STOP)
     world.threads[MAIN] = frozen
     world.later()
     assert world.later(60 * SECOND).finding("uninterruptible-sleep") is None

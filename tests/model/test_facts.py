@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from livedbg.model import Resource
+from livedbg.model import Diagnostic, Resource, Severity
 from livedbg.model import events as ev
-from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, facts_of, facts_shown
+from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, MessageFacts, facts_of, facts_shown
 from livedbg.recording.file import renamed
 from livedbg.session.redaction import Redaction
 
@@ -55,6 +55,44 @@ def test_secrets_in_facts_are_masked(decoded: bool) -> None:
     (masked,) = Redaction().of([event])
     assert isinstance(masked, ev.ResourcesSeen)
     assert "hunter2hunter2" not in facts_of(masked.resources[0].facts, ToyFacts).words
+
+
+OF_SIGNATURE = {
+    "signature": "kernel-oom", "ends": "perhaps", "order": "4", "until": "5", "source": "log:/x", "pid": "4711",
+    "next": "ask for more\nask for less", "interpreter": "yes", "warned": "warning", "xid": "31",
+}  # fmt: skip
+OF_DECODER = {"order": "8", "source": "log:/x", "dispatch": "1:2:3", "next": "info threads"}
+OF_A_SYSTEM = {"scope": "ascend", "source": "log:/x", "next": "read it"}
+
+
+@pytest.mark.invariant("recording.O1")
+@pytest.mark.parametrize(
+    ("texts", "known"),
+    [
+        (OF_SIGNATURE,
+         MessageFacts(signature="kernel-oom", ends="perhaps", first=4, last=5, pid=4711, warned=True,
+                      steps=("ask for more", "ask for less"), marks=("interpreter",), values=OF_SIGNATURE)),
+        (OF_SIGNATURE | {"pid": "", "count": "3", "over": "yes"},
+         MessageFacts(signature="kernel-oom", ends="perhaps", first=4, last=5, count=3, warned=True, over=True,
+                      steps=("ask for more", "ask for less"), marks=("interpreter", "over"),
+                      values=OF_SIGNATURE | {"pid": "", "count": "3", "over": "yes"})),
+        (OF_DECODER, MessageFacts(first=8, steps=("info threads",), values=OF_DECODER)),
+        (OF_A_SYSTEM, None),
+    ],
+)  # fmt: skip
+def test_O1_messages_whose_facts_were_texts(texts: dict[str, str], known: Facts | None) -> None:
+    said = Diagnostic(id="d", system="s", code="c", severity=Severity.ERROR, sentence="", attributes=texts)
+    event = renamed(ev.DiagnosticSeen(diagnostic=said, **STAMP))
+    assert isinstance(event, ev.DiagnosticSeen)
+    assert event.diagnostic.facts == known
+    assert event.diagnostic.attributes == ({} if known is not None else texts)
+    assert renamed(event) == event
+
+
+@pytest.mark.invariant("facts.F2")
+def test_F2_what_a_signature_took_is_read_as_typed_values() -> None:
+    assert MessageFacts(values={"count": "3", "words": "", "more": "x"}).read(ToyFacts) == ToyFacts(count=3)
+    assert MessageFacts(values={"count": "three"}).read(ToyFacts) == ToyFacts()
 
 
 @pytest.mark.invariant("recording.O1")

@@ -61,7 +61,7 @@ def told(*texts: str) -> list[Diagnostic]:
 def test_S1_a_message_that_comes_again_is_one_with_its_first_and_last_line() -> None:
     (one,) = told("it broke: pump\nstep 1\nit broke: pump\nit broke: pump\n")
     assert [proof.place for proof in one.evidence] == ["0.log:1", "0.log:4"]
-    assert one.attributes["count"] == "3" and one.sentence == "pump broke"
+    assert one.message.count == 3 and one.sentence == "pump broke"
     assert len(told("it broke: pump\n", "it broke: pump\n")) == 2
     assert len(told("it broke: pump\nit broke: valve\n")) == 2
 
@@ -69,7 +69,7 @@ def test_S1_a_message_that_comes_again_is_one_with_its_first_and_last_line() -> 
 @pytest.mark.invariant("signature_decoder.D4")
 def test_D4_the_records_of_one_message_are_near_each_other_and_of_one_writer() -> None:
     (one,) = told("A machine stopped\nat noon\n  part: axle\n")
-    assert one.evidence[0].place == "0.log:1" and "count" not in one.attributes
+    assert one.evidence[0].place == "0.log:1" and one.message.count == 1
     assert told("A machine stopped\n" + "step\n" * 40 + "x\n  part: axle\n") == []
     split = "[rank0]: A machine stopped\n[rank1]: A machine stopped\n[rank1]: x\n[rank1]:   part: axle\n"
     (second,) = told(split)

@@ -39,9 +39,9 @@ def said_of(entry: Entry, text: str) -> tuple[str, str, list[Diagnostic]]:
     snapshot = read(text).snapshot()
     verdict = diagnose(snapshot).verdict
     told = [said for said in snapshot.diagnostics.values() if said.system == entry.room.system]
-    ends = [said for said in told if "signature" in said.attributes]
+    ends = [said for said in told if said.message.signature]
     well = entry.usual.ends is Ends.COMPLETES
-    return verdict.state.value, verdict.sentence, [said for said in ends if well or said.ends != Ends.COMPLETES]
+    return verdict.state.value, verdict.sentence, [said for said in ends if well or said.message.ends != Ends.COMPLETES]
 
 
 def going_on(text: str) -> str:

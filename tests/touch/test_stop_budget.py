@@ -32,12 +32,7 @@ def state(*watchdogs: tuple[str, str, int], resolved: bool = False, **more: str)
             severity=Severity.DEBUG,
             sentence="s",
             entities=(process,),
-            attributes={
-                "limit_s": limit,
-                "since_wall_ns": str(NOW - idle_ns),
-                "watchdog": "the dog",
-                **more,
-            },
+            attributes={"limit_s": limit, "since_wall_ns": str(NOW - idle_ns), "watchdog": "the dog", **more},
             resolved=resolved,
         )
         store.apply(DiagnosticSeen(diagnostic=said, **STAMP))

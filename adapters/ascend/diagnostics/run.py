@@ -17,6 +17,7 @@ from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.graphs.lost import grouped
 from livedbg.model import Diagnostic, Severity
+from livedbg.model.facts import Facts
 from livedbg.signatures.templates import names_in, render
 
 _LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
@@ -39,8 +40,7 @@ def statement(
     values: Mapping[str, object],
     *,
     entities: tuple[str, ...] = (),
-    facts: JobFacts = _PLAIN,
-    attributes: dict[str, str] | None = None,
+    facts: Facts = _PLAIN,
     marks: tuple[Mark | None, ...] = (),
     shown_by: Mark | None = None,
     detail: object = "",
@@ -52,8 +52,7 @@ def statement(
         code: the kind of statement (data/diagnostics.toml).
         values: for its sentence; None for one that is not known.
         entities: what it is about.
-        facts: its fields; the job is added.
-        attributes: fields that the core asks for.
+        facts: its fields; the job is added to those that have one.
         marks: the lines that show it.
         shown_by: what shows it where no line does: a file, memory.
         detail: tells it from others of its kind.
@@ -71,8 +70,7 @@ def statement(
         severity=text.severity,
         sentence=sentence,
         entities=entities,
-        facts=structs.replace(facts, scope=job.names.scope),
-        attributes=attributes or {},
+        facts=structs.replace(facts, scope=job.names.scope) if isinstance(facts, JobFacts) else facts,
         evidence=tuple(mark.evidence() for mark in real),
         at_wall_ns=real[0].wall_ns if real else None,
     )

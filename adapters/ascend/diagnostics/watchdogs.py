@@ -22,6 +22,7 @@ from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.watchdogs import Fired, limit_of, others_after, watchdogs
 from livedbg.model import Diagnostic
+from livedbg.touch.stop_budget import WatchdogFacts
 
 STARVED_BELOW: Final = 300
 """A scheduler thread that runs turns its idle loop more often than this in a second (measured on the simulator: 1,261
@@ -164,10 +165,7 @@ def _armed(job: Job) -> Iterator[Diagnostic]:
         "watchdog-armed",
         {"limit": f"{limit.seconds:g}", "by": by},
         entities=(job.process,),
-        attributes={
-            "limit_s": f"{limit.seconds:g}",
-            "since_wall_ns": str(run.progress_wall_ns),
-            "watchdog": "the scheduler's watchdog",
-            "by": by,
-        },
+        facts=WatchdogFacts(
+            limit_s=limit.seconds, since_wall_ns=run.progress_wall_ns, watchdog="the scheduler's watchdog", by=by
+        ),
     )

@@ -8,12 +8,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.ascend.facts import CompileFacts, facts
+from livedbg.adapters.ascend.facts import CompileFacts
 from livedbg.adapters.ascend.forms import Line, lines, read_data
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity
+from livedbg.model.facts import read_facts
 from livedbg.text.wording import sentences
 
 _SHOWN: Final = 3
@@ -55,7 +56,7 @@ class CompileRule(Struct, frozen=True):
             yield unless_survived(finding, state.snapshot)
 
     def _finding(self, said: Diagnostic, others: int) -> Finding:
-        known = facts(said, CompileFacts)
+        known = read_facts(said, CompileFacts)
         values, texts = _values(known, others), _texts()
         what = f"function {known.function}" if known.function else "the program"
         where = f" at {known.place}" if known.place else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.adapters.ascend.facts import CoreFacts, facts
+from livedbg.adapters.ascend.facts import CoreFacts
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
 from livedbg.adapters.ascend.rules.words import written
@@ -13,6 +13,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
 from livedbg.model import Severity, Thread, ids
+from livedbg.model.facts import read_facts
 from livedbg.text.wording import sentence_case
 
 _SHOWN: Final = 3  # cores that the sentence names
@@ -27,7 +28,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     process = state.snapshot.processes.get(job.run.process)
     if not left or process is None or process.exited or job.first("timeout-exit") is not None:
         return
-    cores = [facts(said, CoreFacts) for said in left]
+    cores = [read_facts(said, CoreFacts) for said in left]
     threads = [core.tid for core in cores]
     waiter = _waiter({ids.thread(process.host, process.pid, tid) for tid in threads}, state)
     if waiter is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts, facts
+from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts
 from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
     code_of,
@@ -19,6 +19,7 @@ from livedbg.adapters.ascend.rules.words import flag, written
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Task, TaskState
+from livedbg.model.facts import read_facts
 
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -29,7 +30,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     crash = job.first("terminate")
     if crash is None:
         return
-    thrown = facts(crash, FailureFacts).thrown
+    thrown = read_facts(crash, FailureFacts).thrown
     running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
     place = ""
     if len(running) == 1:
@@ -62,7 +63,7 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     main = fatal or failed
     if main is None or job.completed or any(_explained(job, state)):
         return
-    known, other = facts(main, FailureFacts), facts(failed or main, FailureFacts)
+    known, other = read_facts(main, FailureFacts), read_facts(failed or main, FailureFacts)
     full, ring = job.first("ring-full"), job.known("ring-full", RingFacts)
     name, values = (
         "run-failed",
@@ -111,7 +112,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     main = code or ended or deinit
     if main is None or job.completed or any(_explained(job, state)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
-    known, words = facts(main, FailureFacts), ""
+    known, words = read_facts(main, FailureFacts), ""
     if main is deinit and known.simulator:
         words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
     elif known.mask:
@@ -144,7 +145,7 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     starved = job.first("watchdog-starved")
     if starved is None or job.completed:
         return
-    load = facts(starved, StallFacts).load
+    load = read_facts(starved, StallFacts).load
     words = f"At that time: {load}." if load else "The machine's load at that time is not known."
     values = {"said": starved.sentence, "load": words, "known_load": load}
     proofs = evidence(starved, job.first("timeout-exit"))

@@ -16,12 +16,12 @@ from livedbg.adapters.ascend.facts import (
     RunFacts,
     StallFacts,
     TaskFacts,
-    facts,
     scope_of,
 )
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
+from livedbg.model.facts import read_facts
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
@@ -173,13 +173,13 @@ class JobDiagnostics(Struct, frozen=True):
     def known(self, code: str, kind: type[F]) -> F | None:
         """The facts of its first unresolved diagnostic of one code."""
         said = self.first(code)
-        return facts(said, kind) if said is not None else None
+        return read_facts(said, kind) if said is not None else None
 
     def latched_timeout(self) -> Diagnostic | None:
         """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
         fatal = self.first("fatal")
         by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
-        return fatal if fatal is not None and by_memory and facts(fatal, FailureFacts).error_code == 100 else None
+        return fatal if fatal is not None and by_memory and read_facts(fatal, FailureFacts).error_code == 100 else None
 
     def fired(self) -> str:
         """` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …` if one fired."""
@@ -191,7 +191,7 @@ class JobDiagnostics(Struct, frozen=True):
     def masked(self) -> str:
         """` CANN returned 507018 (…); that code masks this cause.` if it did."""
         code = self.first("cann-code")
-        if code is None or not facts(code, FailureFacts).mask:
+        if code is None or not read_facts(code, FailureFacts).mask:
             return ""
         return f" {sentences(code.sentence, 'That code masks this cause')}"
 
@@ -207,13 +207,13 @@ def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
         state = next((d for d in said if d.code == "run-state"), None)
         if state is not None:
             others = tuple(d for d in said if d is not state)
-            found.append(JobDiagnostics(state, facts(state, RunFacts), others, scope or "ascend"))
+            found.append(JobDiagnostics(state, read_facts(state, RunFacts), others, scope or "ascend"))
     return found
 
 
 def name_of(task: Task) -> str:
     """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
-    known = facts(task, TaskFacts)
+    known = read_facts(task, TaskFacts)
     words = [task.kernel] if task.kernel else []
     if task.kernel and known.func and not task.kernel.startswith("func "):
         words.append(f"func {known.func}")
@@ -238,7 +238,7 @@ def clock(task: Task) -> str:
     """When a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
     at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
     words = {"exact": "", "not after": " or earlier"}
-    return f"{at} UTC{words.get(facts(task, TaskFacts).since, ' or a little later')}"
+    return f"{at} UTC{words.get(read_facts(task, TaskFacts).since, ' or a little later')}"
 
 
 def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
@@ -256,7 +256,7 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
 
 def _lines_of(task: Task) -> Iterator[Evidence]:
     """The line that the state of a task rests on, and the one that gave it to its core."""
-    known = facts(task, TaskFacts)
+    known = read_facts(task, TaskFacts)
     for place, text, at in (
         (known.entered, known.entered_text, known.entered_wall_ns),
         (known.evidence, known.evidence_text, known.evidence_wall_ns),
@@ -275,7 +275,7 @@ def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
 
 def code_of(said: Diagnostic) -> str:
     """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
-    code = facts(said, RingFacts).code or facts(said, FailureFacts).code
+    code = read_facts(said, RingFacts).code or read_facts(said, FailureFacts).code
     return f" ({code})" if code else ""
 
 
@@ -285,7 +285,7 @@ def ended_by(watchdog: Diagnostic | None) -> str:
         return " The scheduler's watchdog ended the run (code 100, by the scheduler's memory)."
     if watchdog is None or watchdog.code != "timeout-exit":
         return ""
-    said = facts(watchdog, StallFacts)
+    said = read_facts(watchdog, StallFacts)
     sub_class = f"{said.sub_class} by its counts" if said.sub_class_by == "counts" else said.sub_class
     words = "; ".join(word for word in (said.code, sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."

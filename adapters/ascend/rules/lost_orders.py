@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from livedbg.adapters.ascend.facts import OrderFacts, facts
+from livedbg.adapters.ascend.facts import OrderFacts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of
 from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic
+from livedbg.model.facts import read_facts
 from livedbg.text.wording import many
 
 
@@ -21,7 +22,7 @@ def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
     dependency). The runtime does not track write-after-read orders, and this rule does not check them.
     """
     for lost in job.unresolved("missing-edge"):
-        said = facts(lost, OrderFacts)
+        said = read_facts(lost, OrderFacts)
         reads = said.hazard == "read after write"
         harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
         alike = said.count - 1
@@ -41,7 +42,7 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
     if first is None or second is None:
         return lost.sentence
-    said = facts(lost, OrderFacts)
+    said = read_facts(lost, OrderFacts)
     does = "reads" if said.hazard == "read after write" else "overwrites"
     return (
         f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.region}, "

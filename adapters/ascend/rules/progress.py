@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.ascend.facts import TaskFacts, facts
+from livedbg.adapters.ascend.facts import TaskFacts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, where_of
 from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Severity, Task, TaskState
+from livedbg.model.facts import read_facts
 from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
@@ -89,8 +90,8 @@ def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """The same of tasks that are ready or whose completion is deferred; "" if there are none."""
     if not roots:
         return ""
-    waits = facts(roots[0], TaskFacts).waits_for if len(roots) == 1 else ""
-    deferred = all(facts(task, TaskFacts).deferred for task in roots)
+    waits = read_facts(roots[0], TaskFacts).waits_for if len(roots) == 1 else ""
+    deferred = all(read_facts(task, TaskFacts).deferred for task in roots)
     what = "whose deferred (asynchronous) completion has not been signalled" if deferred else "on no core"
     condition = f" It waits for: {waits}." if waits else ""
     return (

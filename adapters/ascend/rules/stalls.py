@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts, facts
+from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts
 from livedbg.adapters.ascend.resources import FREED, Full
 from livedbg.adapters.ascend.rules.failed_runs import slow
 from livedbg.adapters.ascend.rules.jobs import (
@@ -27,6 +27,7 @@ from livedbg.adapters.ascend.rules.words import flag, written
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Task, TaskState
+from livedbg.model.facts import read_facts
 
 _ENTITIES: Final = 1_000  # of one finding
 
@@ -65,7 +66,7 @@ class _Blocked(Struct, frozen=True):
     @property
     def drained(self) -> bool:
         """The watchdog ended the run, and its tasks completed after that."""
-        return self.watchdog is not None and facts(self.watchdog, StallFacts).drained
+        return self.watchdog is not None and read_facts(self.watchdog, StallFacts).drained
 
 
 def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -121,7 +122,7 @@ def _since_ns(roots: Sequence[Task]) -> int | None:
 
 def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
     """Another rule judges the run: it completed or crashed, or something else than a task blocks it."""
-    ring = facts(blocked.ring, RingFacts) if blocked.ring is not None else RingFacts()
+    ring = read_facts(blocked.ring, RingFacts) if blocked.ring is not None else RingFacts()
     return (
         job.completed
         or any(job.first(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
@@ -158,7 +159,7 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
 def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
     """A sentence on the orchestrator where it waits for the roots, or ""."""
     if blocked.ring is not None:
-        ring = facts(blocked.ring, RingFacts)
+        ring = read_facts(blocked.ring, RingFacts)
         return (
             f" The runtime reports “{ring.full}”{code_of(blocked.ring)}. That is a symptom: {FREED[Full(ring.what)]} "
             f"freed only when the oldest task completes, so the orchestrator waits.{scopes_of(ring)}"
@@ -200,7 +201,7 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
     if task.state is TaskState.RUNNING:
         likely = "" if job.run.certain else f" It is suspected: {job.run.reason}."
         return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}"
-    known = facts(task, TaskFacts)
+    known = read_facts(task, TaskFacts)
     if task.state is TaskState.READY and known.deferred:
         waits = f" It waits for: {known.waits_for}." if known.waits_for else ""
         return (
@@ -236,7 +237,7 @@ def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
     return {
         "kernel": roots[0].kernel or "its kernel",
         "nameless": flag(roots[0].kernel is None),
-        "buffered": flag(facts(roots[0], TaskFacts).buffered),
+        "buffered": flag(read_facts(roots[0], TaskFacts).buffered),
         "ready": flag(roots[0].state is TaskState.READY),
         "variable": ring_values(ring)["variable"] if ring is not None else "",
         "graph": flag(job.run.graph),
@@ -250,8 +251,8 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         yield building(rule, job, state, _alive(state))
     if report is None:
         return
-    waiting, said = job.tasks_in(TaskState.SUBMITTED, state), facts(report, StallFacts)
-    listed = not said.sub_class and any(facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
+    waiting, said = job.tasks_in(TaskState.SUBMITTED, state), read_facts(report, StallFacts)
+    listed = not said.sub_class and any(read_facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
     name: str = "nameless"
     entities: tuple[str, ...] = ()
     if waiting and (listed or said.sub_class.startswith("S4")):

@@ -88,7 +88,7 @@ class XidRule(Struct, frozen=True):
 
 def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -> Finding:
     """An Xid that blames a program decides nothing where the other logs don't name its process, and report no error."""
-    pid, log = about(error).pid, error.evidence[0].log
+    pid, log = error.message.pid, error.log
     program = finding.state is VerdictState.CRASHED and about(error).kind == "program"
     if not program or not pid or named_elsewhere(pid, log, snapshot) is not False:
         return finding

@@ -17,6 +17,7 @@ from livedbg.adapters.pytorch.aoti.printed import Value, begins, take
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.model.facts import MessageFacts
 
 NAN: Final = "aoti-nan"
 INFINITE: Final = "aoti-infinite"
@@ -145,12 +146,7 @@ def _diagnostic(said: _Bad, proof: Evidence, writer: str) -> Diagnostic:
         code=code,
         severity=Severity.ERROR if code == NAN else Severity.WARNING,
         sentence=said.sentence,
-        attributes={
-            "kernel": value.kernel,
-            "argument": value.argument,
-            "source": proof.log,
-            "next": f"{command}   (with its code and lines)",
-        },
+        facts=MessageFacts(steps=(f"{command}   (with its code and lines)",)),
         evidence=(proof,),
         at_wall_ns=proof.at_wall_ns,
         writer=writer,

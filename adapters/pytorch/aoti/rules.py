@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from livedbg.adapters.pytorch.aoti.tasks import PREFIX
+from livedbg.adapters.pytorch.aoti.tasks import PREFIX, ModelCallFacts
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Task, TaskState
+from livedbg.model.facts import read_facts
 
 
 class InKernel:
@@ -39,30 +40,34 @@ class InKernel:
                 entities=(thread.id, task.id),
                 evidence=(
                     thread_evidence(thread, state),
-                    Evidence(kind="stack", source=task.attributes.get("generated", ""), text=_evidence(task)),
+                    Evidence(kind="stack", source=_facts(task).generated, text=_evidence(task)),
                 ),
                 next=("livedbg aoti -- CMD runs it in steps, with the values of its inputs",),
             )
 
 
+def _facts(task: Task) -> ModelCallFacts:
+    return read_facts(task, ModelCallFacts)
+
+
 def _sentence(task: Task, state: RuleInput) -> str:
-    told = task.attributes
+    told = _facts(task)
     since = task.since_mono_ns
     lasts = f", at every look for {duration(max(0, state.snapshot.now().mono_ns - since))}" if since else ""
-    where = f" ({told['model']})" if "model" in told else ""
-    behind = told.get("waits for its buffers", "")
+    where = f" ({told.model})" if told.model else ""
+    behind = told.waiting
     waits = f"; {behind} wait{'' if ', ' in behind else 's'} for what it writes" if behind else ""
     name = name_of(task.where[0], state.snapshot)
     now = "" if since else "now "
     return (
-        f"{name[:1].upper()}{name[1:]} is {now}in {task.kernel}, call {told.get('call', '')} of an AOTInductor "
+        f"{name[:1].upper()}{name[1:]} is {now}in {task.kernel}, call {told.call} of an AOTInductor "
         f"model{where}{lasts}{waits}."
     )
 
 
 def _evidence(task: Task) -> str:
-    told = task.attributes
-    return f"{task.kernel} reads {told.get('reads', 'nothing')}, writes {told.get('writes', 'nothing')}"
+    told = _facts(task)
+    return f"{task.kernel} reads {told.reads or 'nothing'}, writes {told.writes or 'nothing'}"
 
 
 def rules() -> Sequence[Rule]:

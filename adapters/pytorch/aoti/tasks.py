@@ -5,13 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import field
+
 from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.sources import Model
 from livedbg.model import Edge, EdgeKind, EdgeState, Process, Task, TaskState, Thread, ids
+from livedbg.model.facts import Facts
 
 _SYSTEM = "aotinductor"
 PREFIX = f"task:{_SYSTEM}/"
 """How the identifiers of these tasks begin."""
+
+
+class ModelCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.aoti"):
+    """Of a call of a model.
+
+    Attributes:
+        call: `2 of 9`.
+        generated: its line in the generated code.
+        model: the line of the model that it was made of; "" where that is not known.
+        operators, reads, writes: of it.
+        waiting: the calls that wait for its buffers while it runs.
+    """
+
+    call: str = ""
+    generated: str = ""
+    model: str = ""
+    operators: str = ""
+    reads: str = ""
+    writes: str = ""
+    waiting: str = field(default="", name="waits for its buffers")
 
 
 def call_tasks(model: Model, current: Call, process: Process, thread: Thread, since_ns: int | None) -> Iterator[Task]:
@@ -19,15 +42,15 @@ def call_tasks(model: Model, current: Call, process: Process, thread: Thread, si
     waiting = _behind(model, current)
     for call in model.code.calls:
         running = call is current
-        attributes = {
-            "call": f"{call.index + 1} of {len(model.code.calls)}",
-            "generated": f"{Path(model.code.path).name}:{call.line}",
-            "model": model.model_line(call),
-            "operators": call.aten,
-            "reads": " ".join(call.reads),
-            "writes": " ".join(call.writes),
-            "waits for its buffers": ", ".join(one.shown for one in waiting) if running else "",
-        }
+        facts = ModelCallFacts(
+            call=f"{call.index + 1} of {len(model.code.calls)}",
+            generated=f"{Path(model.code.path).name}:{call.line}",
+            model=model.model_line(call),
+            operators=call.aten,
+            reads=" ".join(call.reads),
+            writes=" ".join(call.writes),
+            waiting=", ".join(one.shown for one in waiting) if running else "",
+        )
         yield Task(
             id=_id(call, process, thread),
             system="pytorch",
@@ -43,7 +66,7 @@ def call_tasks(model: Model, current: Call, process: Process, thread: Thread, si
             since_mono_ns=since_ns if running else None,
             where=(thread.id,),
             owner=f"process {process.pid}",
-            attributes={name: text for name, text in attributes.items() if text},
+            facts=facts,
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.pytorch.elastic.error_files import Failure, Run, first_failures, run_of
+from livedbg.adapters.pytorch.facts import WorkerFacts
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.session.adapter import Context, Request
 from livedbg.session.pacing import Limit, timed
@@ -73,12 +74,7 @@ def _diagnostic(run: Run, failure: Failure) -> Diagnostic:
         code="worker-failed",
         severity=Severity.WARNING,
         sentence=f"The worker of local rank {failure.local_rank} failed at start {failure.start + 1}: {failure.error}.",
-        attributes={
-            "run": folder,
-            "start": str(failure.start),
-            "local rank": str(failure.local_rank),
-            "error": failure.error,
-        },
+        facts=WorkerFacts(run=folder, start=failure.start, local_rank=str(failure.local_rank), error=failure.error),
         evidence=(
             Evidence(kind="file", file=clean_line(failure.file), text=failure.error, at_wall_ns=failure.wall_ns),
         ),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from livedbg.adapters.pytorch.facts import dump_facts
+from livedbg.adapters.pytorch.facts import DumpFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Severity
+from livedbg.model.facts import read_facts
 
 
 class RecorderDumps:
@@ -32,7 +33,7 @@ class RecorderDumps:
         for said in state.snapshot.diagnostics.values():
             if said.system != "pytorch" or not said.code.startswith("dump-"):
                 continue
-            pending_ns = dump_facts(said).pending_ns
+            pending_ns = read_facts(said, DumpFacts).pending_ns
             sure = pending_ns >= state.settings.thread_stall_ns and said.code == "dump-differs"
             yield Finding(
                 rule=self.name,
@@ -41,7 +42,7 @@ class RecorderDumps:
                 evidence=said.evidence,
                 next=("livedbg attach --all-ranks PID, while the next run hangs: what the missing rank waits for",),
                 inferred=True,
-                since_wall_ns=dump_facts(said).since_ns or None,
+                since_wall_ns=read_facts(said, DumpFacts).since_ns or None,
                 state=VerdictState.STALLED if sure else VerdictState.UNKNOWN,
             )
 

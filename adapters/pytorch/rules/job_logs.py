@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from livedbg.adapters.pytorch.facts import LoggedCallFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of
@@ -35,9 +36,9 @@ class RanksMissing:
         found: dict[str, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
             if said.system == "pytorch" and said.code == "ranks-missing":
-                found.setdefault(said.does if said.attributes.get("rank") else said.id, []).append(said)
+                found.setdefault(said.id if _rank(said) is None else said.does, []).append(said)
         for told in found.values():
-            first, ranks = told[0], [int(one.attributes["rank"]) for one in told if one.attributes.get("rank")]
+            first, ranks = told[0], [rank for one in told if (rank := _rank(one)) is not None]
             if len(ranks) > 1:
                 proofs = tuple(one.evidence[0] for one in told)[:_PROOFS]
                 first = replace(first, sentence=f"Ranks {spans(ranks)} {first.does}", evidence=proofs)
@@ -80,9 +81,8 @@ def _silent(writers: Sequence[str], state: RuleInput) -> str:
 
 def _call(said: Diagnostic, state: RuleInput) -> str:
     """The collective in whose call a message was thrown; "" where no traceback shows it."""
-    source, line = said.attributes.get("source"), said.attributes.get("until")
     for hit in state.snapshot.exceptions.values():
-        if hit.source == source and str(hit.line) == line:
+        if (hit.source, hit.line) == (said.log, said.message.last):
             calls = (frame.function for frame in hit.stack if (frame.file or "").endswith("/distributed_c10d.py"))
             return next(calls, "")
     return ""
@@ -101,16 +101,21 @@ class ElasticLogged:
         """The root cause; without one, the workers that it says failed."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
         roots = [one for one in said if one.code == "elastic-root"]
-        known = {one.attributes["pid"] for one in roots}
+        known = {one.message.pid for one in roots}
         for one in roots:
             yield finding_of(self.name, one, state, _CRASHED)
         for one in said:
-            if one.code == "elastic-failed" and one.attributes["pid"] not in known:
+            if one.code == "elastic-failed" and one.message.pid not in known:
                 yield finding_of(self.name, one, state, _CRASHED)
 
 
 def _thrown(said: Diagnostic) -> bool:
-    return "warned" not in said.attributes
+    return not said.message.warned
+
+
+def _rank(said: Diagnostic) -> int | None:
+    """The rank that the message gives."""
+    return said.message.read(LoggedCallFacts).rank
 
 
 def rules() -> Sequence[Rule]:

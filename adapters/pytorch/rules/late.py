@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.late import LATE
-from livedbg.adapters.pytorch.facts import late_facts
+from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Diagnostic, Severity, ThreadState
+from livedbg.model.facts import read_facts
 
 _LONGER: Final = 1.5
 
@@ -28,7 +29,7 @@ def _known(state: RuleInput) -> list[Diagnostic]:
 
 def is_usual(call: Call, process: str, state: RuleInput) -> bool:
     """Whether a rank that has not come to a collective has come as late to those before (L1)."""
-    most = [late_facts(one).most_ns for one in _known(state) if one.entities == (process,)]
+    most = [read_facts(one, LateFacts).most_ns for one in _known(state) if one.entities == (process,)]
     return any(call.age_ns <= one * _LONGER for one in most)
 
 
@@ -51,7 +52,7 @@ class LateRank:
             (process,) = said.entities
             if not _lives(process, state):
                 continue
-            fresh = now_ns - late_facts(said).last_wall_ns < state.settings.thread_stall_ns
+            fresh = now_ns - read_facts(said, LateFacts).last_wall_ns < state.settings.thread_stall_ns
             goes_on = all(_only(process, call) and is_usual(call, process, state) for call in waiting)
             runs = goes_on and (bool(waiting) or fresh)
             if not fresh and not any(_only(process, call) for call in waiting):

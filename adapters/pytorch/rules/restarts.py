@@ -17,11 +17,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.elastic.error_files import run_of
+from livedbg.adapters.pytorch.facts import WorkerFacts
 from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Diagnostic, Evidence, Process, Severity
+from livedbg.model.facts import read_facts
 from livedbg.text.sanitize import clean_line
 
 _COUNT: Final = "TORCHELASTIC_RESTART_COUNT"
@@ -157,15 +159,12 @@ def _left(workers: Sequence[Process], state: RuleInput) -> list[_Left]:
     newest = max(int(worker.environment[_COUNT]) for worker in workers)
     found = []
     for said in state.snapshot.diagnostics.values():
-        facts = said.attributes
-        if (
-            said.system == "pytorch"
-            and said.code == _CODE
-            and facts.get("run") in runs
-            and int(facts["start"]) < newest
-        ):
-            rank = ranks.get(facts["local rank"]) or facts["local rank"]
-            found.append(_Left(int(facts["start"]), rank, facts["error"].rstrip(": ."), said))
+        if said.system != "pytorch" or said.code != _CODE:
+            continue
+        facts = read_facts(said, WorkerFacts)
+        if facts.run in runs and facts.start < newest:
+            rank = ranks.get(facts.local_rank) or facts.local_rank
+            found.append(_Left(facts.start, rank, facts.error.rstrip(": ."), said))
     return sorted(found, key=lambda one: one.start)
 
 

@@ -24,9 +24,10 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
-from livedbg.model import Severity, TaskState, Thread, ThreadState
+from livedbg.model import Severity, TaskState, Thread, ThreadState, WaitKind
 
 _PREFIX: Final = "task:rpc/"
+_OF_PTHREADS: Final = (WaitKind.MUTEX, WaitKind.RWLOCK, WaitKind.CONDITION, WaitKind.BARRIER, WaitKind.JOIN)
 _TORCH: Final = re.compile(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
 _POOL: Final = "pt_thread_pool"
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
@@ -214,7 +215,7 @@ def _in_torch(entity: str, state: RuleInput) -> bool:
     stack = state.snapshot.stacks.get(entity)
     native = [frame for frame in stack.frames if frame.language != "python"] if stack is not None else []
     inside = any(_TORCH.search(f"{frame.function} {frame.module or ''}") for frame in native)
-    return inside or (not native and (thread.waits_in or "").startswith("pthread_"))
+    return inside or (not native and thread.wait in _OF_PTHREADS)
 
 
 def rules() -> Sequence[Rule]:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from livedbg.adapters.pytorch.facts import LoggedCallFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
@@ -99,21 +100,19 @@ def _heard(said: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
 
 def _group_of(said: Diagnostic, heard: Mapping[int, Sequence[Diagnostic]]) -> str:
     """The group of a time-out: in its line, or in that of the same rank about the same work."""
-    if said.attributes.get("group"):
-        return said.attributes["group"]
-    of_rank = heard.get(_rank(said), ())
-    same = (one for one in of_rank if one.attributes.get("seq") == said.attributes.get("seq") != "")
-    return next((one.attributes["group"] for one in same if one.attributes.get("group")), "")
+    known = _facts(said)
+    of_rank = map(_facts, heard.get(_rank(said), ()) if known.seq is not None else ())
+    return known.group or next((one.group for one in of_rank if one.seq == known.seq and one.group), "")
 
 
 def _groups(
     timeouts: Iterable[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]
 ) -> Iterator[Sequence[Diagnostic]]:
     """The time-outs of each group, the earliest collective of each rank."""
-    found: dict[str, dict[str, Diagnostic]] = defaultdict(dict)
+    found: dict[str, dict[int | None, Diagnostic]] = defaultdict(dict)
     for said in timeouts:
         of_group = found[_group_of(said, heard)]
-        rank = said.attributes["job rank"]
+        rank = _facts(said).job_rank
         known = of_group.get(rank)
         if known is None or _number(said) < _number(known):
             of_group[rank] = said
@@ -127,8 +126,12 @@ def _groups(
         yield sorted(of_group.values(), key=_rank)
 
 
+def _facts(said: Diagnostic) -> LoggedCallFacts:
+    return said.message.read(LoggedCallFacts)
+
+
 def _number(said: Diagnostic) -> int:
-    return int(said.attributes.get("seq") or "0")
+    return _facts(said).seq or 0
 
 
 def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]) -> str:
@@ -136,8 +139,8 @@ def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]])
     group = _group_of(told[0], heard)
     calls: dict[str, list[int]] = defaultdict(list)
     for said in told:
-        number = said.attributes.get("seq")
-        calls[f"{said.attributes['op']}{f' #{number}' if number else ''}"].append(_rank(said))
+        known = _facts(said)
+        calls[f"{known.op}{f' #{known.seq}' if known.seq is not None else ''}"].append(_rank(said))
     of = f" of {group if group.startswith('PG ') else f'group {group}'}" if group else ""
     if len(calls) == 1:
         return f"{next(iter(calls))}{of}"
@@ -152,29 +155,32 @@ def _late(
     wanted, group = max(map(_number, told)), _group_of(told[0], heard)
     late, proofs = [], []
     for rank, lines in sorted(heard.items()):
-        mine = [one for one in lines if group in ("", one.attributes.get("group", "")) and "enqueued" in one.attributes]
-        if mine and max(int(one.attributes["enqueued"]) for one in mine) < wanted:
-            late.append((rank, max(int(one.attributes["enqueued"]) for one in mine)))
+        mine = [one for one in lines if group in ("", _facts(one).group)]
+        last = max((_enqueued(one) for one in mine), default=wanted)
+        if last < wanted:
+            late.append((rank, last))
             proofs.append(mine[-1])
     return late, proofs
 
 
 def _all_enqueued(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]) -> bool:
-    return all(
-        any(int(one.attributes.get("enqueued", "-1")) >= _number(said) for one in heard.get(_rank(said), ()))
-        for said in told
-    )
+    return all(any(_enqueued(one) >= _number(said) for one in heard.get(_rank(said), ())) for said in told)
+
+
+def _enqueued(said: Diagnostic) -> int:
+    known = _facts(said).enqueued
+    return -1 if known is None else known
 
 
 def _rank(said: Diagnostic) -> int:
-    return int(said.attributes["job rank"] or "0")
+    return _facts(said).job_rank or 0
 
 
 def _silent(told: Sequence[Diagnostic]) -> list[int]:
     """Ranks between those that reported: they exist, and said nothing (T1). Not told where the lines number the ranks
     of a smaller group."""
     ranks = set(map(_rank, told))
-    if len(ranks) < 2 or any(one.attributes["rank"] != one.attributes["job rank"] for one in told):
+    if len(ranks) < 2 or any(one.rank != one.job_rank for one in map(_facts, told)):
         return []
     return sorted(set(range(max(ranks) + 1)) - ranks)
 

@@ -48,6 +48,4 @@ def compile_facts(said: Diagnostic) -> CompileFacts:
     """The facts of a diagnostic; in recordings of before they are texts."""
     if said.facts is not None:
         return facts_of(said.facts, CompileFacts)
-    texts = said.attributes
-    lines = tuple(texts.get("lines", "").split())
-    return facts_from({**texts, "traced": texts.get("traced") == "yes", "lines": lines}, CompileFacts)
+    return facts_from({**said.attributes, "lines": said.attributes.get("lines", "").split()}, CompileFacts)

@@ -18,6 +18,7 @@ from livedbg.analysis.diagnosis import Verdict, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Process
+from livedbg.model.facts import Facts, read_facts
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -28,6 +29,12 @@ _LATELY_NS: Final = 3_000_000_000
 _INTERRUPTS: Final = ("KeyboardInterrupt", "SIGINT")
 _SHOWN: Final = 3
 """Other ways to end that are given; so many processes of each are named, or counted."""
+
+
+class HangFacts(Facts, frozen=True, kw_only=True, tag="hang"):
+    """Of the hang that was found last: its verdict."""
+
+    state: VerdictState = VerdictState.STALLED
 
 
 def heads(snapshot: Snapshot) -> list[Process]:
@@ -81,7 +88,7 @@ def was_hung(snapshot: Snapshot) -> VerdictState | None:
     killed = (-signal.SIGKILL, _KILLED, None)
     if not unfinished or not all(was_asked(status) or status in killed for status in unfinished):
         return None
-    return VerdictState(hang.attributes["state"])
+    return read_facts(hang, HangFacts).state
 
 
 def ended_on_request(snapshot: Snapshot) -> bool:

@@ -160,7 +160,7 @@ def proof_of(record: LogRecord, source: LogSource) -> Evidence:
     return Evidence.of_record(record, source.name, record.text.strip()[:_TEXT])
 
 
-def named_elsewhere(pid: str, log: str, snapshot: Snapshot) -> bool | None:
+def named_elsewhere(pid: int, log: str, snapshot: Snapshot) -> bool | None:
     """Whether another log names a process, as the kernel's does of all programs; None where there is no other log.
 
     Args:
@@ -171,7 +171,7 @@ def named_elsewhere(pid: str, log: str, snapshot: Snapshot) -> bool | None:
     if all(source.id == log for source in snapshot.log_sources.values()):
         return None
     others = (one for one in list(snapshot.recent_logs)[-_SEEN:] if one.source != log)
-    return any(str(one.pid) == pid or names_process(one.text, pid) for one in others)
+    return any(one.pid == pid or names_process(one.text, str(pid)) for one in others)
 
 
 def older_logs(snapshot: Snapshot) -> dict[str, str]:

@@ -45,7 +45,7 @@ class ErrorReported:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding for each error; those after the first ten of a system are one finding together."""
-        errors = [d for d in _errors(state) if not (state.judged.judges(d) or "signature" in d.attributes)]
+        errors = [d for d in _errors(state) if not (state.judged.judges(d) or d.message.signature)]
         for system, first, others in _by_system(errors):
             yield from (self._finding(error, state) for error in first)
             if others:

@@ -22,15 +22,13 @@ _PROOFS: Final = 6
 
 def steps_of(*said: Diagnostic) -> tuple[str, ...]:
     """What to do, as messages advise."""
-    steps = (step for one in said for step in one.attributes.get("next", "").split("\n") if step)
-    return tuple(dict.fromkeys(steps))
+    return tuple(dict.fromkeys(step for one in said for step in one.message.steps))
 
 
 def thrown_at(said: Diagnostic, state: RuleInput) -> str:
     """`, at step (train.py:14)`: the user's frame in the traceback of a message; "" without one."""
-    source, line = said.attributes.get("source"), said.attributes.get("until")
     for hit in state.snapshot.exceptions.values():
-        if hit.source == source and str(hit.line) == line and hit.stack:
+        if (hit.source, hit.line) == (said.log, said.message.last) and hit.stack:
             frame = state.code.frame_of(hit.stack)
             return f", at {place_text(frame)}" if frame is not None else ""
     return ""

@@ -52,11 +52,11 @@ class SignatureFound:
         alone = len(state.snapshot.log_sources) < 2
         found: dict[tuple[str, str], list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if said.ends not in ("", "completes") and not state.judged.judges(said):
+            if said.message.ends not in ("", "completes") and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():
-            final = any("final" in said.attributes for said in told)  # nothing can go on: what follows is no progress
+            final = any("final" in said.message.marks for said in told)  # what follows is no progress
             for finding in findings_of(self.name, told, state, amounts_to, any_line if final else None):
                 yield _unless_over(finding, told[0].cause, state) if finding.state is VerdictState.STALLED else finding
 
@@ -65,9 +65,9 @@ def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -
     """A wait: a stall only if its log does not go on, and nothing in it says that what waited has ended. What a host
     waits for is none either if the job completed."""
     last, snapshot = finding.evidence[-1], state.snapshot
-    if cause is CauseClass.HOST and any(said.ends == "completes" for said in snapshot.diagnostics.values()):
+    if cause is CauseClass.HOST and any(said.message.ends == "completes" for said in snapshot.diagnostics.values()):
         return replace(finding, state=None)
-    if goes_on_after(finding.evidence, snapshot) or any(said.ends in _OVER for said in _later(last, snapshot)):
+    if goes_on_after(finding.evidence, snapshot) or any(said.message.ends in _OVER for said in _later(last, snapshot)):
         return replace(finding, state=None)
     source = snapshot.log_sources.get(last.log)
     lines = known_lines(source, snapshot) if source is not None and last.line is not None else ()
@@ -88,9 +88,9 @@ def _later(proof: Evidence, snapshot: Snapshot) -> Iterator[Diagnostic]:
 
 def _amounts_to(said: Diagnostic, *, alone: bool) -> VerdictState | None:
     """What it amounts to; of a host, which may have other jobs, only where its log is all there is."""
-    if "over" in said.attributes or "warned" in said.attributes:
+    if said.message.over or said.message.warned:
         return None
-    return VerdictState.UNKNOWN if said.ends == "host" and not alone else _ENDS[said.ends]
+    return VerdictState.UNKNOWN if said.message.ends == "host" and not alone else _ENDS[said.message.ends]
 
 
 def explained(
@@ -108,19 +108,19 @@ def explained(
         counts: whether a message can explain an exception at all.
     """
     told = [
-        said.attributes
+        said.message
         for said in snapshot.diagnostics.values()
-        if "signature" in said.attributes and said.attributes["source"] == hit.source and counts(said)
+        if said.message.signature and said.log == hit.source and counts(said)
     ]
-    if hit.line is not None and any(int(one["order"]) <= hit.line <= int(one["until"]) for one in told):
+    if hit.line is not None and any(one.first <= hit.line <= one.last for one in told):
         return True
-    names = {one["signature"] for one in told}
+    names = {one.signature for one in told}
     return bool(names) and not names.isdisjoint(known(f"{hit.type}: {hit.message}"))
 
 
 def says_an_end(said: Diagnostic) -> bool:
     """Whether a message says that something ended: else the exception in whose lines it stands does."""
-    return said.ends in _ENDED
+    return said.message.ends in _ENDED
 
 
 def rules() -> Sequence[Rule]:

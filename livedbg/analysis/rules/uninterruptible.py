@@ -10,7 +10,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, host_of, name_of, thread_evidence, waited_ns
-from livedbg.model import Severity, Thread, ThreadState, ids
+from livedbg.model import Severity, Thread, ThreadState, WaitKind, ids
 from livedbg.text.wording import sentence_case
 
 _VFORK: Final = re.compile(r"vfork|clone3?$")
@@ -78,7 +78,7 @@ def _slept_ns(thread: Thread, state: RuleInput) -> int:
 
 def _expected(thread: Thread) -> bool:
     """Whether such a sleep is one that another process or thread ends: vfork, a core dump, a freeze."""
-    if _VFORK.match(thread.syscall or "") or "freeze" in (thread.waits_in or ""):
+    if _VFORK.match(thread.syscall or "") or thread.wait is WaitKind.STOP:
         return True
     return _NO_DEVICE.search(thread.wait_channel or "") is not None
 

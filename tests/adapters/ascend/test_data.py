@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from livedbg.adapters.ascend.compile_reader import compile_lines
-from livedbg.adapters.ascend.facts import ReportFacts, RunFacts, StallFacts, TaskFacts, facts, scope_of
+from livedbg.adapters.ascend.facts import ReportFacts, RunFacts, StallFacts, TaskFacts, scope_of
 from livedbg.adapters.ascend.forms import Form
 from livedbg.adapters.ascend.messages import classify, forms
 from livedbg.adapters.ascend.reports import Kind, report_facts, texts
 from livedbg.model import Diagnostic, Severity, Task
+from livedbg.model.facts import read_facts
 from livedbg.signatures.templates import names_in
 
 FORMS = [*forms(), *texts().forms, *compile_lines().forms]
@@ -63,12 +64,12 @@ def test_facts_are_the_same_live_in_a_recording_and_as_the_texts_of_before() -> 
     texts_ = {"scope": "ascend/dev1", "quiet": "yes", "completed": "0", "total": "4", "limit_s": "60", "memory": "no"}
     recorded = msgspec.json.decode(msgspec.json.encode(diagnostic(facts=run)), type=Diagnostic)
     for said in (diagnostic(facts=run), recorded, diagnostic(attributes={**texts_, "began_wall_ns": "7"})):
-        assert facts(said, RunFacts) == run
+        assert read_facts(said, RunFacts) == run
         assert scope_of(said) == "ascend/dev1"
-    assert facts(recorded, StallFacts) == StallFacts()  # of another kind
-    assert facts(diagnostic(attributes={**texts_, "total": "many"}), RunFacts) == RunFacts()  # damaged
+    assert read_facts(recorded, StallFacts) == StallFacts()  # of another kind
+    assert read_facts(diagnostic(attributes={**texts_, "total": "many"}), RunFacts) == RunFacts()  # damaged
     task = Task(id="task:ascend/r0t1", system="ascend", name="r0t1", attributes={"deferred": "yes", "local": "1"})
-    assert facts(task, TaskFacts) == TaskFacts(deferred=True, local=1)
+    assert read_facts(task, TaskFacts) == TaskFacts(deferred=True, local=1)
 
 
 def test_a_report_of_an_old_recording_says_who_it_is_about() -> None:

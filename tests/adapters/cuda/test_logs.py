@@ -262,7 +262,7 @@ static_assert(a<<<(1)) [CUDA][I] driver loaded
 
 def test_words_alone_are_no_error() -> None:
     told = read(HARMLESS).snapshot.diagnostics.values()
-    assert all(said.ends == "completes" for said in told)  # of the test run
+    assert all(said.message.ends == "completes" for said in told)  # of the test run
 
 
 PIECES = [line for path in sorted(FIXTURES.glob("*.txt")) for line in path.read_bytes().splitlines()]
