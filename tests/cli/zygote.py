@@ -35,7 +35,7 @@ from livedbg.cli import main
 from livedbg.cli.group import livedbg
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.registry import adapter_classes
-from livedbg.session.rulebook import all_rules
+from livedbg.session.rulebook import all_rules, user_code
 from livedbg.session.signatures import book
 from livedbg.signatures.crashes import crash_book
 from tests.cli.spare_unwinder import imported, keep_spare_unwinder
@@ -253,11 +253,12 @@ def _serve(for_screens: bool) -> None:
             livedbg.get_command(context, name)
     adapter_classes()
     all_rules()
+    user_code()
     known_log_formats()
     crash_book().found("")
     known = book()[0]
     known.found("")
-    assert known.triggers and known.exact is not None
+    assert known.triggers and known.opens and known.exact is not None
     for module, name in LIMITS:
         setattr(module, name, LONG_S)
     spare_unwinders = not for_screens and imported()
