@@ -137,6 +137,7 @@ def _forms() -> Forms:
     return Forms(texts().forms)
 
 
+@cache
 def triggers() -> tuple[bytes, ...]:
     """What stands in every record that says something of a failure on an NPU, and hardly in any other."""
     known, rare = texts(), [number for number in cann_codes() if number < _MASKED_CODES]

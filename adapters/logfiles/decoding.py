@@ -54,7 +54,8 @@ class Decoding:
         self._first_beat = len(words)
         words += [(word, decoder) for decoder in decoders for word in decoder.beats]
         self._owners = [decoder for _, decoder in words]
-        self._opening = frozenset(number for number, (word, decoder) in enumerate(words) if word in decoder.opens)
+        opens = {decoder: frozenset(decoder.opens) for decoder in decoders}
+        self._opening = frozenset(number for number, (word, decoder) in enumerate(words) if word in opens[decoder])
         self._following: dict[str, dict[LogDecoder, int]] = {}
         self._only = [self._wanted_by(number, word) for number, (word, _) in enumerate(words)]
         self._words = [word.decode("utf-8", "replace") for word, _ in words]

@@ -22,6 +22,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -182,9 +183,9 @@ class UserCode:
 
     def __init__(self, frameworks: Iterable[Framework] = ()) -> None:
         known = tuple(frameworks)
-        self._modules = _any(r"\A(?:{})", (one for framework in known for one in framework.modules))
-        self._files = _any("{}", (one for framework in known for one in framework.files))
-        self._functions = _any(r"\A(?:{})", (one for framework in known for one in framework.functions))
+        self._modules = _any(r"\A(?:{})", tuple(one for framework in known for one in framework.modules))
+        self._files = _any("{}", tuple(one for framework in known for one in framework.files))
+        self._functions = _any(r"\A(?:{})", tuple(one for framework in known for one in framework.functions))
         self._frames: dict[_Key, Inside] = {}
         self._stacks: dict[str, tuple[Stack, Frame | None]] = {}
 
@@ -269,7 +270,8 @@ class UserCode:
         return sourced or Inside.USER
 
 
-def _any(form: str, expressions: Iterable[str]) -> re.Pattern[str] | None:
+@lru_cache(maxsize=16)
+def _any(form: str, expressions: tuple[str, ...]) -> re.Pattern[str] | None:
     found = "|".join(f"(?:{one})" for one in expressions)
     return re.compile(form.format(found)) if found else None
 

@@ -310,6 +310,13 @@ class Book:
         plain = {word for entry in self.entries for word in entry.words if word not in entry.signature.exact}
         return {word.encode(): re.compile(form.encode()) for word, form in forms if word not in plain}
 
+    @cached_property
+    def opens(self) -> tuple[bytes, ...]:
+        """Words of what goes on in other lines, or may soon be over."""
+        ends = (entry for entry in self.entries if entry.signature.over and not entry.parts)
+        entries = (*ends, *(entry for entry in self.entries if entry.signature.follows))
+        return tuple(word.encode() for entry in entries for word in entry.words)
+
     def of_words(self, text: str) -> tuple[int, ...]:
         """Numbers of the signatures of which a word is in a text, in order."""
         hits = self._matcher.find_matches_as_indexes(text, overlapping=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from livedbg.signatures.said import LogTold, Said, Told, close, events, lines_of
 
 _LONGEST: Final = 100_000  # characters that are searched
 _ASIDE: Final = 400  # characters of a line that are searched for what is printed beside errors
+_compiled = cache(re.compile)  # re's own cache is smaller than the signatures are many
 
 
 class SignatureDecoder(LogDecoder):
@@ -59,10 +60,8 @@ class SignatureDecoder(LogDecoder):
 
     @property
     def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder: what goes on in other lines, or may soon be over."""
-        ends = (entry for entry in self._book.entries if entry.signature.over and not entry.parts)
-        entries = (*ends, *(entry for entry in self._book.entries if entry.signature.follows))
-        return tuple(word.encode() for entry in entries for word in entry.words)
+        """See LogDecoder."""
+        return self._book.opens
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""
@@ -132,7 +131,7 @@ class SignatureDecoder(LogDecoder):
     @cached_property
     def _over(self) -> dict[tuple[str, str], re.Pattern[str]]:
         entries = (entry for entry in self._book.entries if entry.signature.over)
-        return {(one.room.system, one.signature.id): re.compile(one.signature.over) for one in entries}
+        return {(one.room.system, one.signature.id): _compiled(one.signature.over) for one in entries}
 
     def _messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
         """The messages of some records, each with where it begins and ends.
@@ -193,11 +192,11 @@ class SignatureDecoder(LogDecoder):
     @cached_property
     def _quiet(self) -> list[tuple[str, Quiet, re.Pattern[str]]]:
         files = ((room.system, room.file.quiet) for room in self._book.rooms)
-        return [(system, quiet, re.compile(quiet.pattern)) for system, quiet in files if quiet is not None]
+        return [(system, quiet, _compiled(quiet.pattern)) for system, quiet in files if quiet is not None]
 
     @cached_property
     def _asides(self) -> list[tuple[str, re.Pattern[str]]]:
-        return [(room.system, re.compile(aside)) for room in self._book.rooms for aside in room.file.asides]
+        return [(room.system, _compiled(aside)) for room in self._book.rooms for aside in room.file.asides]
 
 
 def _first(parts: Sequence[LogRecord], near: int) -> int:

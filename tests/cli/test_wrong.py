@@ -128,7 +128,7 @@ def test_a_process_that_ends_while_it_is_looked_at(spawn: Callable[..., Target])
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    unwinder = b"livedbg.unwind" if usable() else b"gdb"
+    unwinder = b"livedbg-unwind" if usable() else b"gdb"
     eventually(lambda: look.poll() is not None or unwinder in children_of(look.pid))
     target.stdin.close()
     out, err = look.communicate(timeout=200)
@@ -136,7 +136,7 @@ def test_a_process_that_ends_while_it_is_looked_at(spawn: Callable[..., Target])
 
 
 def children_of(pid: int) -> bytes:
-    return subprocess.run(["ps", "-o", "args=", "--ppid", str(pid)], capture_output=True, check=False).stdout
+    return subprocess.run(["ps", "-o", "comm=", "--ppid", str(pid)], capture_output=True, check=False).stdout
 
 
 @pytest.mark.parametrize(

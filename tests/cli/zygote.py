@@ -1,9 +1,9 @@
 """A process that has imported livedbg and forks for each command: the imports are most of what a command costs.
 
-The command is a process of its own, with the files, environment and folder that it would have. Another such process
-has imported Textual, and forks for each program on a terminal. `python -m livedbg`
-itself is what tests with a prefix or in a terminal start, and what `Livedbg` starts where the interpreter or the
-libraries would read the environment before livedbg does.
+The command is a process of its own, with the files, environment and folder that it would have; its unwinding process
+is forked too (tests.cli.spare_unwinder). Another such process has imported Textual, and forks for each program on a
+terminal. `python -m livedbg` itself is what tests with a prefix or in a terminal start, and what `Livedbg` starts where
+the interpreter or the libraries would read the environment before livedbg does.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from livedbg.cli import main
 from livedbg.cli.group import livedbg
 from livedbg.session.log_formats import known_log_formats
 from livedbg.session.registry import adapter_classes
-from livedbg.session.rulebook import all_rules
+from livedbg.session.rulebook import all_rules, user_code
 from livedbg.session.signatures import book
 from livedbg.signatures.crashes import crash_book
+from tests.cli.spare_unwinder import imported, keep_spare_unwinder
 from tests.touch.patience import LIMITS, LONG_S
 from tests.waiting import until
 
@@ -49,6 +50,8 @@ _ROOT = Path(__file__).parents[2]
 _RUN = "import sys; exec(sys.argv.pop(1))"
 _STALL_S = "TESTS_STALL_S"
 """In the environment of a command: after how many seconds a wait is a stall."""
+_LOOKS = ("report", "stacks", "watch", "record", "catch")
+"""Commands that start an unwinding process."""
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC_", "MALLOC_", "OPENBLAS_", "OMP_", "TZ")
 
 
@@ -250,13 +253,15 @@ def _serve(for_screens: bool) -> None:
             livedbg.get_command(context, name)
     adapter_classes()
     all_rules()
+    user_code()
     known_log_formats()
     crash_book().found("")
     known = book()[0]
     known.found("")
-    assert known.triggers and known.exact is not None
+    assert known.triggers and known.opens and known.exact is not None
     for module, name in LIMITS:
         setattr(module, name, LONG_S)
+    spare_unwinders = not for_screens and imported()
     gc.collect()
     gc.freeze()
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork copies one thread only"
@@ -284,7 +289,10 @@ def _serve(for_screens: bool) -> None:
                     status.close()
                 for pidfd in running:
                     os.close(pidfd)
-                sys.exit(_command(json.loads(request), files, for_screens))
+                wanted = json.loads(request)
+                if spare_unwinders and wanted["words"][:1] and wanted["words"][0] in _LOOKS:
+                    keep_spare_unwinder()
+                sys.exit(_command(wanted, files, for_screens))
             for file in files[:3]:
                 os.close(file)
             status = socket.socket(fileno=files[3])

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ GUIDED: Final = (
 )
 
 
+@cache
 def lacking() -> Mapping[str, str]:
     """The cases that this box can't do, each with why; asked of a process of its own: torch may take the GPU."""
     asked = "import json, torch; print(json.dumps(torch.cuda.device_count()))"

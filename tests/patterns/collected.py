@@ -18,6 +18,7 @@ from livedbg.text.issued_tokens import ISSUED, issued
 __all__ = ["Used", "collected"]
 
 _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
+_IMPORTS = re.compile(r"^\s*(?:import|from) re\b", re.MULTILINE)
 _CALL = re.compile(rf"\b([A-Za-z_]\w*)\.({'|'.join(_METHODS)})\b")
 
 
@@ -138,6 +139,11 @@ def _uses(roots: list[str]) -> _Uses:
     files = {Path(os.path.realpath(path)) for root in roots for path in Path(root).rglob("*.py")}
     for path in sorted(files):
         text = path.read_text()
+        for name, method in _CALL.findall(text):
+            for key in ((str(path), name), *([("", name)] if not name.startswith("_") else [])):
+                methods.setdefault(key, set()).add(method)
+        if not _IMPORTS.search(text):
+            continue  # it compiles none itself
         tree = ast.parse(text)
         own = {
             target.id
@@ -146,7 +152,8 @@ def _uses(roots: list[str]) -> _Uses:
             for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
             if isinstance(target, ast.Name)
         }
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(tree))
+        for node in nodes:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
                 target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                 if isinstance(target, ast.Name) and target.id in own:
@@ -163,11 +170,8 @@ def _uses(roots: list[str]) -> _Uses:
                 and node.func.attr in _METHODS
             ):
                 inline.append((str(path), node.lineno, node.args[0].value, node.func.attr))
-        for name, method in _CALL.findall(text):
-            for key in ((str(path), name), *([("", name)] if not name.startswith("_") else [])):
-                methods.setdefault(key, set()).add(method)
-        asked = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _METHODS}
-        for node in ast.walk(tree):  # handed on, e.g. into a table: may be searched
+        asked = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in _METHODS}
+        for node in nodes:  # handed on, e.g. into a table: may be searched
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in asked:
                 methods.setdefault((str(path), node.id), set()).add("handed on")
     return _Uses(names, methods, inline)

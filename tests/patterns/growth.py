@@ -16,13 +16,13 @@ from tests.patterns.near_matches import near_matches
 
 __all__ = ["Superlinear", "superlinear"]
 
-_SIZES: Final = (12, 16, 24, 64, 128, 256, 1024)
-"""Small ones first, so that no call takes long: an exponential pattern shows at 24, a cubic one at 256."""
+_SIZES: Final = (12, 16, 24, 64, 1024)
+"""Small ones first, so that no call takes long: an exponential pattern shows at 24."""
 _DEEP: Final = 16_384
 """Also tried by `python -m tests.patterns.growth --deep`, in two minutes: for patterns whose steps are quick."""
 _SUSPICIOUS_NS_PER_CHARACTER: Final = 150
 """Slower calls are looked at again; a linear pattern takes 1 to 100."""
-_LEAST_NS: Final = 1_000_000
+_LEAST_NS: Final = 250_000
 """A shorter time is no measurement."""
 _MOST_NS: Final = 150_000_000
 """No larger text is tried after a call that took so long."""
@@ -34,6 +34,8 @@ _STEP: Final = 6
 _TURNS: Final = 4
 _GROWTH: Final = 8.0
 """Of the time, for four times the text. Linear: 4; quadratic: 16."""
+_CLEARLY_LINEAR: Final = 6.0
+"""What grows by less in the first two turns gets no more turns."""
 
 
 class Superlinear(NamedTuple):
@@ -77,24 +79,33 @@ def _growing(
         if _once(run, small) < _LEAST_NS:
             size *= 2
             continue
-        took, longer = _times(run, (small, large))
-        growth = longer / max(took, 1) * _FACTOR * len(small) / len(large)
+        linear = len(large) / len(small)
+        took, longer = _times(run, (small, large), linear * _CLEARLY_LINEAR / _FACTOR)
+        growth = longer / max(took, 1) * _FACTOR / linear
         if growth < _GROWTH:
             return None  # it has a large constant, or a bound
         seen = Superlinear(len(large), growth, make(12)[:120])
         if longer > _MOST_NS:
             break
-        size *= 2
+        size *= _FACTOR
     return seen
 
 
-def _times(run: Callable[[Any], object], texts: Sequence[Any]) -> list[int]:
-    """The shortest of some turns for each text: in turn, for what slows a processor down lasts for a while."""
+def _times(run: Callable[[Any], object], texts: Sequence[Any], enough: float = 0.0) -> list[int]:
+    """The shortest of some turns for each text: in turn, for what slows a processor down lasts for a while.
+
+    Args:
+        run: what is measured.
+        texts: two, the shorter one first.
+        enough: after two turns it is done where the longer one takes less than so many times as long.
+    """
     shortest = [_once(run, text) for text in texts]
     for _ in range(_TURNS):
         if sum(shortest) > _MOST_NS // 2:
             break
         shortest = [min(least, _once(run, text)) for least, text in zip(shortest, texts, strict=True)]
+        if shortest[1] < enough * shortest[0]:
+            break
     return shortest
 
 

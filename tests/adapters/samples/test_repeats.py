@@ -6,10 +6,13 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from livedbg.analysis import engine
+from livedbg.analysis.rules.base import Settings
 from livedbg.linux.x86_64 import PC
 from livedbg.model.request import Request, TargetProcess
 from livedbg.probes.clock_refused import refused_here
@@ -106,7 +109,10 @@ def test_other_registers_or_another_place_begin_anew(program: Callable[[str], Ta
     assert repeats.seen(target.pid, first) is None
 
 
-def test_spinning_and_computing_are_told_apart_with_function_and_line(program: Callable[[str], Target]) -> None:
+def test_spinning_and_computing_are_told_apart_with_function_and_line(
+    program: Callable[[str], Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "Settings", partial(Settings, thread_stall_s=3.0))  # users wait for 10 s
     targets = {mode: program(mode) for mode in ("flag", "hash")}
     processes = tuple(TargetProcess(target.pid) for target in targets.values())
     view = LiveView(Request(host="box", processes=processes, stacks="native", interval_s=0.5, read_only=True))
@@ -128,5 +134,5 @@ def test_spinning_and_computing_are_told_apart_with_function_and_line(program: C
         until(are_told_apart, told=lambda: found)
     finally:
         view.stop()
-    assert re.search(rf" spins in step(\(\))? \(loops\.cpp:{line('flag')}\) for [\w ]+ or more", found["flag"]), found
+    assert re.search(rf" spins in step(\(\))? \(loops\.cpp:{line('flag')}\) for [\w. ]+ or more", found["flag"]), found
     assert re.search(r" computes or spins in wait_and_hash(\([^)]*\))? \(loops\.cpp:\d+\) for ", found["hash"]), found
