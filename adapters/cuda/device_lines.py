@@ -12,8 +12,7 @@ import re
 from typing import Final
 
 from livedbg.adapters.cuda.cudagdb.device_exceptions import FAULTS
-from livedbg.adapters.cuda.frames import DEVICE, kernel_name
-from livedbg.adapters.cuda.statement import Point, Statement, place_of
+from livedbg.adapters.cuda.statement import DEVICE, Point, Statement, kernel_name, place_of
 from livedbg.model import Frame, Severity
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.sanitize import clean_line

@@ -1,4 +1,7 @@
-"""What the calls mean by which a program asks for the text of a CUDA error."""
+"""What the calls mean by which a program asks for the text of a CUDA error.
+
+Catch presets of CUDA.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from livedbg.model.catchpoints import Moment, Preset
 from livedbg.probes.call_text import Describe
 
 _CODES: Final = {
@@ -32,4 +36,15 @@ def _error(numbers: Sequence[int], texts: Sequence[str]) -> str:
 
 KNOWN_CALLS: Final[Mapping[str, Describe]] = MappingProxyType(
     dict.fromkeys(("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"), _error)
+)
+
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "cuda": Preset(
+            moment=Moment.CALL,
+            patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
+            about="CUDA errors, where the program asks for their text",
+        ),
+    }
 )

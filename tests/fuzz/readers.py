@@ -31,7 +31,7 @@ from livedbg.adapters.cuda.cudagdb.engine import TABLES, console_rows
 from livedbg.adapters.cuda.kernel_log import _line as kernel_line
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.nvfuser.adapter import TraceWatch
-from livedbg.adapters.nvfuser.dumps import ir, scripts, segment_script
+from livedbg.adapters.nvfuser.dumps import ir, script_run, segment_script
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
 from livedbg.adapters.nvfuser.dumps.segments import parse_segments
 from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
@@ -429,8 +429,8 @@ def _fusions(data: bytes, folder: Path) -> None:
     for number, line in enumerate(text.split("\n")[:500]):
         ir.parse_expression(number, line)
     parse_segments(text.split("\n"))
-    scripts.check(text)
-    scripts.inputs_of(text)
+    script_run.check(text)
+    script_run.inputs_of(text)
     material = gather(_written(data, folder, "nvfuser.log"))
     for cut in material.cuts[:5]:
         for group in list(cut.fusion.groups)[:5]:

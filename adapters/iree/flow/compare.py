@@ -8,10 +8,9 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.iree.differences.bad_values import first_bad, told
-from livedbg.adapters.iree.differences.first import CallDifference
+from livedbg.adapters.iree.differences.first import CallDifference, first_bad, told
 from livedbg.adapters.iree.differences.sentences import difference_told, headline, lines
-from livedbg.adapters.iree.differences.side import Side
+from livedbg.adapters.iree.differences.toolchain import Side
 from livedbg.adapters.iree.differences.whole import Request, Whole, compare_sides
 from livedbg.adapters.iree.flow.as_given import EXPECTED
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground

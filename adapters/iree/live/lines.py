@@ -19,7 +19,7 @@ from typing import Final
 
 from livedbg.adapters.iree.live.libraries import Library
 from livedbg.linux import memory, target_files
-from livedbg.linux.maps import Mapping
+from livedbg.linux.maps import Mapping as Mapped
 from livedbg.text.sanitize import clean_line
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
@@ -45,7 +45,7 @@ class Lines:
         self._images: dict[tuple[int, str], bytes | None] = {}
         self._lines: dict[tuple[str, int, int], str] = {}
 
-    def at(self, library: Library, address: int, mappings: Sequence[Mapping]) -> str:
+    def at(self, library: Library, address: int, mappings: Sequence[Mapped]) -> str:
         """`FILE:LINE` of an instruction; "" where that isn't known.
 
         Raises:
@@ -61,7 +61,7 @@ class Lines:
         return self._lines[place]
 
 
-def _images(pid: int, library: Library, mappings: Sequence[Mapping]) -> Iterator[bytes]:
+def _images(pid: int, library: Library, mappings: Sequence[Mapped]) -> Iterator[bytes]:
     """The images in the module files of a process that have the code of a library."""
     for path in _files(pid, mappings):
         try:
@@ -77,7 +77,7 @@ def _images(pid: int, library: Library, mappings: Sequence[Mapping]) -> Iterator
             at = data.find(_MAGIC, at + 1)
 
 
-def _files(pid: int, mappings: Sequence[Mapping]) -> list[Path]:
+def _files(pid: int, mappings: Sequence[Mapped]) -> list[Path]:
     """Files of modules: those that are mapped, and those of the command line."""
     root = Path(f"/proc/{pid}/root")
     found = [root / one.path.lstrip("/") for one in mappings if one.path.endswith(".vmfb")]

@@ -14,16 +14,13 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.dispatch_graph import DispatchGraph, behind
-from livedbg.adapters.iree.dumped_sources import Dumped
+from livedbg.adapters.iree.dispatch_graph import DispatchGraph, Dumped, behind
 from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.live.lines import Lines
-from livedbg.adapters.iree.live.loops import Loop, Loops, Sampled, sleeps
-from livedbg.adapters.iree.live.outsiders import is_own, is_worker, outsiders_of
-from livedbg.adapters.iree.live.running import OnStack, dispatches_on_stacks
+from livedbg.adapters.iree.live.loops import Loop, Loops, OnStack, Sampled, dispatches_on_stacks, sleeps
 from livedbg.adapters.iree.live.shot import Reader, Shot
 from livedbg.adapters.iree.live.view import Shown, View
-from livedbg.adapters.iree.live.waits import ends_by_itself
+from livedbg.adapters.iree.live.waits import ends_by_itself, is_own, is_worker, outsiders_of
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Process, Task, TaskState, ThreadState, ids
 from livedbg.model.snapshot import Snapshot
