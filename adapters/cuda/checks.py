@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from livedbg.linux.capabilities import Capability
+from livedbg.linux.access import Capability
 from livedbg.linux.descriptors import fd_links
 
 _HOMES: Final = ("CUDA_HOME", "CUDA_PATH")

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.adapters.cuda.errors import RULE, by_name, by_number
 from livedbg.adapters.cuda.statement import (
+    RULE,
     Point,
     Statement,
+    by_name,
+    by_number,
     device_place,
     host_frame,
     kernel_name,

@@ -12,7 +12,6 @@ only, in the comment above.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -28,7 +27,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.iree.differences.toolchain import hardware_of
-from livedbg.linux.capabilities import Capability
+from livedbg.linux.access import Capability, can_load
 from livedbg.model.errors import LivedbgError
 from livedbg.text.sanitize import clean_line
 
@@ -52,7 +51,7 @@ class Driver(Struct, frozen=True):
 
 def loader_is_there() -> bool:
     """Whether the loader's library can be loaded."""
-    return _loads("libvulkan.so.1")
+    return can_load("libvulkan.so.1")
 
 
 def drivers(environment: Mapping[str, str]) -> list[Driver]:
@@ -68,7 +67,7 @@ def drivers(environment: Mapping[str, str]) -> list[Driver]:
         library = _field(path, "ICD", "library_path")
         if library is not None:
             at = library if "/" not in library or library.startswith("/") else str(path.parent / library)
-            found.append(Driver(clean_line(path.stem), _loads(at), _changed_s(path)))
+            found.append(Driver(clean_line(path.stem), can_load(at), _changed_s(path)))
     return found
 
 
@@ -110,14 +109,6 @@ def _changed_s(path: Path) -> float:
         return path.stat().st_ctime
     except OSError:
         return 0.0
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
 
 
 COMPILERS: Final = ("iree-base-compiler", "iree-compiler")

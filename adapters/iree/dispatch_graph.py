@@ -34,9 +34,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
-from livedbg.graphs.readers import GraphReader, graph_files
-from livedbg.graphs.terms import Terms
+from livedbg.graphs.declared import DeclaredTask, Dependency, GraphReader, TaskGraph, Terms, graph_files
 from livedbg.linux import target_files
 from livedbg.linux.target_files import is_folder, is_regular
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids

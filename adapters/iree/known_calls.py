@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from livedbg.model.catchpoints import Moment, Preset
-from livedbg.probes.call_text import Describe, failure, source_line
+from livedbg.probes.launch_calls import Describe, failure, source_line
 
 _CODES: Final = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",

@@ -25,7 +25,7 @@ from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from livedbg.adapters.nvfuser.model import LogFollower
+    from livedbg.adapters.nvfuser.log_follower import LogFollower
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -344,7 +344,7 @@ class NvfuserAdapter(PolledAdapter):
     async def _follow(self, context: Context, *, final: bool) -> None:
         """Read on in the logs that have nvFuser's text."""
         if self._follower is None:
-            from livedbg.adapters.nvfuser.model import LogFollower  # 30 ms, and most sessions have no such log
+            from livedbg.adapters.nvfuser.log_follower import LogFollower  # 30 ms, and most sessions have no such log
 
             self._follower = LogFollower(self.model)
         while await asyncio.to_thread(self._follower.read, _SLICE_S, final):

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.facts import FusionFacts
-from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job, Mark
+from livedbg.adapters.nvfuser.job import Job
+from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark
 from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, Evidence, ExceptionHit, Severity, Task, TaskState, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher

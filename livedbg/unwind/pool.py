@@ -27,14 +27,11 @@ from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError, ToolMissing
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.capture import Capture, doubted
-from livedbg.unwind.copied_stacks import write_stacks
-from livedbg.unwind.copies import copy_folder, sweep
-from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
-from livedbg.unwind.helper_process import HelperProcess, usable
+from livedbg.unwind.helper_process import HelperProcess, UnwinderGone, UnwindTimeout, usable
 from livedbg.unwind.modules import Modules
-from livedbg.unwind.unwinder import Unwinder
+from livedbg.unwind.unwinder import Unwinder, copy_folder, sweep
 from livedbg.unwind.unwound import Note, StackUnwinder, Unwound, up_to_main
-from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack
+from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack, write_stacks
 
 _NAME_LENGTH: Final = 400
 _SLOW_CPU_S: Final = 10.0  # of one capture: then the debug information is to blame and not a busy host

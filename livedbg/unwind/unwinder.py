@@ -5,20 +5,32 @@ An ELF core file made of copied registers and stacks, to be unwound by gdb (elf(
 It holds NT_PRSTATUS of each thread, NT_PRPSINFO, NT_AUXV, NT_FILE and the copied parts of the stacks;
 code and unwind tables come from the files that NT_FILE names. The machine is that of livedbg.linux.registers.
 
+Folders in memory for the stack copies that gdb reads, and the sweep of those that a killed livedbg left.
+
+A folder is locked (flock(2)) by its process for as long as it is used. The kernel drops the lock when the process ends,
+however it ends and in whatever PID namespace, so a folder that can be locked belongs to nobody.
+
 Invariants:
     unwinder.U1. gdb gets a core file and never the process.
     unwinder.U2. The core file is gone from the disk when `unwind` returns.
     unwinder.U3. One capture at a time: who comes meanwhile waits.
     unwinder.U4. A frame is not named by symbols of a file that lay at its address earlier: when the target has executed
         another program there, a fresh gdb is started. (A gdb 13 crashes on some `remove-symbol-file`.)
+    unwinder.W1. The folder is gone when `copy_folder` ends.
+    unwinder.W2. Only folders of the same user whose process has ended are swept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
+import os
+import shutil
 import struct
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +39,76 @@ from livedbg.linux import procfs
 from livedbg.linux import registers as machine
 from livedbg.linux.owner_rights import give_to_owner
 from livedbg.unwind.capture import Capture, ThreadCopy
-from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.modules import Module, Modules
-from livedbg.unwind.symbols import SymbolsTooSlow
 from livedbg.unwind.unwound import Note, Unwound
-from livedbg.unwind.walk import Walker
+from livedbg.unwind.walk import SymbolsTooSlow, Walker
+
+_PREFIX: Final = "livedbg-copy-"
+_MEMORY: Final = Path("/dev/shm")
+_TRIES: Final = 10
+
+
+@contextlib.contextmanager
+def copy_folder(place: Path | None = None) -> Iterator[Path]:
+    """A folder that only we can read, on a file system in memory where there is one.
+
+    Args:
+        place: where it is made; /dev/shm or the folder for temporary files when None.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    place = place or _place()
+    folder, lock = _locked_folder(place)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep(place: Path | None = None) -> int:
+    """Remove the folders that processes left which were killed; returns how many."""
+    swept = 0
+    with contextlib.suppress(OSError):
+        for folder in (place or _place()).glob(f"{_PREFIX}*"):
+            swept += _swept(folder)
+    return swept
+
+
+def _swept(folder: Path) -> bool:
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False  # gone, or not ours
+    try:
+        if os.fstat(lock).st_uid != os.geteuid():
+            return False
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+    except OSError:
+        return False  # its process lives
+    finally:
+        os.close(lock)
+
+
+def _locked_folder(place: Path) -> tuple[Path, int]:
+    """A new folder and the descriptor that locks it; a sweep may take one that is not locked yet."""
+    for _ in range(_TRIES):
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # waits for a sweep
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+    raise FileNotFoundError(f"no folder can be kept in {place}")
+
+
+def _place() -> Path:
+    return _MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())
+
 
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 1, 3, 6, 0x46494C45  # elf.h
 _PAGE: Final = 4096

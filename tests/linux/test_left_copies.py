@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from livedbg.text.private_files import open_private, write_private
-from livedbg.unwind.copies import copy_folder, sweep
+from livedbg.unwind.unwinder import copy_folder, sweep
 
 
-@pytest.mark.invariant("copies.W1")
-@pytest.mark.invariant("copies.W2")
+@pytest.mark.invariant("unwinder.W1")
+@pytest.mark.invariant("unwinder.W2")
 def test_only_what_a_dead_process_left_is_swept(tmp_path: Path) -> None:
     with copy_folder(tmp_path) as ours:
         (ours / "core").write_bytes(b"x")

@@ -14,7 +14,6 @@ program waits for the thread. Only time in which the call blocks counts: on a bu
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import queue
 import threading
@@ -26,6 +25,7 @@ from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.facts import GpuFacts
 from livedbg.adapters.cuda.nvml.samples import GpuSample, NvmlTrouble, Sample
 from livedbg.linux import procfs
+from livedbg.linux.access import can_load
 from livedbg.model import Edge, EdgeKind, Resource, SourceHealth, ThreadState, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.session.adapter import Context
@@ -247,7 +247,7 @@ class NvmlAdapter(PolledAdapter):
         if not context.request.once:
             context.settled()
         self._events = GpuEvents(context.request.host)
-        if not await asyncio.to_thread(_loadable):
+        if not await asyncio.to_thread(can_load, _LIBRARY):
             return False
         self._worker = Worker("livedbg-nvml")
         return True
@@ -297,15 +297,6 @@ class NvmlAdapter(PolledAdapter):
 
     def _say(self, context: Context, code: str, sentence: str, remedy: str) -> None:
         self._statuses.only(context, _TARGET, {code: (sentence, remedy)})
-
-
-def _loadable() -> bool:
-    """Whether there is an NVIDIA driver's library."""
-    try:
-        ctypes.CDLL(_LIBRARY)
-    except OSError:
-        return False
-    return True
 
 
 class _Reader:

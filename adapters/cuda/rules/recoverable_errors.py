@@ -1,12 +1,8 @@
-"""CUDA errors after which the context still works: failed calls, out of memory, sanitizer reports; and Xids.
-
-Sizes as PyTorch writes them (`2.50 GiB`, `512 bytes`).
-"""
+"""CUDA errors after which the context still works: failed calls, out of memory, sanitizer reports; and Xids."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.cuda.facts import about
@@ -18,27 +14,12 @@ from livedbg.adapters.cuda.rules.sentences import (
     process_of,
     said,
 )
+from livedbg.adapters.cuda.sizes import bytes_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.text.shell import shell_word
-
-_SIZE: Final = re.compile(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
-
-
-def bytes_of(texts: Iterable[str | None]) -> list[float]:
-    """Sizes as PyTorch writes them (`2.50 GiB`), in bytes; 0 for what is none."""
-    sizes = []
-    for text in texts:
-        match = _SIZE.fullmatch(text or "")
-        try:
-            number = float((match[1] or match[3]) if match is not None else 0)
-        except ValueError:
-            number = 0.0
-        sizes.append(number * 1024 ** " KMGT".index((match[2] if match is not None else "") or " "))
-    return sizes
-
 
 _SHOWN: Final = 10  # findings of one kind and context
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.iree.differences.trace import Call, Saved, Trace
 from livedbg.values.compare import Difference, Tolerance, compare
-from livedbg.values.listing import shape_text
+from livedbg.values.dump import shape_text
 from livedbg.values.statistics import Statistics, statistics
 
 Fate = Literal["equal", "culprit", "inherited", "only", "uncompared"]

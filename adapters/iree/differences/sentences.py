@@ -11,7 +11,7 @@ from livedbg.adapters.iree.differences.whole import Alone, Whole
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 from livedbg.values.compare import Difference
-from livedbg.values.listing import shape_text
+from livedbg.values.dump import shape_text
 from livedbg.values.sentences import difference_json, difference_text
 from livedbg.values.statistics import statistics
 

@@ -17,7 +17,7 @@ from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
 from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
-from livedbg.values.listing import shape_text
+from livedbg.values.dump import shape_text
 
 AGAINST: Final = ("--iree-llvmcpu-target-cpu=generic", "--iree-opt-level=O0")
 """What a CPU is compared with by default: no instructions of its own, no optimisation."""

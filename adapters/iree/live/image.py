@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from livedbg.linux import memory, target_files
 from livedbg.linux.maps import Mapping
-from livedbg.linux.used_memory import is_heap, used_pieces
+from livedbg.linux.memory import is_heap, used_pieces
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 

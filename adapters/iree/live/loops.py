@@ -28,9 +28,8 @@ from livedbg.model import Intrusion, ThreadState
 from livedbg.model.events import Touched
 from livedbg.model.intents import SAMPLES
 from livedbg.model.snapshot import Snapshot
-from livedbg.probes.clock_samples import ClockSamples
+from livedbg.probes.clock_samples import ClockSamples, Repeats
 from livedbg.probes.perf_event import NoPerf, supported
-from livedbg.probes.repeats import Repeats
 from livedbg.session.adapter import Context
 
 _PERIOD_NS: Final = 500_000  # CPU time between two samples

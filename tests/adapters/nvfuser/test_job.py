@@ -9,7 +9,8 @@ import pytest
 from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Kernel, Segmented
 from livedbg.adapters.nvfuser.events import Emitter
-from livedbg.adapters.nvfuser.job import Job, Place
+from livedbg.adapters.nvfuser.job import Job
+from livedbg.adapters.nvfuser.records import Place
 from livedbg.model.events import Stamp
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"

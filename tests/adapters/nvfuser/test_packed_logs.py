@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.nvfuser.model import LogFollower, NvfuserModel
+from livedbg.adapters.nvfuser.log_follower import LogFollower
+from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.model import LogSource
 from livedbg.model.events import Stamper, TasksSeen
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from livedbg.adapters.cuda import checks
 from livedbg.adapters.cuda.cudagdb.core_dump import read_core, sort_cores
-from livedbg.adapters.cuda.cudagdb.device_exceptions import FAULTS, announced_exception, fault_named
 from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, TABLES, console_rows, find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.sample import instruction_of, meaning_of
 from livedbg.adapters.cuda.cudagdb.tables import focus_of
+from livedbg.adapters.cuda.device_lines import FAULTS, announced_exception, fault_named
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
 from livedbg.model.errors import SourceError
