@@ -19,11 +19,9 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from livedbg.panels.cells import Line
+from livedbg.panels.cells import Line, Painted
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
-from livedbg.panels.keys import Key, bindings
-from livedbg.panels.messages import Opened, Picked
-from livedbg.panels.paint import Painted
+from livedbg.panels.messages import Key, Opened, Picked, bindings
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 

@@ -11,9 +11,8 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
 from livedbg.panels.base import LinePanel
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.keys import Key, bindings
 from livedbg.panels.marks import catch_mark
-from livedbg.panels.messages import Asked, Noticed, Opened
+from livedbg.panels.messages import Asked, Key, Noticed, Opened, bindings
 from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows, layout
 from livedbg.session.presets import presets, usual_types
 from livedbg.text.quantities import rate

@@ -1,5 +1,7 @@
 """Whose code explains the verdict: that of the thread (or task) that the others wait for, or the crash's traceback.
 
+Where in the user's code a thread is, for the screens.
+
 Invariants:
     culprit.V1. Of a crash no stack is shown that was taken before it: where the verdict names a traceback it is that
         one, else none of what has ended.
@@ -14,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.place_names import function_name, line_of, place_text
 from livedbg.analysis.postmortem.exceptions import exception_of
 from livedbg.model import ExceptionHit, Frame, ThreadState
 from livedbg.panels.draw_context import DrawContext
@@ -107,3 +110,17 @@ def _threads(context: DrawContext, entity: str) -> Iterator[str]:
     task = context.snapshot.tasks.get(entity)
     if task is not None:
         yield from task.where
+
+
+def at(context: DrawContext, thread: str) -> str:
+    """`step (server.cpp:31)`; "" where no stack of the thread is known, or nothing in it is worth a name."""
+    frame = context.diagnosis.code.frame(context.snapshot.stacks.get(thread))
+    return place_text(frame) if frame is not None else ""
+
+
+def line_first(context: DrawContext, thread: str) -> str:
+    """`server.cpp:31 step`: the same for a narrow column, where the function may be cut; without a line, as `at`."""
+    frame = context.diagnosis.code.frame(context.snapshot.stacks.get(thread))
+    if frame is None or not line_of(frame):
+        return place_text(frame) if frame is not None else ""
+    return f"{line_of(frame)} {function_name(frame.function, frame.language)}"

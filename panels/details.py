@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from livedbg.model import LogRecord, Process, Task, Thread
+from livedbg.panels.culprit import at
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.functions import profile_lines
 from livedbg.panels.hits import merged
 from livedbg.panels.launches import launch_lines
 from livedbg.panels.marks import health_mark
-from livedbg.panels.places import at
-from livedbg.panels.profile import profile_lines
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place

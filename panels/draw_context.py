@@ -1,22 +1,67 @@
 """What a panel is given to draw: one consistent update, the shared selection, the ink and the glyphs.
 
 What entities are called and how they are, for any panel: label, mark, time in the present state.
+
+Styles by role for one palette: what panels draw with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
+
+from rich.style import Style
 
 from livedbg.analysis.diagnosis import Diagnosis, VerdictState
 from livedbg.model import Process, Task, Thread, ids
 from livedbg.model.snapshot import Snapshot
-from livedbg.panels.ink import Ink, ink_of
 from livedbg.panels.marks import UNICODE, Glyphs, Mark, exit_mark, task_mark, thread_mark
 from livedbg.session.view import NOTHING_YET, Update
-from livedbg.themes import DEFAULT, Role
+from livedbg.themes import DEFAULT, Palette, Role
+
+
+class Ink:
+    """The styles of one palette."""
+
+    def __init__(self, palette: Palette) -> None:
+        self.palette = palette
+        self._plain = {role: Style(color=colour) for role, colour in palette.roles.items()}
+        self._bold = {role: style + Style(bold=True) for role, style in self._plain.items()}
+
+    def style(self, role: Role, *, bold: bool = False) -> Style:
+        """Foreground style of a role."""
+        return self._bold[role] if bold else self._plain[role]
+
+    @cached_property
+    def base(self) -> Style:
+        """Text on the background of a panel."""
+        return Style(color=self.palette.roles[Role.TEXT], bgcolor=self.palette.background)
+
+    @cached_property
+    def raised(self) -> Style:
+        """Text on bars and on what lies over the screen."""
+        return Style(color=self.palette.roles[Role.TEXT], bgcolor=self.palette.raised)
+
+    @cached_property
+    def selected(self) -> Style:
+        """The selected row of the panel that has the keys."""
+        return Style(color=self.palette.selection_text, bgcolor=self.palette.selection, bold=True)
+
+    @cached_property
+    def followed(self) -> Style:
+        """The selected row in the panels that follow."""
+        return Style(color=self.palette.selection_text, bgcolor=self.palette.raised)
+
+
+@lru_cache(8)
+def ink_of(palette_name: str) -> Ink:
+    """The ink of a palette."""
+    from livedbg.themes import PALETTES
+
+    return Ink(PALETTES[palette_name])
+
 
 _RESOURCE = Mark("dot", "", Role.DIM)
 _UNKNOWN = Mark("unknown", "", Role.DIM)

@@ -11,10 +11,8 @@ from livedbg.model.catchpoints import CatchpointState
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.hitlinks import LINK_KEYS, HitLinks
-from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
-from livedbg.panels.keys import Key, bindings
-from livedbg.panels.messages import Opened, Picked, Pointed
+from livedbg.panels.hits import LINK_KEYS, HitGroup, HitLinks, group_of, merged, sparkline
+from livedbg.panels.messages import Key, Opened, Picked, Pointed, bindings
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.session.presets import presets

@@ -1,4 +1,7 @@
-"""All about one hit, or about one catchpoint, as text for a sheet."""
+"""All about one hit, or about one catchpoint, as text for a sheet.
+
+All of one log record as text for a sheet: its whole text, its place, and the entities that it names.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from livedbg.panels.catchpoints import about
 from livedbg.panels.details import BLANK, link
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
-from livedbg.panels.marks import catch_mark
-from livedbg.panels.records import concerns
+from livedbg.panels.marks import catch_mark, severity_mark
+from livedbg.panels.records import concerns, source_name
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
 from livedbg.text.quantities import clock_ms, count, milliseconds
@@ -171,3 +174,24 @@ def _point(context: DrawContext, point: Catchpoint) -> Iterator[SheetLine]:
     for number, group in enumerate(groups[:_MOST]):
         text = f"{context.glyphs.times}{count(group.count)}  {group.newest.type}  {group.newest.message}"
         yield SheetLine(text, lead="caught" if number == 0 else "", entity=group.newest.id)
+
+
+def record_sheet(record: LogRecord) -> Sheet:
+    """The sheet of one record."""
+
+    def sheet(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+        line = f", line {record.line:,}" if record.line is not None else ""
+        return f"Record of {source_name(context, record.source)}{line}", list(_about(context, record))
+
+    return sheet
+
+
+def _about(context: DrawContext, record: LogRecord) -> Iterator[SheetLine]:
+    mark = severity_mark(record.severity)
+    yield SheetLine(clock_ms(record.wall_ns) or "the record has none", Role.DIM, "time")
+    yield SheetLine(mark.word, mark.role, "severity")
+    for number, text in enumerate(record.text.split("\n")):
+        yield SheetLine(text, Role.TEXT, "text" if number == 0 else "")
+    for number, entity in enumerate(record.links):
+        yield link(context, entity, "speaks of" if number == 0 else "")
+    yield link(context, record.source, "log")

@@ -13,8 +13,7 @@ from livedbg.model.launches import Dim3, LaunchTrail, kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.keys import Key, bindings
-from livedbg.panels.messages import Asked, Noticed
+from livedbg.panels.messages import Asked, Key, Noticed, bindings
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows
 from livedbg.text.quantities import clock_ms, count, elapsed, rate

@@ -1,15 +1,85 @@
-"""What the rows of the Logs screen are: newest records of all logs, the lines of one log, or chosen lines."""
+"""What the rows of the Logs screen are: newest records of all logs, the lines of one log, or chosen lines.
+
+Equal lines of several ranks as one row: `ranks 0,1,3-7` said it.
+
+What was logged about a thread or a process, and around a time.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.model import LogRecord, Severity
-from livedbg.panels.logfind import Places
-from livedbg.panels.logfold import Said
+from livedbg.model import LogRecord, Severity, ids
+from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.logsearch import Places
 from livedbg.panels.pages import LogPages
+from livedbg.panels.records import concerns, message_of
+from livedbg.text.wording import spans
+
+_NEAR: Final = 256
+"""Rows within which equal lines are one: what a rank says again much later is a row of its own."""
+
+
+@dataclass(slots=True)
+class Said:
+    """One row.
+
+    Attributes:
+        record: the first of those that are equal.
+        ranks: of all of them, where there are several.
+    """
+
+    record: LogRecord
+    ranks: set[int] = field(default_factory=set)
+
+    @property
+    def who(self) -> str:
+        """`ranks 0,1,3-7`; "" if only one said it."""
+        return f"ranks {spans(self.ranks)}" if len(self.ranks) > 1 else ""
+
+
+def by_time(records: Sequence[LogRecord]) -> Sequence[LogRecord]:
+    """Records of several logs in the order of their times; each log keeps its own order.
+
+    A record without a time comes right after the one before it in its log.
+    """
+    newest: dict[str, int] = {}
+    times: list[int] = []
+    for record in records:
+        time = max(record.wall_ns or 0, newest.get(record.source, 0))
+        newest[record.source] = time
+        times.append(time)
+    if len(newest) < 2 or times == sorted(times):
+        return records
+    return [records[at] for at in sorted(range(len(times)), key=times.__getitem__)]
+
+
+def folded(records: Iterable[LogRecord], rank_of: Callable[[LogRecord], int | None]) -> list[Said]:
+    """Rows for records in their order.
+
+    Args:
+        records: of one or several logs.
+        rank_of: the rank that wrote a record, or None.
+    """
+    rows: list[Said] = []
+    newest: dict[tuple[Severity, str], int] = {}
+    for record in records:
+        rank = rank_of(record)
+        if rank is None:
+            rows.append(Said(record))
+            continue
+        key = (record.severity, message_of(record))
+        row = newest.get(key)
+        if row is not None and len(rows) - row <= _NEAR and rank not in rows[row].ranks:
+            rows[row].ranks.add(rank)
+        else:
+            newest[key] = len(rows)
+            rows.append(Said(record, {rank}))
+    return rows
+
 
 _NOTHING: Final[Sequence[int]] = ()
 
@@ -95,3 +165,58 @@ class ChosenLines(LogRows):
             return None
         source, line = self.places.found[row]
         return self.pages.line(source, line)
+
+
+_NEAR_NS: Final = 10_000_000_000
+"""So much before or after a moment is around it."""
+
+
+def is_of(context: DrawContext, record: LogRecord, entity: str) -> bool:
+    """Whether a record speaks of a thread or process, or was written by it."""
+    if concerns(record, entity):
+        return True
+    log = context.snapshot.log_sources.get(record.source)
+    if log is not None and log.process == entity:
+        return True
+    process = context.snapshot.processes.get(entity)
+    return process is not None and record.pid == process.pid
+
+
+def rows_about(
+    context: DrawContext, entity: str, at_wall_ns: int | None, narrow: Callable[[str | None], Sequence[Said]]
+) -> tuple[int | None, str]:
+    """Find what a thread logged around a time; where it logged nothing, its process, or anybody.
+
+    Args:
+        context: gives names.
+        entity: a thread or a process.
+        at_wall_ns: the time.
+        narrow: shows only the rows of an entity (None: all), and gives them.
+
+    Returns:
+        The row nearest to that time, or None; and what is shown, in a sentence.
+    """
+    parts = ids.parse(entity).parts if entity.startswith("thread:") else ()
+    whose = [entity, ids.process(parts[0], int(parts[1]))] if parts else [entity]
+    for only in (*whose, None):
+        row = _nearest(narrow(only), at_wall_ns)
+        if row is not None:
+            return row, f"Records around that time: {'all logs' if only is None else context.names.label(only)}"
+    for only in whose:
+        said = narrow(only)
+        if said:
+            timed = any(one.record.wall_ns is not None for one in said)
+            why = "none are from around that time" if timed else "without time stamps"
+            return None, f"Newest records of {context.names.label(only)}: {why}"
+    narrow(None)
+    return None, "No records around that time; these are the newest of all logs"
+
+
+def _nearest(said: Sequence[Said], at_wall_ns: int | None) -> int | None:
+    if at_wall_ns is None:
+        return None
+    away = [
+        (abs(one.record.wall_ns - at_wall_ns), row) for row, one in enumerate(said) if one.record.wall_ns is not None
+    ]
+    distance, row = min(away, default=(_NEAR_NS + 1, 0))
+    return row if distance <= _NEAR_NS else None

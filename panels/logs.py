@@ -14,16 +14,21 @@ from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity
 from livedbg.panels.cells import Line, fit
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.following import FollowingPanel
-from livedbg.panels.keys import Key, bindings
-from livedbg.panels.logabout import is_of, rows_about
-from livedbg.panels.logfind import Places
-from livedbg.panels.logfold import Said, by_time, folded
-from livedbg.panels.logmarks import ErrorMarks
-from livedbg.panels.logrows import ChosenLines, LogLines, LogRows, NewestRecords
-from livedbg.panels.logsearch import LogSearch
+from livedbg.panels.log import FollowingPanel
+from livedbg.panels.logrows import (
+    ChosenLines,
+    LogLines,
+    LogRows,
+    NewestRecords,
+    Said,
+    by_time,
+    folded,
+    is_of,
+    rows_about,
+)
+from livedbg.panels.logsearch import ErrorMarks, LogSearch, Places
 from livedbg.panels.markedbar import cells_of, mark_scroll_bar
-from livedbg.panels.messages import Noticed, Unfolded
+from livedbg.panels.messages import Key, Noticed, Unfolded, bindings
 from livedbg.panels.pages import LogPages
 from livedbg.panels.records import draw_record, rank_of, source_name
 from livedbg.text.wording import many

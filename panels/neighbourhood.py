@@ -1,5 +1,10 @@
 """Which entities a picture of the wait-for graph shows: never all of them. Values only.
 
+A small directed graph in character cells: what is waited for above, who waits below.
+
+Boxes are placed as on a page (`livedbg.graphs.layout`). Lines run along rows and columns here: between
+two layers each bundle of horizontal lines has a track of its own, so that lines don't merge.
+
 Invariants:
     neighbourhood.H1. At most MAX_NODES nodes; what is left out is counted.
     neighbourhood.H2. The selected entity and its chain to a root are always among them.
@@ -11,10 +16,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import permutations
+from itertools import pairwise, permutations
+from math import floor
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, WaitGraph
+from livedbg.graphs.layout import Item, Link, Spacing, placed
+from livedbg.graphs.paths import Ends, layered
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
 
 MAX_NODES: Final = 60
@@ -148,3 +156,164 @@ def _heaviest(graph: WaitGraph, entities: Sequence[str], kept: Mapping[str, None
 
 def _connected(graph: WaitGraph, entity: str) -> bool:
     return bool(graph.waiters_of(entity) or graph.blockers_of(entity))
+
+
+_SPACING: Final = Spacing(boxes=2, aside=2, apart=2, line=1)
+_TURNED: Final = "turned"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The place of a node; `layer` 0 is on top."""
+
+    node: str
+    x: int
+    y: int
+    width: int
+    height: int
+    layer: int
+
+    @property
+    def middle(self) -> int:
+        """Column in which its lines end."""
+        return self.x + self.width // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One edge as corner points, from below the upper node to above the lower one.
+
+    Attributes:
+        upward: the lower node waits for the upper one (the usual case); else the edge closes a cycle.
+    """
+
+    points: tuple[tuple[int, int], ...]
+    upward: bool
+    waiter: str
+    blocker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A finished picture."""
+
+    boxes: Mapping[str, Box]
+    wires: Sequence[Wire]
+    width: int = 0
+    height: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """What runs between two layers: the line of each bundle, and how many there are."""
+
+    top: int
+    tracks: Mapping[int, int]
+    bottom: int
+
+
+def arrange(nodes: Sequence[str], edges: Sequence[Ends], widths: Mapping[str, int], height: int) -> Layout:
+    """Lay out a graph.
+
+    Args:
+        nodes: all nodes; the first ones go to the left where nothing else decides.
+        edges: (waiter, what it waits for).
+        widths: cells of each node's box.
+        height: lines of every box.
+    """
+    if not nodes:
+        return Layout({}, ())
+    layers = layered(nodes, ((blocker, waiter) for waiter, blocker in edges))
+    links = _links(edges, layers.turned)
+    found = placed(layers.rows, links, widths, _SPACING)
+    chains = [
+        (found.boxes[link.upper], *(trunk or ()), found.boxes[link.lower])
+        for link, trunk in zip(links, found.trunks, strict=True)
+    ]
+    columns = _Columns(floor(found.left + 0.5))
+    gaps = list(_gaps(len(layers.rows), chains, columns, height))
+    boxes = {
+        name: Box(name, columns.left(item), gaps[item.row].top - height, widths[name], height, item.row)
+        for name, item in found.boxes.items()
+    }
+    wires = [_wire(link, chain, gaps, columns, height) for link, chain in zip(links, chains, strict=True)]
+    width = max(box.x + box.width for box in boxes.values())
+    width = max(width, *(x + 1 for wire in wires for x, _y in wire.points), 0)
+    return Layout(boxes, wires, width, gaps[-1].top)
+
+
+def _links(edges: Sequence[Ends], turned: frozenset[Ends]) -> list[Link]:
+    """The edges from above; of two nodes that wait for each other one line is drawn."""
+    found: dict[Ends, Link] = {}
+    for waiter, blocker in edges:
+        if (blocker, waiter) in turned:
+            found[waiter, blocker] = Link(waiter, blocker, _TURNED)
+        else:
+            found.setdefault((blocker, waiter), Link(blocker, waiter))
+    return [link for link in found.values() if link.upper != link.lower]
+
+
+class _Columns:
+    """The columns of items, whose places are fractions.
+
+    Args:
+        first: the place that is column 0.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+
+    def left(self, item: Item) -> int:
+        """The first column."""
+        return floor(item.x - item.width / 2 + 0.5) - self._first
+
+    def middle(self, item: Item) -> int:
+        """The column in which lines begin and end."""
+        return self.left(item) + int(item.width) // 2
+
+
+_Chain = tuple[Item, ...]
+
+
+def _gaps(layers: int, chains: Sequence[_Chain], columns: _Columns, height: int) -> Iterator[_Gap]:
+    """What is below each layer; nothing is below the last one."""
+    spans: list[dict[int, tuple[int, int]]] = [{} for _ in range(layers)]
+    for chain in chains:
+        for upper, lower in pairwise(chain):
+            start, end = columns.middle(upper), columns.middle(lower)
+            low, high = spans[upper.row].get(id(upper), (start, start))
+            spans[upper.row][id(upper)] = (min(low, end), max(high, end))
+    top = 0
+    for span in spans:
+        top += height
+        tracks = _tracks(span)
+        bottom = top + 3 + max(tracks.values(), default=0)
+        yield _Gap(top, tracks, bottom)
+        top = bottom
+
+
+def _tracks(spans: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """A line for the horizontals of each upper item, so that those of different ones don't touch."""
+    tracks: dict[int, int] = {}
+    taken: list[list[tuple[int, int]]] = []
+    for upper, (low, high) in sorted(spans.items(), key=lambda item: (item[1][1] - item[1][0], item[1])):
+        free = (number for number, spots in enumerate(taken) if all(high < a or low > b for a, b in spots))
+        track = next(free, len(taken))
+        if track == len(taken):
+            taken.append([])
+        taken[track].append((low, high))
+        tracks[upper] = track
+    return tracks
+
+
+def _wire(link: Link, chain: _Chain, gaps: Sequence[_Gap], columns: _Columns, height: int) -> Wire:
+    points: list[tuple[int, int]] = []
+    for upper, lower in pairwise(chain):
+        gap, start, end = gaps[upper.row], columns.middle(upper), columns.middle(lower)
+        track = gap.top + 1 + gap.tracks[id(upper)]
+        points += [(start, gap.top), (start, track), (end, track), (end, gap.bottom - 1)]
+        if not lower.name:
+            points.append((end, gap.bottom - 1 + height))
+    turned = link.kind == _TURNED
+    waiter, blocker = (link.upper, link.lower) if turned else (link.lower, link.upper)
+    return Wire(tuple(points), not turned, waiter, blocker)

@@ -11,12 +11,9 @@ from livedbg.model import Frame, Stack
 from livedbg.model.intents import WantStacks
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.ink import Ink
-from livedbg.panels.keys import Key, bindings
-from livedbg.panels.messages import Asked
-from livedbg.panels.threadrows import shape
-from livedbg.panels.threads import STACKS_KEY, want_stacks
+from livedbg.panels.draw_context import DrawContext, Ink
+from livedbg.panels.messages import Asked, Key, bindings
+from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
 from livedbg.text.demangling import short_symbol
 from livedbg.text.quantities import elapsed
 from livedbg.themes import Role

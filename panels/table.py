@@ -16,8 +16,7 @@ from rich.style import Style
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Align, Line, shortened
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.keys import Key, bindings
-from livedbg.panels.messages import Noticed, Picked
+from livedbg.panels.messages import Key, Noticed, Picked, bindings
 from livedbg.themes import Role
 
 MANY: Final = 4_000

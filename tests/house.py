@@ -68,7 +68,7 @@ class House:
                     yield self.place(name, text.count("\n", 0, match.start()) + 1)
 
     def place(self, name: str, line: int) -> str:
-        """`adapters/cuda/explained.py:12`."""
+        """`adapters/cuda/facts.py:12`."""
         return f"{self.paths[name].relative_to(self.root)}:{line}"
 
 

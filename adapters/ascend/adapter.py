@@ -25,7 +25,7 @@ from livedbg.adapters.ascend.live import sign
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.adapters.ascend.report_decoder import CannDecoder
-from livedbg.linux.load import read_load
+from livedbg.linux.last_ran import read_load
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model.events import CounterSeen
 from livedbg.session.adapter import Context, Request, logs_ended

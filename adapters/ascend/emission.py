@@ -12,8 +12,7 @@ from livedbg.adapters.ascend.job import NO_MEMORY, Job
 from livedbg.adapters.ascend.marks import NOWHERE
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
-from livedbg.graphs.declared import TaskGraph
-from livedbg.graphs.orders import LostOrder
+from livedbg.graphs.declared import LostOrder, TaskGraph
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Task, TaskState
 from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher

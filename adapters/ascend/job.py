@@ -19,9 +19,8 @@ from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.adapters.ascend.watchdogs import LoadHistory, Timeouts
-from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.declared import LostOrders, TaskGraph
 from livedbg.graphs.lost import lost_orders
-from livedbg.graphs.orders import LostOrders
 from livedbg.model import Diagnostic, Edge, EdgeKey
 
 QUIET_NS: Final = 10_000_000_000

@@ -20,7 +20,7 @@ from msgspec import Struct, field, structs
 from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.linux.load import Load
+from livedbg.linux.last_ran import Load
 
 
 class Watchdog(Struct, frozen=True):

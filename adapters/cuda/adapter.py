@@ -1,39 +1,39 @@
 """The CUDA adapter: the decoder of logs, and the kernel's log where it may be read.
 
 The decoder of what logs say of CUDA: knows the words, and loads what understands them when one comes.
+
+The kernel's log, as far as it is about NVIDIA's GPUs, from /dev/kmsg where everybody (or we) may read it.
+
+Source: Documentation/ABI/testing/dev-kmsg of the Linux kernel: each read gives one record,
+`PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`, whose time is since boot; EAGAIN at the end, EPIPE where records were
+overwritten before they were read. Nothing is ever written to it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from msgspec import structs
 
 from livedbg.adapters.cuda.checks import uses_gpu
+from livedbg.adapters.cuda.statement import RULE
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity
-from livedbg.model.events import Event, LogSourceSeen, LogsSeen
+from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp
 from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
 from livedbg.session.signatures import book
 from livedbg.signatures.decoder import SignatureDecoder
 from livedbg.text.sanitize import clean_line
-
-if TYPE_CHECKING:
-    from livedbg.adapters.cuda.kernel_log import KernelLine
-import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
-
-from livedbg.adapters.cuda.errors import RULE
-from livedbg.model.events import Stamp
 
 if TYPE_CHECKING:
     from livedbg.adapters.cuda.log_reader import CudaReader
@@ -125,8 +125,6 @@ class CudaAdapter(PolledAdapter):
         if not context.request.processes or not (named or _DRIVER.exists()):
             context.settled()
             return
-        from livedbg.adapters.cuda.kernel_log import KernelLog
-
         self._log = KernelLog(Path(named)) if named else KernelLog()
         try:
             await super().run(context)
@@ -190,3 +188,72 @@ def _since(request: Request) -> int:
         except (OSError, ValueError, IndexError):
             return 0  # it has ended: what the kernel said of it came before
     return max(0, min(known, default=0) * _TICK_NS - _BEFORE_NS)
+
+
+_RECORD: Final = re.compile(rb"\d{1,10},\d{1,20},(?P<time>\d{1,18}),[^;\n]*;(?P<text>[^\n]*)")
+_WANTED: Final = b"NVRM: Xid"
+_PIECE: Final = 16 * 1024  # bytes; a record is 8 KiB at most
+_MOST_READS: Final = 100_000  # in one call
+
+
+class KernelLine(NamedTuple):
+    """A message.
+
+    Attributes:
+        since_boot_ns: when it was written.
+    """
+
+    since_boot_ns: int
+    text: str
+
+
+class KernelLog:
+    """Reads what is new, again and again; never blocks.
+
+    Args:
+        path: of the log.
+    """
+
+    def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
+        self.path = path
+        self._fd: int | None = None
+        self._rest = b""
+
+    def read(self) -> list[KernelLine]:
+        """The messages about GPUs that came since the last call.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        found: list[KernelLine] = []
+        for _ in range(_MOST_READS):
+            try:
+                piece = os.read(self._fd, _PIECE)
+            except OSError as error:
+                if error.errno == errno.EPIPE:
+                    continue
+                if error.errno == errno.EAGAIN:
+                    break
+                raise
+            if not piece:
+                break
+            *lines, self._rest = (self._rest + piece).split(b"\n")
+            self._rest = self._rest[-_PIECE:]
+            found += [line for line in map(_line, lines) if line is not None]
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _line(data: bytes) -> KernelLine | None:
+    match = _RECORD.match(data) if _WANTED in data else None
+    if match is None:
+        return None
+    text = clean_line(match["text"].decode("utf-8", "replace"), 2_000)
+    return KernelLine(int(match["time"]) * 1000, text)

@@ -1,15 +1,19 @@
-"""What is known of an error of CUDA, a GPU's complaint or a report of compute-sanitizer, as typed values."""
+"""What is known of an error of CUDA, a GPU's complaint or a report of compute-sanitizer, as typed values.
+
+Which logged exceptions the rules for CUDA report the cause of.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from livedbg.model import Diagnostic
+from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.facts import Facts, facts_from, facts_of
+from livedbg.model.snapshot import Snapshot
 
 
 class CudaFacts(Facts, frozen=True, kw_only=True, tag="cuda"):
@@ -126,3 +130,25 @@ def about(error: Diagnostic) -> CudaFacts:
         facts = replace(cuda_facts(found.values), count=found.count, order=found.first, steps=found.steps)
         return replace(facts, source=error.log, pid=str(found.pid or ""))
     return facts_of(error.facts, CudaFacts) if error.facts is not None else cuda_facts(error.attributes)
+
+
+_WORDS: Final = (
+    *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
+    *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
+)
+"""Messages of exceptions that a CUDA error causes contain these."""
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """True if CUDA caused an exception, and a diagnostic of the same process says which error came first.
+
+    Args:
+        hit: an exception that a log shows.
+        snapshot: the state.
+    """
+    return any(word in hit.message for word in _WORDS) and any(
+        diagnostic.system == "cuda"
+        and not diagnostic.code.startswith(("nccl-", "nvrm-"))
+        and about(diagnostic).process == (hit.process or "")
+        for diagnostic in snapshot.diagnostics.values()
+    )

@@ -17,9 +17,8 @@ from typing import Final
 
 from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
 from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
-from livedbg.adapters.cuda.errors import RULE, by_name, by_number
 from livedbg.adapters.cuda.sanitizer import Sanitizer
-from livedbg.adapters.cuda.statement import Statement
+from livedbg.adapters.cuda.statement import RULE, Statement, by_name, by_number
 from livedbg.logs.tracebacks import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp

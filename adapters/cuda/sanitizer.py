@@ -10,9 +10,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.adapters.cuda.errors import RULE, by_name, by_number
-from livedbg.adapters.cuda.frames import device_place, host_frame, kernel_name, with_module
-from livedbg.adapters.cuda.statement import Point, Statement, place_of
+from livedbg.adapters.cuda.statement import (
+    RULE,
+    Point,
+    Statement,
+    by_name,
+    by_number,
+    device_place,
+    host_frame,
+    kernel_name,
+    place_of,
+    with_module,
+)
 from livedbg.model import Frame, Severity
 
 _FRAMES: Final = 100

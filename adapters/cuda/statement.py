@@ -1,9 +1,30 @@
-"""One thing that a log says went wrong, before it is counted together with others alike."""
+"""One thing that a log says went wrong, before it is counted together with others alike.
+
+Places in reports of compute-sanitizer and cuda-memcheck: device code, device frames, host frames.
+
+Sources: Compute Sanitizer documentation, "Compute Sanitizer Tool Examples"; reports in public issues of
+NVIDIA/cuCollections, NVIDIA/cccl and pytorch/pytorch; the README of NVIDIA/compute-sanitizer-samples.
+
+    at 0x60 in Iota(unsigned char*)                     (until 11.x)
+    at 0x230 in /src/kernels.cu:57:saxpy(int, float*)
+    at saxpy(int, float *)+0x100 in kernels.cu:57       (since 12.x)
+    Device Frame: saxpy_kernel()+0x30 in kernels.cu:44
+    Host Frame: main [0xae61] in program
+    Host Frame:main in src/main.cpp:36 [0x11e0]         (its module in a line of its own)
+    Host Frame:/lib/libcuda.so.1 (cuLaunchKernel + 0x346) [0x297db6]
+
+The error codes of CUDA: the tables of its signatures (signatures/errors.toml).
+"""
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
 
 from livedbg.model import Frame, Severity
 
@@ -45,3 +66,134 @@ class Statement:
 def place_of(file: str, line: str | int) -> str:
     """`file.cu:92` of a path and a line."""
     return f"{file.rpartition('/')[2]}:{line}"
+
+
+DEVICE: Final = "device code"
+"""The module of frames on the GPU."""
+
+_AT_ADDRESS: Final = re.compile(
+    r"0x(?P<offset>[0-9a-fA-F]{1,16}) in (?:(?P<file>\S[^:]*):(?P<line>\d{1,18}):)?(?P<function>.+)"
+)
+_AT_FUNCTION: Final = re.compile(
+    r"\A(?P<function>.+?)(?:\+0x(?P<offset>[0-9a-fA-F]{1,16}))?(?: in (?P<file>[^()]{1,2000}):(?P<line>\d{1,18}))?$"
+)
+_OLD_FRAME: Final = re.compile(
+    r"\A(?P<file>[^:()]+):(?P<line>\d{1,18}):(?P<function>.{1,4000}?)"
+    r" \(.{0,4000} : 0x(?P<offset>[0-9a-fA-F]{1,16})\)$"
+)
+_HOST_OLD: Final = re.compile(
+    r"(?P<module>[^\[\]()]*/[^/\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]{1,16}\))? "
+    r"\[0x(?P<address>[0-9a-fA-F]{1,16})\]$"
+)
+_HOST: Final = re.compile(
+    r"(?P<function>.{0,4000}?)(?: in (?P<file>[^\[\]]{1,500}):(?P<line>\d{1,18}))?"
+    r" ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
+    r"(?: in (?P<module>\S.{0,4000}))?$"
+)
+
+
+def device_place(text: str) -> Frame | None:
+    """The frame after `at ` or `Device Frame:`."""
+    text = text.strip()
+    for pattern in (_OLD_FRAME, _AT_ADDRESS, _AT_FUNCTION):
+        match = pattern.match(text)
+        if match is not None:
+            found = match.groupdict()
+            return Frame(
+                function=(found["function"] or "").strip(),
+                file=found["file"],
+                line=int(found["line"]) if found["line"] and len(found["line"]) < 10 else None,
+                module=DEVICE,
+            )
+    return None
+
+
+def host_frame(text: str) -> Frame | None:
+    """The frame after `Host Frame:`."""
+    text = text.strip()
+    match = _HOST_OLD.match(text) or _HOST.match(text)
+    if match is None:
+        return None
+    found = match.groupdict()
+    address = int(found["address"], 16) if len(found["address"]) <= 16 else None
+    line = found.get("line")
+    return Frame(
+        function=(found["function"] or "").strip() or f"0x{found['address']}",
+        file=found.get("file"),
+        line=int(line) if line and len(line) < 10 else None,
+        module=_base(found["module"]) if found["module"] else None,
+        address=address,
+    )
+
+
+def with_module(frame: Frame, path: str) -> Frame:
+    """A host frame whose module is in the next line."""
+    return Frame(
+        function=frame.function, file=frame.file, line=frame.line, module=_base(path) or None, address=frame.address
+    )
+
+
+def kernel_name(function: str) -> str:
+    """A function without its parameters: `void scale<float>(float*, int)` is `scale<float>`."""
+    depth, end = 0, len(function)
+    for position, character in enumerate(function):
+        if character == "<":
+            depth += 1
+        elif character == ">" and function[position - 1 : position] != "-":
+            depth -= 1
+        elif character == "(" and depth == 0 and position and not function.startswith("(anonymous", position):
+            end = position
+            break
+    name = function[:end].strip()
+    words, depth = 0, 0
+    for position, character in enumerate(name):
+        depth += (character == "<") - (character == ">")
+        if character == " " and depth <= 0 and not name.endswith("operator", 0, position):
+            words = position + 1
+    return name[words:] or function
+
+
+def _base(path: str) -> str:
+    return path.strip().rpartition("/")[2]
+
+
+RULE: Final = "========="
+"""What compute-sanitizer begins its lines with."""
+
+
+class CudaError(NamedTuple):
+    """One code.
+
+    Attributes:
+        name: of the runtime (`cudaErrorIllegalAddress`).
+        text: what cudaGetErrorString says.
+        sticky: the context is lost.
+        of_kernel: a kernel did it, so that the call that reports it is not the one that failed.
+        hardware: the GPU or its links failed, whatever the program did.
+    """
+
+    name: str
+    text: str
+    sticky: bool
+    of_kernel: bool
+    hardware: bool
+
+
+@cache
+def _maps() -> Mapping[str, Mapping[str, str]]:
+    text = files("livedbg.adapters.cuda.signatures").joinpath("errors.toml").read_text(encoding="utf-8")
+    maps: Mapping[str, Mapping[str, str]] = tomllib.loads(text)["maps"]
+    return maps
+
+
+def by_number(number: int) -> CudaError | None:
+    """The code of a number."""
+    return by_name(_maps()["numbers"].get(str(number), ""))
+
+
+def by_name(name: str) -> CudaError | None:
+    """The code of a name of the runtime or of the driver."""
+    maps = _maps()
+    name = maps["drivers"].get(name, name)
+    text, fate = maps["texts"].get(name), maps["fates"].get(name, "")
+    return CudaError(name, text, bool(fate), fate == "kernel", fate == "hardware") if text is not None else None

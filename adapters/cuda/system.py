@@ -32,7 +32,7 @@ SYSTEM: Final = System(
     interactive=("cudagdb",),
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
     checks=Lazy("livedbg.adapters.cuda.checks:checks"),
-    tools=Lazy("livedbg.adapters.cuda.toolkits:find_tool"),
+    tools=Lazy("livedbg.adapters.cuda.checks:find_tool"),
     debuggers=("cuda-gdb",),
     shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
     continuations=(
@@ -41,7 +41,7 @@ SYSTEM: Final = System(
     ),
     signatures="livedbg.adapters.cuda.signatures",
     judges_diagnostics=("(?!nccl-|nvrm-).*",),
-    explains=Lazy("livedbg.adapters.cuda.explained:explains"),
+    explains=Lazy("livedbg.adapters.cuda.facts:explains"),
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",
@@ -50,8 +50,8 @@ SYSTEM: Final = System(
     ),
     sanitizers=("compute-sanitizer=memcheck", "compute-sanitizer=racecheck"),
     stacks_wanted=Lazy("livedbg.adapters.cuda.rules.launches:stacks_wanted"),
-    presets=Lazy("livedbg.adapters.cuda.catch_presets:PRESETS"),
-    known_calls=Lazy("livedbg.adapters.cuda.known_calls:KNOWN_CALLS"),
+    presets=Lazy("livedbg.adapters.cuda.launch_functions:PRESETS"),
+    known_calls=Lazy("livedbg.adapters.cuda.launch_functions:KNOWN_CALLS"),
     launch_functions=Lazy("livedbg.adapters.cuda.launch_functions:CUDA_LAUNCHES"),
     environment=("CUDA_", "NCCL_"),
     no_logs=(".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".nsys-rep", ".ncu-rep", ".qdrep"),

@@ -32,14 +32,13 @@ from livedbg.adapters.exceptions.calls import Call, CallReader, TracedCall
 from livedbg.linux import procfs
 from livedbg.linux.registers import CALL_ARGUMENTS
 from livedbg.model.catchpoints import Moment
-from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
+from livedbg.probes.launch_calls import Describe
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import BREAKPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, find_places
-from livedbg.probes.processes import ProcessTree
-from livedbg.probes.tracer import Tracer
+from livedbg.probes.tracer import ProcessTree, Tracer
 
 DEBUG_REGISTERS: Final = 4
 """Those that hold addresses (Intel SDM 3B, 19.2.1)."""

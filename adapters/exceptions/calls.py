@@ -15,7 +15,7 @@ its own class, which is before its vtable's first entry.
 
 Invariants:
     exceptions_calls.L1. A message is shown only of types whose layout is known, or where what is there is text.
-    exceptions_calls.L2. Texts are fetched up to a fixed length (fetch.F1); what is longer is read just
+    exceptions_calls.L2. Texts are fetched up to a fixed length (tracefs.F1); what is longer is read just
         after the call, and shown where it begins with what was fetched.
 """
 
@@ -30,11 +30,10 @@ from typing import Final
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.linux import memory
 from livedbg.model.catchpoints import Moment
-from livedbg.probes.call_text import Describe
-from livedbg.probes.fetch import pieces, text_at, values
+from livedbg.probes.launch_calls import Describe
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
-from livedbg.probes.tracefs import Field
+from livedbg.probes.tracefs import Field, pieces, text_at, values
 from livedbg.session.systems import systems
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean

@@ -9,8 +9,8 @@ from livedbg.adapters.exceptions.calls import Call
 from livedbg.model.catchpoints import Catchpoint, Moment, Pattern
 from livedbg.model.errors import TargetError
 from livedbg.model.intents import Catch
-from livedbg.probes.errors import probe_refused
 from livedbg.probes.functions import FunctionNotFound
+from livedbg.probes.tracefs import probe_refused
 from livedbg.session.presets import patterns_of
 from livedbg.text.sanitize import clean_line
 

@@ -30,8 +30,8 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment, Patte
 from livedbg.model.errors import LivedbgError, TouchRefused
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch
-from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound, NotTraceable
+from livedbg.probes.launch_calls import Describe
 from livedbg.probes.perf import NoPerf
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.probes.tracer import Tracer

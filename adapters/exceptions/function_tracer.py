@@ -18,8 +18,7 @@ from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.native_calls import Subject
 from livedbg.probes.functions import FunctionNotFound, FunctionProbes
 from livedbg.probes.perf_count import Tally
-from livedbg.probes.processes import ProcessTree
-from livedbg.probes.tracer import Tracer
+from livedbg.probes.tracer import ProcessTree, Tracer
 
 _GATHER_S: Final = 0.004  # calls that come within this are read at once
 _IDLE_S: Final = 0.2

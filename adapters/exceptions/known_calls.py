@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from livedbg.probes.call_text import Describe, failure, source_line
+from livedbg.probes.launch_calls import Describe, failure, source_line
 from livedbg.session.systems import declared, note_problem
 
 

@@ -14,11 +14,10 @@ from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, CallReader
 from livedbg.adapters.exceptions.python_callers import PythonCallers
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.model.catchpoints import Moment
-from livedbg.probes.call_text import Describe
-from livedbg.probes.fetch import values
+from livedbg.probes.launch_calls import Describe
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found
-from livedbg.probes.tracefs import Field
+from livedbg.probes.tracefs import Field, values
 
 
 class Subject(Protocol):

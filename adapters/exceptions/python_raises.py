@@ -22,13 +22,12 @@ from livedbg.cpython.probe_arguments import FUNCTION, RAISED, own_tid, raise_arg
 from livedbg.linux.elf import ElfError
 from livedbg.linux.registers import PC
 from livedbg.model.errors import TargetError
-from livedbg.probes.fetch import values
 from livedbg.probes.functions import NotTraceable
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import NoPerf
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, Place
-from livedbg.probes.tracefs import Field, NoTracefs
+from livedbg.probes.tracefs import Field, NoTracefs, values
 
 _MOST: Final = 256  # processes, and threads, that are remembered
 

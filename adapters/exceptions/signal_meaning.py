@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from livedbg.linux import maps
+from livedbg.linux.handled_signals import signal_name
 
 FATAL: Final = (
     signal.SIGSEGV,
@@ -100,14 +101,6 @@ _OF_SIGNAL: Final[Mapping[int, Mapping[int, str]]] = MappingProxyType(
         },
     }
 )
-
-
-def signal_name(number: int) -> str:
-    """`SIGSEGV`; for real-time signals `SIGRTMIN+2` (signal(7))."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 def origin(number: int, code: int) -> str:

@@ -29,18 +29,18 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.adapters.exceptions.calls import Call, TracedCall
-from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, origin, signal_name
+from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, origin
 from livedbg.linux import procfs
 from livedbg.linux.ending import Ending
+from livedbg.linux.handled_signals import signal_name
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.linux.registers import PC
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
-from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event
-from livedbg.probes.tracer import Tracer
+from livedbg.probes.tracer import ProcessTree, Tracer
 from livedbg.text.sanitize import clean_line
 
 _EVERYBODY: Final = -1  # for perf_event_open(2)

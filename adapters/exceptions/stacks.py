@@ -19,9 +19,9 @@ from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError
 from livedbg.probes.layouts import Layouts
 from livedbg.probes.newest import Newest
-from livedbg.probes.processes import ProcessTree
+from livedbg.probes.tracer import ProcessTree
 from livedbg.unwind.capture import Capture, ThreadCopy
-from livedbg.unwind.errors import UnwinderGone
+from livedbg.unwind.helper_process import UnwinderGone
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 

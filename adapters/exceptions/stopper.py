@@ -34,8 +34,8 @@ from livedbg.linux.programs import Program
 from livedbg.model import Frame
 from livedbg.model.catchpoints import Moment
 from livedbg.model.errors import LivedbgError, TargetUnsuitable
-from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
+from livedbg.probes.launch_calls import Describe
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.stop_signal import harmless_signal
 from livedbg.state.stacks import merge_frames

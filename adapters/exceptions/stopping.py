@@ -22,8 +22,8 @@ from livedbg.model.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, 
 from livedbg.model.errors import LivedbgError, TargetUnsuitable, UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch, Intent, Resume, Uncatch
-from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
+from livedbg.probes.launch_calls import Describe
 from livedbg.session.adapter import Context, Level, Request
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.tools import find_gdb

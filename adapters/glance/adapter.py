@@ -30,8 +30,8 @@ from livedbg.text.wording import sentences
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.glance import Glanced, glance
 from livedbg.touch.stop_budget import stop_budget
+from livedbg.unwind.capture import Refusal
 from livedbg.unwind.pool import UnwinderPool
-from livedbg.unwind.refusal import Refusal
 from livedbg.unwind.unwound import Unwound
 
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"

@@ -18,8 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.iree.dispatch_graph import DispatchGraph, graph_beside
-from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
+from livedbg.adapters.iree.dispatch_graph import DispatchGraph, Dumped, dumped_beside, graph_beside
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Process
 from livedbg.session.adapter import Context, Request, processes_seen

@@ -3,14 +3,21 @@
 Vulkan's loader, drivers and layers, by the files through which the loader finds them.
 
 Source: the loader's documents LoaderDriverInterface.md and LoaderLayerInterface.md (KhronosGroup/Vulkan-Loader).
+
+The devices of Vulkan as `iree-run-module --dump_devices=vulkan` prints them: name, API, driver, missing features.
+
+The form was seen with the wheel 3.13.0 (`name: …`, `api: 1.3.230`, `features: a=yes b=no`); older ones print the name
+only, in the comment above.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +26,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.linux.capabilities import Capability
+from livedbg.adapters.iree.differences.toolchain import hardware_of
+from livedbg.linux.access import Capability, can_load
 from livedbg.model.errors import LivedbgError
 from livedbg.text.sanitize import clean_line
 
@@ -43,7 +51,7 @@ class Driver(Struct, frozen=True):
 
 def loader_is_there() -> bool:
     """Whether the loader's library can be loaded."""
-    return _loads("libvulkan.so.1")
+    return can_load("libvulkan.so.1")
 
 
 def drivers(environment: Mapping[str, str]) -> list[Driver]:
@@ -59,7 +67,7 @@ def drivers(environment: Mapping[str, str]) -> list[Driver]:
         library = _field(path, "ICD", "library_path")
         if library is not None:
             at = library if "/" not in library or library.startswith("/") else str(path.parent / library)
-            found.append(Driver(clean_line(path.stem), _loads(at), _changed_s(path)))
+            found.append(Driver(clean_line(path.stem), can_load(at), _changed_s(path)))
     return found
 
 
@@ -103,14 +111,6 @@ def _changed_s(path: Path) -> float:
         return 0.0
 
 
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
-
-
 COMPILERS: Final = ("iree-base-compiler", "iree-compiler")
 RUNTIMES: Final = ("iree-base-runtime", "iree-runtime")
 _PROGRAMS: Final = ("iree-compile", "iree-run-module")
@@ -129,7 +129,7 @@ def checks() -> list[Capability]:
     return [
         wheels(found, there),
         vulkan(os.environ, there),
-        *([devices(_devices)] if runtime and loader_is_there() else []),
+        *([devices(vulkan_devices)] if runtime and loader_is_there() else []),
         age(drivers(os.environ), Path("/proc/uptime").read_text(), time.time()),
         clocks(Path("/")),
         load(os.getloadavg()[0], cores()),
@@ -211,12 +211,6 @@ def devices(ask: Callable[[], str]) -> Capability:
         return Capability("Vulkan devices", False, clean_line(error.message, 200), enables, fix)
 
 
-def _devices() -> str:
-    from livedbg.adapters.iree.dumped_devices import vulkan_devices
-
-    return vulkan_devices()
-
-
 def age(found: Sequence[Driver], uptime: str, now_s: float) -> Capability:
     """When this host was booted, and its Vulkan drivers changed: a fault may have come with an update.
 
@@ -275,3 +269,41 @@ def load(average: float, cores: int) -> Capability:
 
 def cores() -> int:
     return len(os.sched_getaffinity(0))
+
+
+_FIELD: Final = re.compile(r"^(name|api|driver_info|features): (.{1,2000})$", re.MULTILINE)
+_LACKS: Final = re.compile(r"(\w{1,80})=no\b")
+_ASK_S: Final = 60.0
+
+
+def vulkan_devices() -> str:
+    """The devices that IREE's Vulkan driver finds.
+
+    Raises:
+        LivedbgError: there is none, or the driver can't be asked.
+    """
+    names = hardware_of(sys.executable, "vulkan")
+    program = Path(sys.executable).with_name("iree-run-module")
+    try:
+        done = subprocess.run(
+            [program, "--dump_devices=vulkan"],
+            capture_output=True, text=True, errors="replace", check=False, timeout=_ASK_S,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return names
+    return "; ".join(devices_told(done.stdout)) or names
+
+
+def devices_told(text: str) -> Iterator[str]:
+    """`llvmpipe, Vulkan 1.3.230, Mesa 22.3.6, without shaderBFloat16Type`: each device."""
+    found: list[dict[str, str]] = []
+    for name, value in _FIELD.findall(text):
+        if name == "name":
+            found.append({})
+        if found:
+            found[-1].setdefault(name, value)
+    for one in found:
+        lacks = _LACKS.findall(one.get("features", ""))
+        words = [one["name"], f"Vulkan {one['api']}" if "api" in one else "", one.get("driver_info", "")]
+        words += [f"without {' '.join(lacks)}" if lacks else ""]
+        yield clean_line(", ".join(filter(None, words)), 400)

@@ -2,24 +2,109 @@
 
 The compiler writes the graph (`--iree-flow-dump-dispatch-graph`, recipe `iree-graph`) as `dispatches.dot`.
 
+IREE's dispatch graph: the DOT file that `--iree-flow-dump-dispatch-graph` writes.
+
+    v9 [shape = box, label = "%3 = flow.dispatch[]\n@EXECUTABLE::@FUNCTION(%0, %2)\n…\ntensor<16x32xf32>"];
+    v6 -> v9 [style = solid, label = "0"];
+
+Nodes that are no dispatch (arguments, imports, exports, slices) stand between dispatches: what depends on one depends
+on the dispatches before it.
+
+Sources of dispatches that the compiler dumped (`--iree-hal-dump-executable-files-to`, recipe `iree-executables`):
+where each is, and for which backend it was compiled.
+
+    hal.executable.variant public @embedded_elf_x86_64 target(<"llvm-cpu", "embedded-elf-x86_64", …
+    hal.executable.export public @main_dispatch_1_reduction_16x32_f32 ordinal(0) …
+      func.func @main_dispatch_1_reduction_16x32_f32() …
+
 Invariants:
     iree_dispatch_graph.N1. A dispatch is joined to a node only if it can be no other: one node has its name, or it is
         known as the how manieth call of that name it is.
+    iree_dispatch_graph.E1. A name that two files have is not told: they are of two modules, or of two compilations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from livedbg.adapters.iree.graph_files import READERS
-from livedbg.graphs.readers import graph_files
+from livedbg.graphs.declared import DeclaredTask, Dependency, GraphReader, TaskGraph, Terms, graph_files
+from livedbg.linux import target_files
 from livedbg.linux.target_files import is_folder, is_regular
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
+
+_NODE: Final = re.compile(r"^\s*v(\d+) \[.*?label = \"(.*)\"")
+_DISPATCH: Final = re.compile(r"flow\.dispatch.{0,400}?@[^:\s@]{1,400}::@([^(\s\\\"]{1,400})")
+_EDGE: Final = re.compile(r"^\s*v(\d+) -> v(\d+) \[")
+_LARGEST_GRAPH: Final = 64 << 20
+
+
+class DispatchGraphReader:
+    """Reads the dispatch graph of a module."""
+
+    names: Sequence[str] = ("dispatches.dot", "dispatch.dot", "dispatch_graph.dot")
+
+    def read(self, path: Path) -> TaskGraph:
+        """The graph of a file."""
+        functions, edges = _read(path)
+        kernels = {name: number for number, name in enumerate(dict.fromkeys(functions.values()))}
+        tasks = [DeclaredTask(task_id=node, kernel_ids=(kernels[name],)) for node, name in functions.items()]
+        return TaskGraph.of(tasks, _dependencies(functions, edges))
+
+    def task_name(self, raw: int) -> str:
+        """The name of a node in the file."""
+        return f"v{raw}"
+
+    def terms(self, path: Path) -> Terms:
+        """The words in which the graph of a file is described."""
+        names = dict(enumerate(dict.fromkeys(_read(path)[0].values())))
+        return Terms(kernels=names, task_name=self.task_name)
+
+
+def _read(path: Path) -> tuple[dict[int, str], dict[int, list[int]]]:
+    """The dispatches by node, and for each node those that it needs."""
+    functions: dict[int, str] = {}
+    needs: dict[int, list[int]] = {}
+    try:
+        with target_files.open_binary(path) as file:
+            text = file.read(_LARGEST_GRAPH).decode("utf-8", "replace")
+    except OSError as error:
+        raise SourceError(f"{path.name} can't be read: {error.strerror}.", "", "no-graph") from None
+    for line in text.splitlines():
+        edge = _EDGE.match(line)
+        if edge is not None:
+            needs.setdefault(int(edge[2]), []).append(int(edge[1]))
+        elif (node := _NODE.match(line)) is not None and (found := _DISPATCH.search(node[2])) is not None:
+            functions[int(node[1])] = clean_line(found[1])
+    if not functions:
+        raise SourceError(f"{path.name} has no dispatch.", "compile with --iree-flow-dump-dispatch-graph", "no-graph")
+    return functions, needs
+
+
+def _dependencies(functions: dict[int, str], needs: dict[int, list[int]]) -> Iterator[Dependency]:
+    for node in functions:
+        todo, seen = list(needs.get(node, ())), set[int]()
+        while todo:
+            other = todo.pop()
+            if other in seen:
+                continue
+            seen.add(other)
+            if other in functions:
+                yield Dependency(pred=other, succ=node, source="operand")
+            else:
+                todo += needs.get(other, ())
+
+
+READERS: Final[tuple[GraphReader, ...]] = (DispatchGraphReader(),)
+
 
 _MOST: Final = 2000
 _EVIDENCE: Final = "dispatches.dot: it takes the result as an operand"
@@ -129,3 +214,60 @@ def _declared(name: str, dispatch: str, running: Task) -> Task:
         owner=running.owner,
         attributes={"declared": "dispatches.dot"},
     )
+
+
+_NAMES: Final = "configured_*.mlir"
+_FOLDER: Final = "executables"
+_TARGET: Final = re.compile(r"hal\.executable\.variant \S+ \S+ target\(<\"([\w-]{1,40})\"")
+_FUNCTION: Final = re.compile(r"^\s{0,100}func\.func @([\w.$-]{1,500})\(", re.MULTILINE)
+_EXPORT: Final = re.compile(r"hal\.executable\.export public @([\w.$-]{1,500}) ")
+_MOST_FILES: Final = 4096
+_MOST_BYTES: Final = 1 << 20
+
+
+class Dumped(Struct, frozen=True):
+    """The source of one dispatch.
+
+    Attributes:
+        place: `FILE:LINE` of its function.
+        backend: e.g. `llvm-cpu`, `vulkan-spirv`; "" where the file does not say.
+    """
+
+    place: str
+    backend: str = ""
+
+
+def dumped_beside(logs: Iterable[Path]) -> dict[str, Dumped]:
+    """By name of a dispatch, those beside some logs, or in folders of logs."""
+    found: dict[str, Dumped] = {}
+    twice = set[str]()
+    for path in islice(dict.fromkeys(_files(logs)), _MOST_FILES):
+        for name, dumped in _read_source(path):
+            if name in found:
+                twice.add(name)
+            found[name] = dumped
+    return {name: dumped for name, dumped in found.items() if name not in twice}
+
+
+def _files(logs: Iterable[Path]) -> Iterator[Path]:
+    for log in logs:
+        if target_files.is_folder(log):
+            below = (Path(root, name) for root, _, names in target_files.walk(log) for name in names)
+            yield from sorted(path for path in below if fnmatch(path.name, _NAMES))
+        else:
+            for folder in (log.parent, log.parent / _FOLDER):
+                yield from target_files.matching(folder, _NAMES)
+
+
+def _read_source(path: Path) -> Iterator[tuple[str, Dumped]]:
+    try:
+        with target_files.open_binary(path) as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return
+    target = _TARGET.search(text)
+    exports = {match[1] for match in _EXPORT.finditer(text)}
+    for match in _FUNCTION.finditer(text):
+        if match[1] in exports:
+            line = text.count("\n", 0, match.start(1)) + 1
+            yield clean_line(match[1]), Dumped(clean_line(f"{path.name}:{line}"), target[1] if target else "")

@@ -1,4 +1,7 @@
-"""What the calls mean by which IREE makes a status that is not OK."""
+"""What the calls mean by which IREE makes a status that is not OK.
+
+Catch presets of IREE.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from livedbg.probes.call_text import Describe, failure, source_line
+from livedbg.model.catchpoints import Moment, Preset
+from livedbg.probes.launch_calls import Describe, failure, source_line
 
 _CODES: Final = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -25,4 +29,15 @@ def _status(numbers: Sequence[int], texts: Sequence[str]) -> str:
 
 KNOWN_CALLS: Final[Mapping[str, Describe]] = MappingProxyType(
     {"iree_status_allocate": _status, "iree_status_allocate_f": _status}
+)
+
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "iree": Preset(
+            moment=Moment.CALL,
+            patterns=("iree_status_allocate", "iree_status_allocate_f"),
+            about="IREE statuses other than OK, where they are created",
+        ),
+    }
 )

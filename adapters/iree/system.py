@@ -25,9 +25,9 @@ SYSTEM: Final = System(
     rules=Lazy("livedbg.adapters.iree.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.iree.recipes",
-    presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
+    presets=Lazy("livedbg.adapters.iree.known_calls:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
-    name_code=Lazy("livedbg.adapters.iree.live.dispatch_code:dispatch_code"),
+    name_code=Lazy("livedbg.adapters.iree.live.libraries:dispatch_code"),
     environment=("IREE_",),
     commands=(
         Command(
@@ -74,7 +74,7 @@ SYSTEM: Final = System(
         ),
     ),
     page="systems/iree.md",
-    graph_readers=Lazy("livedbg.adapters.iree.graph_files:READERS"),
+    graph_readers=Lazy("livedbg.adapters.iree.dispatch_graph:READERS"),
     checks=Lazy("livedbg.adapters.iree.checks:checks"),
     no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )

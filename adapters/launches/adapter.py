@@ -24,8 +24,8 @@ from livedbg.model import Intrusion, SourceHealth, ids
 from livedbg.model.events import CounterSeen, LaunchesSeen, Touched
 from livedbg.model.intents import Intent, WatchLaunches
 from livedbg.model.launches import BEAT_NS, CALLS, TRACED, TRACED_TO, LaunchTrail
-from livedbg.probes.errors import probe_refused
 from livedbg.probes.launch_calls import LaunchCall, all_functions
+from livedbg.probes.tracefs import probe_refused
 from livedbg.session.adapter import Context, Level, Request
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses

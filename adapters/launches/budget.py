@@ -1,7 +1,7 @@
 """How closely launches are traced: as closely as the budget allows.
 
 A trap costs the launching thread some time, with what is read there; a trap that only counts costs less
-(livedbg.probes.trap_cost). While the rate is so high that even counting is too much, nothing is traced, and
+(livedbg.probes.perf_count). While the rate is so high that even counting is too much, nothing is traced, and
 the rate is tried again later.
 
 Invariants:
@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from livedbg.probes.trap_cost import TrapCosts
+from livedbg.probes.perf_count import TrapCosts
 
 SHARE: Final = 0.02
 """Of the launching threads' time."""

@@ -23,14 +23,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.adapters.launches.budget import Budget, Detail
-from livedbg.probes.fetch import values
 from livedbg.probes.functions import FunctionProbes
 from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions
-from livedbg.probes.perf_count import Tally
+from livedbg.probes.perf_count import UNKNOWN, Tally, trap_costs
 from livedbg.probes.perf_event import Source
-from livedbg.probes.processes import ProcessTree
-from livedbg.probes.tracer import Tracer
-from livedbg.probes.trap_cost import UNKNOWN, trap_costs
+from livedbg.probes.tracefs import values
+from livedbg.probes.tracer import ProcessTree, Tracer
 
 _MARGINS_NS: Final = (*(500_000,) * 20, *(20_000,) * 50)
 """Of each try, between a total and the cut: a call is counted and sampled one after the other, in general within 20

@@ -33,8 +33,7 @@ from livedbg.session.sources import StackSources
 from livedbg.session.tools import find_gdb
 from livedbg.session.unwinders import no_unwinder, shared_unwinders
 from livedbg.unwind.capture import capture
-from livedbg.unwind.errors import UnwindTimeout
-from livedbg.unwind.helper_process import usable
+from livedbg.unwind.helper_process import UnwindTimeout, usable
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwound import Unwound
 

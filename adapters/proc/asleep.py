@@ -37,7 +37,7 @@ from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import UNTOLD, Wait
 from livedbg.adapters.proc.wakers import driven, wakers
 from livedbg.linux.access import hidden_processes
-from livedbg.linux.kcmp import same_memory
+from livedbg.linux.descriptors import same_memory
 from livedbg.linux.maps import Mapping as MemoryMapping
 from livedbg.linux.maps import find_mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall, child_pids, living_task, process_ids, read_stat, status_fields

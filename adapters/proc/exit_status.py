@@ -10,7 +10,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from livedbg.linux.ending import Ending, noted_end, status_of
+from livedbg.linux.ending import Ending, noted_end
 from livedbg.linux.procfs import Stat
 
 
@@ -44,7 +44,7 @@ class ExitStatus:
         if stat is not None and (stat.exit_code or not (denied or self._of_another_user())):
             return stat.exit_status  # to others the kernel shows 0 (proc_pid_stat(5), field 52)
         told = self._end.told() if self._end is not None else None
-        return None if told is None else status_of(told)
+        return None if told is None else os.waitstatus_to_exitcode(told)
 
     def _of_another_user(self) -> bool:
         if os.geteuid() == 0:

@@ -15,11 +15,9 @@ from typing import Any
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Waited, Wakers
 from livedbg.adapters.proc.wakers import outside, unseen_end
-from livedbg.linux.descriptors import Descriptor, describe, fd_links, fdinfo
-from livedbg.linux.kcmp import same_file
+from livedbg.linux.descriptors import Descriptor, describe, fd_links, fdinfo, same_file
 from livedbg.linux.procfs import read_stat
-from livedbg.linux.socket_limits import time_limit_s
-from livedbg.linux.sockets import Socket, same_network, unix_peer
+from livedbg.linux.sockets import Socket, same_network, time_limit_s, unix_peer
 from livedbg.model import Resource, ids
 from livedbg.text.sanitize import clean_line
 

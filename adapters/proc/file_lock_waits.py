@@ -13,8 +13,7 @@ from typing import Final
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import memory
-from livedbg.linux.descriptors import Descriptor, describe, fdinfo
-from livedbg.linux.file_locks import FileLock, blocking_locks, parse_locks
+from livedbg.linux.descriptors import Descriptor, FileLock, blocking_locks, describe, fdinfo, parse_locks
 from livedbg.linux.procfs import BlockedSyscall, living_task
 from livedbg.model import Resource, WaitKind, ids
 from livedbg.text.sanitize import clean_line

@@ -12,9 +12,8 @@ from msgspec import Struct, field
 
 from livedbg.linux import procfs
 from livedbg.linux.access import user_name
-from livedbg.linux.live_environment import LiveEnvironment
+from livedbg.linux.live_environment import LiveEnvironment, rank_of
 from livedbg.linux.procfs import CLOCK_TICK_NS
-from livedbg.linux.ranks import rank_of
 from livedbg.session.systems import systems
 from livedbg.text.sanitize import clean_line
 

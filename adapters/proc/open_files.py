@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from livedbg.linux.descriptor_limit import used_up
+from livedbg.linux.descriptors import used_up
 from livedbg.model import Resource, ids
 from livedbg.model.facts import DescriptorFacts
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from livedbg.linux import target_files
 from livedbg.linux.abi import elf_machine, native_abi
 from livedbg.linux.access import Problem
-from livedbg.linux.libc import Libc
+from livedbg.linux.live_environment import Libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task
 from livedbg.model import POLLS, UNSEEN_RUNTIME, SourceHealth, SourceStatus, ids

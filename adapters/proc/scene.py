@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.proc.groups import Groups
-from livedbg.linux.descriptors import DescriptorIndex
-from livedbg.linux.file_locks import FileLock, read_locks
+from livedbg.linux.descriptors import DescriptorIndex, FileLock, read_locks
 from livedbg.linux.maps import Mapping, find_mapping, has_a_name, parse_maps
 from livedbg.linux.procfs import process_ids
 from livedbg.linux.sockets import SocketTable

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from livedbg.linux import procfs
 from livedbg.linux.last_ran import LEAST_NS, last_ran_mono_ns
-from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace, same_namespace
 from livedbg.linux.procfs import BlockedSyscall, Running
+from livedbg.linux.pthreads import inner_tids, owner_elsewhere, pid_namespace, same_namespace
 from livedbg.model import ThreadState
 
 FILES_SHARE: Final = 0.5

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers
 from livedbg.linux.abi import Abi
-from livedbg.linux.libc import Libc
+from livedbg.linux.live_environment import Libc
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 
 

@@ -26,8 +26,7 @@ from livedbg.adapters.proc.waits import NO_WAIT, Wait, edges_of
 from livedbg.linux import procfs, target_files
 from livedbg.linux.abi import native_abi
 from livedbg.linux.access import Problem, access_problem
-from livedbg.linux.libc import Libc, detect_libc
-from livedbg.linux.live_environment import LiveEnvironment
+from livedbg.linux.live_environment import Libc, LiveEnvironment, detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall, Stat
 from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState, ids

@@ -30,7 +30,7 @@ from livedbg.adapters.python.samples import GilWait, JoinWait, LockWait, NotifyW
 from livedbg.cpython.interpreter import Interpreter
 from livedbg.cpython.objects import LockObject, ObjectReader, is_pointer
 from livedbg.cpython.threads import Gil, PyThread, ThreadReader
-from livedbg.linux import memory, namespaces, procfs
+from livedbg.linux import memory, procfs, pthreads
 from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import BlockedSyscall, Running, SyscallSeen
 
@@ -288,7 +288,7 @@ class PythonProcess:
         self.reader = ThreadReader(pid, interpreter) if self.readable else None
         self._abi = native_abi()
         self._futex = self._abi.futex if self._abi is not None else -1
-        self._own_namespace = namespaces.same_namespace(pid)
+        self._own_namespace = pthreads.same_namespace(pid)
         self._inner: dict[int, int] = {}
 
     @property
@@ -322,7 +322,7 @@ class PythonProcess:
         if number is None or self._own_namespace:
             return number
         if number not in self._inner:
-            self._inner = namespaces.inner_tids(self.pid, procfs.thread_ids(self.pid))
+            self._inner = pthreads.inner_tids(self.pid, procfs.thread_ids(self.pid))
         return self._inner.get(number)
 
     def tid_of(self, ident: int) -> int | None:

@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.linux import access, procfs
+from livedbg.linux.family import let_go
 from livedbg.linux.owner_rights import as_owner
-from livedbg.linux.subprocesses import let_go
 from livedbg.model import Frame, ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
 from livedbg.text.sanitize import clean_line

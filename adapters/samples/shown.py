@@ -26,8 +26,8 @@ from livedbg.model import SAMPLED, Frame, Stack, Thread
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import SamplesSeen, StacksSeen
 from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.probes.clock_samples import Repeats
 from livedbg.probes.perf_records import Sample
-from livedbg.probes.repeats import Repeats
 from livedbg.session.adapter import Context
 from livedbg.session.pacing import CpuCredit
 from livedbg.session.sources import StackSources

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedbg.linux.access import access_problem
 from livedbg.model.errors import LivedbgError
-from livedbg.probes.clock_refused import Refused, refused
+from livedbg.probes.clock_samples import Refused, refused
 from livedbg.probes.perf_event import NoPerf
 from livedbg.session.adapter import Context
 from livedbg.session.publisher import Statuses

@@ -170,7 +170,7 @@ async def in_thread(function: Callable[[], T], newer: threading.Event | None = N
     stops = (end, newer) if newer is not None else (end,)
 
     def run() -> T | None:
-        from livedbg.values.payload import GivenUp, until
+        from livedbg.values.tensor import GivenUp, until
 
         try:
             with until(*stops):

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.linux.ranks import RANKS, place_of
+from livedbg.linux.live_environment import RANKS, place_of
 from livedbg.model import Process, ThreadState
 from livedbg.model.snapshot import Snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.app.views import VIEWS
-from livedbg.panels.keys import Key
+from livedbg.panels.messages import Key
 
 SCREEN_KEYS: Final = tuple(
     Key(f"{spec.key},f{number}", f"{spec.key} F{number}", f"view('{spec.name}')", f"screen {spec.label}")

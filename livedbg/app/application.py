@@ -38,14 +38,11 @@ from livedbg.app.theming import as_theme
 from livedbg.app.views import VIEWS, View
 from livedbg.model.intents import Refresh
 from livedbg.panels.details import details, evidence
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.hitsheet import caught_sheet
-from livedbg.panels.ink import ink_of
-from livedbg.panels.keys import bindings
+from livedbg.panels.draw_context import DrawContext, ink_of
+from livedbg.panels.hitsheet import caught_sheet, record_sheet
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.marks import ASCII, UNICODE
-from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded
-from livedbg.panels.recordsheet import record_sheet
+from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
 from livedbg.panels.sheet import Sheet
 from livedbg.session.view import SessionView, Timeline, Update
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET

@@ -14,10 +14,9 @@ from textual.widget import Widget
 
 from livedbg.app.views import ViewSpec
 from livedbg.panels.catchpoints import armed
-from livedbg.panels.cells import Line, width_of
+from livedbg.panels.cells import Line, Painted, width_of
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.panels.marks import verdict_mark
-from livedbg.panels.paint import Painted
 from livedbg.session.view import Timeline
 from livedbg.text.quantities import clock, milliseconds, rate, stopwatch
 from livedbg.themes import Role

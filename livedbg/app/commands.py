@@ -19,7 +19,7 @@ from livedbg.app.overlays import SheetScreen
 from livedbg.app.prompting import PromptingApp
 from livedbg.panels.base import LinePanel
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.keys import Key
+from livedbg.panels.messages import Key
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.again import facts_of_rerun

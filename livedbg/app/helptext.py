@@ -8,7 +8,7 @@ from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
 from livedbg.app.views import VIEWS, ViewSpec
 from livedbg.panels.base import MOVES
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.keys import Key
+from livedbg.panels.messages import Key
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.themes import Role
 

@@ -14,7 +14,7 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.keys import Key, bindings
+from livedbg.panels.messages import Key, bindings
 from livedbg.panels.sheet import Sheet, SheetPanel
 
 _SHEET_KEYS = (

@@ -15,24 +15,21 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import CatchpointsPanel
 from livedbg.panels.code import CodePanel
 from livedbg.panels.culprit import culprit
-from livedbg.panels.device import DevicePanel
-from livedbg.panels.devicethread import DeviceThreadPanel
+from livedbg.panels.device import DevicePanel, DeviceThreadPanel
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.functions import FUNCTIONS_KEY, FunctionsPanel
 from livedbg.panels.graph import GraphPanel
-from livedbg.panels.keys import bindings
 from livedbg.panels.launches import LAUNCH_KEYS, LaunchesPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.messages import FunctionsAsked, Pointed
+from livedbg.panels.messages import FunctionsAsked, Pointed, bindings
 from livedbg.panels.ranks import RanksPanel
 from livedbg.panels.stack import VALUES_KEYS, StackPanel
 from livedbg.panels.tasks import TasksPanel
-from livedbg.panels.tensor import TensorPanel
 from livedbg.panels.threads import ThreadsPanel
-from livedbg.panels.values import GOLDEN_KEYS, ValuesPanel
+from livedbg.panels.values import GOLDEN_KEYS, TensorPanel, ValuesPanel
 from livedbg.panels.verdict import VerdictPanel
 from livedbg.panels.waits import WaitsPanel
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from livedbg.cli.tensor_difference import DIFFERS, show_difference
+from livedbg.cli.tensor_export import DIFFERS, show_difference
 from livedbg.commands.messages import warn
 from livedbg.model.dump_places import places
 from livedbg.model.errors import SourceError, UsageError
@@ -87,9 +87,9 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
 def _compare(
     path: Path, other: Path, tolerance: Tolerance, limit: int, documents: list[dict[str, object]] | None
 ) -> bool:
+    from livedbg.values.buffers import wiring_of
     from livedbg.values.divergence import diverge
     from livedbg.values.sentences import divergence_json
-    from livedbg.values.wiring import wiring_of
 
     readers = dump_readers()
     with ExitStack() as stack:
@@ -136,9 +136,9 @@ def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, li
 
 def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
     """A dump against golden inputs and outputs of the whole program."""
+    from livedbg.values.buffers import wiring_of
     from livedbg.values.program import compare_program
     from livedbg.values.sentences import program_json, program_lines
-    from livedbg.values.wiring import wiring_of
 
     readers = dump_readers()
     with readers.open(path) as dump:
@@ -164,7 +164,7 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
 def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
     """One tensor of a dump against one file."""
     from livedbg.values.compare import compare
-    from livedbg.values.listing import title
+    from livedbg.values.dump import title
     from livedbg.values.tensor_files import load
 
     readers = dump_readers()

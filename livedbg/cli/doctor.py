@@ -16,7 +16,7 @@ import click
 from livedbg.cli.target_options import TargetOptions, redact_option
 from livedbg.commands.sessions import running
 from livedbg.model import SourceHealth
-from livedbg.probes.clock_refused import refused_here
+from livedbg.probes.clock_samples import refused_here
 from livedbg.session.hostinfo import Capability, capabilities
 from livedbg.session.systems import declared, note_problem, problems
 from livedbg.session.targets import resolve

@@ -10,18 +10,12 @@ import click
 from livedbg.cli.target_options import TargetOptions
 from livedbg.commands.messages import warn
 from livedbg.commands.sessions import running
-from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.asjson import to_json
-from livedbg.graphs.astext import to_text
 from livedbg.graphs.compare import compared
-from livedbg.graphs.declared import TaskGraph
-from livedbg.graphs.drawing import MISSING, Drawing, around
-from livedbg.graphs.fromdeclared import drawing_of
-from livedbg.graphs.fromstate import drawing_of_state
+from livedbg.graphs.declared import GraphReader, LostOrders, TaskGraph, graph_files, reader_of
+from livedbg.graphs.drawing import MISSING, Drawing, around, to_dot, to_json, to_text
+from livedbg.graphs.fromdeclared import drawing_of, drawing_of_state
 from livedbg.graphs.lost import lost_orders
-from livedbg.graphs.orders import LostOrders
-from livedbg.graphs.readers import GraphReader, graph_files, reader_of
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.snapshot import Snapshot
 from livedbg.recording.file import is_recording

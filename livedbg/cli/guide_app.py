@@ -12,8 +12,7 @@ import click
 
 from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions
 from livedbg.cli.guide_steps import Course, StepOrder, found_of, found_so_far, job_for, with_stacks
-from livedbg.cli.job import Job
-from livedbg.cli.last_will import LastWill
+from livedbg.cli.job import Job, LastWill
 from livedbg.session.guide import StepFound
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched

@@ -16,10 +16,8 @@ import click
 
 from livedbg.app.options import LEFT_RUNNING, AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.findings import FindingsPrinter
-from livedbg.cli.hits import HitPrinter
-from livedbg.cli.job import Job, job_of, picked_recipes
-from livedbg.cli.last_will import LastWill
+from livedbg.cli.hits import FindingsPrinter, HitPrinter
+from livedbg.cli.job import Job, LastWill, job_of, picked_recipes
 from livedbg.cli.one_run import Order
 from livedbg.cli.repeating import repeat
 from livedbg.cli.report import render

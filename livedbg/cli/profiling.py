@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from livedbg.analysis.profile import FunctionShare, Profile, function_shares, profile_of
-from livedbg.cli.frames import frame_text
+from livedbg.cli.hits import frame_text
 from livedbg.commands.messages import warn
 from livedbg.commands.output import write
 from livedbg.commands.sessions import started

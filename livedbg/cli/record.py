@@ -13,8 +13,7 @@ import click
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.cli.units import DURATION, SIZE
+from livedbg.cli.target_options import DURATION, SIZE, TargetOptions, target_options
 from livedbg.commands.messages import warn, warn_all
 from livedbg.commands.sessions import started
 from livedbg.commands.signals import quit_on_signals

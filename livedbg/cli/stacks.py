@@ -9,11 +9,10 @@ import click
 from msgspec.structs import replace
 
 from livedbg.analysis.rules.sight import blinds
-from livedbg.cli.frames import frame_text
+from livedbg.cli.hits import frame_text
 from livedbg.cli.profiling import ProfileOptions, print_profile
 from livedbg.cli.report import time_limits
-from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.cli.units import DURATION
+from livedbg.cli.target_options import DURATION, TargetOptions, target_options
 from livedbg.commands.exit_codes import TIME_LIMIT
 from livedbg.commands.messages import warn
 from livedbg.commands.sessions import running

@@ -1,24 +1,28 @@
-"""`livedbg values` and files of tensors: exports of entries, and a .bin that is read as a given type."""
+"""`livedbg values` and files of tensors: exports of entries, and a .bin that is read as a given type.
+
+How `livedbg values` prints what a comparison of two tensors found.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from livedbg.commands.messages import warn
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
+from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 
-if TYPE_CHECKING:  # numpy is imported when values are read
-    from livedbg.values.dump import Dump
-    from livedbg.values.entries import Entry
+if TYPE_CHECKING:
+    from livedbg.values.compare import Difference
+    from livedbg.values.dump import Dump, Entry
     from livedbg.values.tensor import Tensor
 
 
@@ -37,7 +41,7 @@ def export_entries(dump: Dump, chosen: Sequence[Entry], path: Path, form: str, l
         UsageError: several tensors, and one file.
         SourceError: it can't be written.
     """
-    from livedbg.values.listing import title
+    from livedbg.values.dump import title
     from livedbg.values.tensor_files import export
 
     there = [(entry, tensor) for entry in chosen if (tensor := dump.tensor(entry)) is not None]
@@ -80,8 +84,7 @@ def raw_tensor(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor
         SourceError: it can't be read.
     """
     from livedbg.values.dtypes import element_type, known_types
-    from livedbg.values.payload import Payload
-    from livedbg.values.tensor import Stored
+    from livedbg.values.tensor import Payload, Stored
 
     element = element_type(dtype)
     if element is None:
@@ -102,3 +105,30 @@ def raw_tensor(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor
     if min(dims) < 0 or len(dims) > 8 or math.prod(dims) > 1 << 62:
         raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape")
     return Stored(payload, offset, there, dims, element)
+
+
+DIFFERS: Final = 12
+"""The exit code where values differ."""
+
+
+def show_difference(name: str, golden: Path, found: Difference, *, as_json: bool) -> int:
+    """Print what was found of one tensor beside a file; the exit code.
+
+    Args:
+        name: of the tensor, sanitised.
+        golden: the file that it was compared with.
+        found: the outcome.
+        as_json: as a line of JSON.
+    """
+    from livedbg.values.sentences import difference_json, difference_text
+
+    if as_json:
+        head: dict[str, object] = {
+            "tensor": name,
+            "golden": clean_line(str(golden)),
+            "difference": difference_json(found),
+        }
+        click.echo(json_line({"schema": "livedbg.values/1", "tensor": head}))
+    else:
+        click.echo(f"{name}: {difference_text(found)}")
+    return DIFFERS if found.differs else 0

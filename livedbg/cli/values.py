@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from livedbg.cli.tensor_difference import show_difference
-from livedbg.cli.tensor_export import raw_tensor
+from livedbg.cli.tensor_export import raw_tensor, show_difference
 from livedbg.model.errors import UsageError
 from livedbg.session.filereaders import dump_readers, tensor_suffixes
 from livedbg.text.sanitize import clean_line
@@ -38,8 +37,7 @@ from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 
 if TYPE_CHECKING:  # numpy is imported when values are read
-    from livedbg.values.dump import Dump, Selection
-    from livedbg.values.entries import Entry
+    from livedbg.values.dump import Dump, Entry, Selection
     from livedbg.values.tensor import Tensor
 
 
@@ -89,7 +87,7 @@ def show(paths: Sequence[Path], want: WantedTensors) -> int:
 
 
 def _document(dump: Dump, chosen: Sequence[Entry], want: WantedTensors) -> dict[str, object]:
-    from livedbg.values.listing import entry_json, tensor_json
+    from livedbg.values.dump import entry_json, tensor_json
 
     entries = []
     for entry in chosen:
@@ -106,7 +104,7 @@ def _document(dump: Dump, chosen: Sequence[Entry], want: WantedTensors) -> dict[
 
 
 def _lines(dump: Dump, chosen: Sequence[Entry], want: WantedTensors) -> Iterator[str]:
-    from livedbg.values.listing import row, table, title
+    from livedbg.values.dump import row, table, title
 
     tasks = len({entry.task for entry in dump.entries})
     size = dump.payload.size if dump.payload is not None else 0
@@ -130,9 +128,14 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: WantedTensors) -> Iterator
 
 
 def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
-    from livedbg.values.numbers import number_lines, statistic_pairs
-    from livedbg.values.pictures import heat_map, histogram_lines
-    from livedbg.values.statistics import histogram, statistics
+    from livedbg.values.statistics import (
+        heat_map,
+        histogram,
+        histogram_lines,
+        number_lines,
+        statistic_pairs,
+        statistics,
+    )
 
     plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
     known = statistics(tensor) if views & {"stats", "histogram"} else None
@@ -151,7 +154,7 @@ def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
 
 def show_raw(path: Path, tensor: Tensor, want: WantedTensors) -> int:
     """Show or export a payload that is read as a given type; the exit code."""
-    from livedbg.values.listing import shape_text, tensor_json
+    from livedbg.values.dump import shape_text, tensor_json
     from livedbg.values.tensor_files import export
 
     what = f"{clean_line(str(path))} as {tensor.element.name} {shape_text(tensor.shape)}"

@@ -22,7 +22,7 @@ import click
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.hits import FindingsPrinter
 from livedbg.cli.report import render
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.commands.exit_codes import code_of

@@ -9,7 +9,7 @@ lie on the C stack, and keeps the thread's `exc_info` in what it suspends: it is
 
 Finding the objects of some types in the memory of another process, by the pointers to these types.
 
-Only pages that are there are read (livedbg.linux.used_memory).
+Only pages that are there are read (livedbg.linux.memory).
 
 Invariants:
     greenlets.G1. An object is a greenlet only if the C++ object that it points to points back to it, and that of its
@@ -34,7 +34,7 @@ from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.used_memory import is_heap, used_pieces
+from livedbg.linux.memory import is_heap, used_pieces
 
 MOST_SEARCHED: Final = 256 << 20
 """Bytes that one search reads."""

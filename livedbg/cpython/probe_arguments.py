@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Final
 
 from livedbg.cpython.layout import Layout
-from livedbg.linux.namespaces import same_namespace
 from livedbg.linux.procfs import status_fields
-from livedbg.probes.fetch import pieces
+from livedbg.linux.pthreads import same_namespace
+from livedbg.probes.tracefs import pieces
 
 FUNCTION: Final = "PyTraceBack_Here"
 RAISED: Final = "trace == 0 && type_info != 0"

@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record, c_string, parse_line
+from livedbg.linux.family import exited, let_go
 from livedbg.linux.owner_rights import as_owner
-from livedbg.linux.subprocesses import exited, let_go
 from livedbg.model.errors import ToolMissing
 from livedbg.text.sanitize import clean_line
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from livedbg.graphs.accesses import Access
-from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
+from livedbg.graphs.declared import Access, DeclaredTask, Dependency, TaskGraph, Terms
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark
 from livedbg.graphs.paths import Paths
-from livedbg.graphs.terms import Terms
 from livedbg.text.sanitize import clean_line
 
 

@@ -1,14 +1,124 @@
-"""A declared task graph as values: tasks in the order of their submission, their arguments, and the edges."""
+"""A declared task graph as values: tasks in the order of their submission, their arguments, and the edges.
+
+How a task accesses a tensor: the modes of its arguments, and the sizes of elements.
+
+Terms of a runtime for tasks, arguments and remedies, used to describe its graphs.
+
+Orders of tasks that a graph lacks, as values.
+
+How the files of a system become task graphs: the contract of a reader, and the search for its files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Protocol
 
 import msgspec
+from msgspec import Struct
 
-from livedbg.graphs.accesses import UNTRACKED, Access
-from livedbg.graphs.orders import LostOrders
+from livedbg.linux import target_files
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
+
+
+class Cause(StrEnum):
+    """Why an order is most likely lost."""
+
+    OUTPUT = "output"  # declared as a mere output, where the task should wait for the earlier writer
+    MANUAL_WRITER = "manual-writer"  # the writer is in a manual scope, where nothing is registered
+    MANUAL_READER = "manual-reader"  # the second is in a manual scope, where nothing is looked up
+    ALIAS = "alias"  # two tensors that begin at different addresses and share memory
+    UNTRACKED = "untracked"  # tracking is off for one of the two, or the graph lacks a record
+
+
+class LostOrder(Struct, frozen=True):
+    """Two tasks with no path between them, where the second needs what the first wrote, or overwrites it.
+
+    Attributes:
+        first, second: the tasks' 64-bit ids, in the order of submission.
+        tensor: the id of the second task's tensor.
+        first_mode, second_mode: how they declare it.
+        first_arg, second_arg: which of their arguments it is.
+        offset: the first byte that both touch, from the beginning of the first task's buffer.
+        size: bytes that the first wrote last and the second touches.
+        dtype, shape: of the second task's argument.
+        cause: why, most likely.
+        sure: it counts; else it may well be meant (several writers of a tensor whose tracking is off).
+    """
+
+    first: int
+    second: int
+    tensor: int
+    first_mode: str
+    second_mode: str
+    first_arg: int
+    second_arg: int
+    offset: int
+    size: int
+    dtype: str
+    shape: tuple[int, ...]
+    cause: Cause
+    sure: bool
+
+    @property
+    def hazard(self) -> str:
+        """`read after write` or `write after write`."""
+        return "read after write" if self.second_mode in READS else "write after write"
+
+    @property
+    def region(self) -> str:
+        """`1,024 bytes from offset 0, 256 FLOAT32`."""
+        unit = unit_of(self.dtype) if self.dtype else 0
+        elements = f", {self.size // unit:,} {clean_line(self.dtype, 40)}" if unit and not self.size % unit else ""
+        return f"{many(self.size, 'byte')} from offset {self.offset:,}{elements}"
+
+
+class LostOrders(Struct, frozen=True):
+    """What was found.
+
+    Attributes:
+        sure: orders that are missing.
+        perhaps: pairs that nothing orders, and that may be meant so.
+        skipped: arguments that were not compared, for they would have been too many.
+        circular: the edges form a cycle.
+    """
+
+    sure: tuple[LostOrder, ...]
+    perhaps: tuple[LostOrder, ...]
+    skipped: int = 0
+    circular: bool = False
+
+
+READS: Final = frozenset({"INPUT", "INOUT"})
+WRITES: Final = frozenset({"INOUT", "OUTPUT_EXISTING"})
+UNTRACKED: Final = frozenset({"NO_DEP", "UNKNOWN"})
+
+UNIT: Final = {
+    "FLOAT32": 4, "FLOAT16": 2, "INT32": 4, "INT16": 2, "INT8": 1, "UINT8": 1, "BFLOAT16": 2, "INT64": 8,
+    "UINT64": 8, "UINT16": 2, "UINT32": 4, "BOOL": 1, "FP8E4M3FN": 1, "FP8E8M0": 1, "FP4E2M1": 1,
+}  # fmt: skip
+"""Bytes of an element by type."""
+
+
+class Access(msgspec.Struct, frozen=True, gc=False):
+    """One argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
+
+    type: str
+    idx: int = 0
+    tensor_id: int | None = None
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    start_offset: int = 0
+    strides: tuple[int, ...] = ()
+
+
+def unit_of(dtype: str) -> int:
+    """Bytes of an element; 1 where the type is not known."""
+    return UNIT.get(dtype, 1)
 
 
 class DeclaredTask(msgspec.Struct, frozen=True):
@@ -140,3 +250,75 @@ class TaskGraph:
             {tensor.tensor_id: tensor for tensor in tensors},
             cut,
         )
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """The words of one runtime, and the names of one run.
+
+    Attributes:
+        kernels: names by func id.
+        task_name: the name of a task by its 64-bit id, such as `r1t2`.
+        declares: by an argument's mode, the call that declares it.
+        why: by cause, why an order is most likely lost.
+        next: by cause, what to do.
+        overwritten_next: what to do where a later task overwrites what an earlier one reads, and that matters.
+    """
+
+    kernels: Mapping[int, str] = msgspec.field(default_factory=dict)
+    task_name: Callable[[int], str] = str
+    declares: Mapping[str, str] = msgspec.field(default_factory=dict)
+    why: Mapping[Cause, str] = msgspec.field(default_factory=dict)
+    next: Mapping[Cause, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    overwritten_next: tuple[str, ...] = ()
+
+    def kernel(self, task: DeclaredTask) -> str:
+        """`MUL`, `func 2`, `GEMM+ADD`; "" where the graph has none."""
+        funcs = dict.fromkeys(func for func in task.kernels if func >= 0)
+        return "+".join(self.kernels.get(func, f"func {func}") for func in funcs)
+
+    def title(self, task: DeclaredTask) -> str:
+        """`r1t2 MUL`."""
+        return f"{self.task_name(task.raw)} {self.kernel(task)}".strip()
+
+
+_DEPTH: Final = 6  # folders below a given one that are searched
+_ENTRIES: Final = 20_000  # directory entries that one search may visit
+
+
+class GraphReader(Protocol):
+    """Reads the task graphs that one system writes."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of its files."""
+
+    def read(self, path: Path) -> TaskGraph:
+        """The graph of a file, or what is there of it: then its `cut` says what is missing.
+
+        Raises:
+            SourceError: it can't be read, or holds no task (code `no-graph`).
+        """
+
+    def task_name(self, raw: int) -> str:
+        """The name of a task by its 64-bit id."""
+
+    def terms(self, path: Path) -> Terms:
+        """The words in which the graph of a file is described."""
+
+
+def graph_files(folder: Path, readers: Iterable[GraphReader]) -> Iterator[tuple[Path, GraphReader]]:
+    """The graphs in a folder and below it, by path."""
+    known = [(name, reader) for reader in readers for name in reader.names]
+    visited = 0
+    for root, directories, files in target_files.walk(folder):
+        deep = len(Path(root).relative_to(folder).parts) >= _DEPTH
+        directories[:] = [] if deep else sorted(name for name in directories if not name.startswith("."))
+        visited += len(directories) + len(files)
+        if visited > _ENTRIES:
+            return
+        yield from ((Path(root, name), reader) for name, reader in known if name in files)
+
+
+def reader_of(path: Path, readers: Iterable[GraphReader]) -> GraphReader | None:
+    """The reader whose files have this name."""
+    return next((reader for reader in readers if path.name in reader.names), None)

@@ -28,11 +28,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.graphs.accesses import READS, WRITES, Access, unit_of
-from livedbg.graphs.buffers import Buffers
-from livedbg.graphs.declared import DeclaredTask, TaskGraph
+from livedbg.graphs.buffers import Buffers, Region, covers, region_of, shared, subtract
+from livedbg.graphs.declared import READS, WRITES, Access, DeclaredTask, TaskGraph, unit_of
 from livedbg.graphs.paths import Paths
-from livedbg.graphs.regions import Region, covers, region_of, shared, subtract
 
 _OVERLAPS_PAIRS: Final = 4_000_000  # pairs of regions that are compared in one piece of memory
 _Box = tuple[tuple[int, int], ...]  # low and high of each axis

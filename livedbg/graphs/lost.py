@@ -11,11 +11,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from livedbg.graphs.accesses import WRITES
 from livedbg.graphs.buffers import Buffers
-from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.declared import WRITES, Cause, LostOrder, LostOrders, TaskGraph
 from livedbg.graphs.hazards import Checked, Hazard, hazards
-from livedbg.graphs.orders import Cause, LostOrder, LostOrders
 
 
 def lost_orders(graph: TaskGraph) -> LostOrders:

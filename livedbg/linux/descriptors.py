@@ -2,17 +2,34 @@
 
 Kinds by the link texts that the kernel makes up (`pipe:[N]`, `socket:[N]`, `anon_inode:[eventfd]`,
 fs/anon_inodes.c) and by the type of the file otherwise; details from fdinfo (proc_pid_fdinfo(5)).
+
+Whether two processes share something, by kcmp(2): an open file, or all of their memory.
+
+The kernel says so of processes that the caller may look into (PTRACE_MODE_READ_REALCREDS), where it is built with
+CONFIG_KCMP and no seccomp profile forbids it (docker's default does without CAP_SYS_PTRACE).
+
+Whether a process has used up the file descriptors that it may have (RLIMIT_NOFILE, getrlimit(2)).
+
+A new descriptor gets the lowest number that is free, and that has to be below the soft limit; else the call fails with
+EMFILE. Descriptors above the limit, opened before it was lowered, don't count.
+
+Our own open files: whether there is room for many more, and room made where our rights allow it.
+
+Advisory file locks: /proc/locks (proc_locks(5)): flock(2) and fcntl(2) record locks.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import stat
 import time
 from collections import defaultdict
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from livedbg.linux.lines import lines
+from livedbg.linux.lines import lines, rows
 from livedbg.linux.procfs import living_task, process_ids, read_file
 
 _ANONYMOUS: Final = {
@@ -200,3 +217,127 @@ class DescriptorIndex:
             for pid, fd in self._eventfds:
                 self._eventfd_ids.setdefault(f"eventfd:{_eventfd_id(pid, fd)}", []).append((pid, fd))
         return self._eventfd_ids
+
+
+_NUMBERS: Final = {"x86_64": 312, "aarch64": 272}
+_FILE, _VM = 0, 1  # linux/kcmp.h
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def same_file(one: tuple[int, int], other: tuple[int, int]) -> bool | None:
+    """Whether two descriptors, each (pid, fd), are one open file; None where the kernel doesn't say."""
+    return _same(one[0], other[0], _FILE, one[1], other[1])
+
+
+def same_memory(one: int, other: int) -> bool | None:
+    """Whether two processes share all of their memory (CLONE_VM, vfork(2)); None where the kernel doesn't say."""
+    return _same(one, other, _VM, 0, 0)
+
+
+def _same(one: int, other: int, kind: int, first: int, second: int) -> bool | None:
+    number = _NUMBERS.get(os.uname().machine)
+    if number is None:
+        return None
+    words = [ctypes.c_long(word) for word in (number, one, other, kind, first, second)]
+    result = int(_libc.syscall(*words))
+    return None if result < 0 else result == 0
+
+
+_LIMIT: Final = "Max open files"
+
+
+def used_up(pid: int) -> int | None:
+    """The soft limit of a process that has a file open under each number below it; None for others.
+
+    Raises:
+        OSError: gone or denied.
+    """
+    limit = _soft_limit(read_file(f"/proc/{pid}/limits"))
+    if limit is None:
+        return None
+    folder = f"/proc/{pid}/fd"
+    count = os.stat(folder).st_size  # noqa: PTH116 - how many there are, since Linux 6.2
+    if 0 < count < limit:
+        return None
+    names = os.listdir(folder) or os.listdir(f"/proc/{living_task(pid)}/fd")  # noqa: PTH208
+    return limit if len(names) >= limit and sum(int(name) < limit for name in names) == limit else None
+
+
+def _soft_limit(data: bytes) -> int | None:
+    """None for `unlimited`."""
+    line = next((one for one in lines(data) if one.startswith(_LIMIT)), "")
+    words = line[len(_LIMIT) :].split()
+    return int(words[0]) if words and words[0].isdecimal() else None
+
+
+_SPARE: Final = 256
+
+
+def room_for_files(more: int) -> bool:
+    """Whether so many more files can be open; the soft limit (getrlimit(2), RLIMIT_NOFILE) is raised for it."""
+    wanted = sum(1 for _ in Path("/proc/self/fd").iterdir()) + more + _SPARE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if wanted > soft and (hard == resource.RLIM_INFINITY or wanted <= hard):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return True
+    return wanted <= soft
+
+
+class FileLock(NamedTuple):
+    """One lock, or one wait for a lock.
+
+    Attributes:
+        number: groups a lock with those that wait for it.
+        kind: `FLOCK`, `POSIX`, `OFDLCK`, `LEASE`, …
+        mode: `READ` or `WRITE`.
+        pid: the process that took it; -1 for open-file-description locks.
+        file: `MAJOR:MINOR:INODE`, the first two in hex.
+        range: `0 EOF`.
+        waits: it is a wait.
+    """
+
+    number: int
+    kind: str
+    mode: str
+    pid: int
+    file: str
+    range: str
+    waits: bool
+
+
+def read_locks() -> list[FileLock]:
+    """All locks that the kernel shows us, each followed by the waits for it."""
+    return parse_locks(read_file("/proc/locks"))
+
+
+def parse_locks(text: bytes) -> list[FileLock]:
+    """The lines of /proc/locks, e.g. `1: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`."""
+    return list(rows(text, _parse))
+
+
+def _parse(line: str) -> FileLock:
+    field = line.split()
+    waits = field[1] == "->"
+    if waits:
+        del field[1]
+    start, end = field[6:8]
+    return FileLock(int(field[0].rstrip(":")), field[1], field[3], int(field[4]), field[5], f"{start} {end}", waits)
+
+
+def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int, span: str | None = None) -> list[FileLock]:
+    """The locks on the file with that inode that a wait of that kind waits for.
+
+    Args:
+        kind: of the wait: `FLOCK`, `POSIX` or `OFDLCK`.
+        pid: who waits; open-file-description locks (`OFDLCK`) show no pid, so it doesn't count there.
+        span: the range that is waited for, as in `FileLock.range`; None where it isn't known.
+    """
+    suffix = f":{inode}"
+    wanted = {
+        lock.number
+        for lock in locks
+        if lock.waits and lock.kind == kind and lock.pid in (pid, -1) and lock.file.endswith(suffix)
+        if span is None or lock.range == span
+    }
+    return [lock for lock in locks if lock.number in wanted and not lock.waits]

@@ -1,16 +1,100 @@
-"""Segments and sections of ELF files (elf(5)). Little-endian 64-bit files only (x86-64, aarch64)."""
+"""Segments and sections of ELF files (elf(5)). Little-endian 64-bit files only (x86-64, aarch64).
+
+Notes of ELF files: what the linker says the content is, and places in the code that are marked for tracers.
+
+The bytes of a file that is not ours, read by pread(2): a few at a time, as they are asked for.
+
+It is never mapped: a mapped file that somebody truncates kills its reader (mmap(2), SIGBUS), and the files that livedbg
+reads are those of programs that run, write and are rebuilt meanwhile.
+
+Invariants:
+    file_bytes.B1. A file that is truncated while it is read has fewer bytes from then on; nothing else happens.
+    file_bytes.B2. However large the file and what is searched in it, a window of `_WINDOW` bytes is held.
+"""
 
 from __future__ import annotations
 
 import mmap
+import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from livedbg.linux.file_bytes import FileBytes
+from livedbg.linux import target_files
 from livedbg.linux.maps import Mapping
+
+_WINDOW: Final = 1 << 20
+_SMALL: Final = 4096  # what is read alone
+
+
+class FileBytes:
+    """The bytes of one file. Close it.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._file = target_files.open_binary(path, 0)
+        self.size: int = os.fstat(self._file.fileno()).st_size
+        self._at = 0
+        self._window = b""
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
+        self._window = b""
+
+    def read(self, start: int, size: int) -> bytes:
+        """Some bytes; fewer where the file ends, or can't be read."""
+        size = min(size, self.size - start)
+        if start < 0 or size <= 0:
+            return b""
+        if self._at <= start and start + size <= self._at + len(self._window):
+            return self._window[start - self._at : start - self._at + size]
+        if size <= _SMALL:
+            return self._pread(start, size)
+        return b"".join(self.pieces(start, size))
+
+    def pieces(self, start: int, size: int) -> Iterator[bytes]:
+        """The same piece by piece: each but the last is of `_WINDOW` bytes."""
+        end = min(start + size, self.size)
+        while 0 <= start < end:
+            piece = self._pread(start, min(_WINDOW, end - start))
+            if not piece:
+                return
+            yield piece
+            start += len(piece)
+
+    def find(self, needle: bytes, start: int, end: int) -> int:
+        """Where some bytes, at most `_SMALL`, are first found in a part of the file; -1 where they are not."""
+        end = min(end, self.size)
+        while 0 <= start <= end - len(needle):
+            if not self._at <= start <= start + len(needle) <= self._at + len(self._window):
+                self._at, self._window = start, self._pread(start, _WINDOW)
+            found = self._window.find(needle, start - self._at, end - self._at)
+            if found >= 0:
+                return self._at + found
+            if len(self._window) < len(needle):
+                return -1
+            start = self._at + len(self._window) - len(needle) + 1
+        return -1
+
+    def _pread(self, start: int, size: int) -> bytes:
+        """Read; a short read is the end of the file, or of what can be read of it."""
+        data = b""
+        try:
+            while len(data) < size and (more := os.pread(self._file.fileno(), size - len(data), start + len(data))):
+                data += more
+        except OSError:
+            pass
+        return data
+
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")
@@ -204,8 +288,8 @@ class ElfFile:
         start = min(section.offset, self.data.size)
         return start, min(section.size, self.data.size - start)
 
-    def unpack(self, shape: struct.Struct, offset: int) -> tuple[int, ...]:
-        """Numbers of the file.
+    def unpack(self, shape: struct.Struct, offset: int) -> tuple[Any, ...]:
+        """Numbers and bytes of the file.
 
         Raises:
             ElfError: the file is cut short.
@@ -214,3 +298,78 @@ class ElfFile:
             return shape.unpack(self.data.read(offset, shape.size))
         except struct.error as error:
             raise ElfError("the ELF file is cut short") from error
+
+
+_SHT_NOTE: Final = 7
+_NT_GNU_BUILD_ID: Final = 3
+_NOTE: Final = struct.Struct("<III8s")
+_MARK: Final = struct.Struct("<QQQ")
+_LONGEST_MARK: Final = 1 << 16
+_LONGEST_BUILD_ID: Final = 64
+
+
+class Mark(NamedTuple):
+    """A place in the code that the file's maker marked for tracers (sys/sdt.h); `address` is relative to the load bias.
+
+    Attributes:
+        arguments: where its values are, in the words of the assembler: `8@%rdi 8@%rsi`.
+    """
+
+    name: str
+    address: int
+    arguments: str
+
+
+def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
+    """The marks of one maker; a stripped file keeps them (NT_STAPSDT in .note.stapsdt, systemtap's sys/sdt.h).
+
+    Raises:
+        ElfError: the file is cut short.
+    """
+    found: list[Mark] = []
+    marked_at = _marked_at(elf)
+    for start, end in _notes(elf):
+        at = start
+        while at + _NOTE.size <= end:
+            name_size, body_size, what, name = elf.unpack(_NOTE, at)
+            body = at + 12 + (name_size + 3) // 4 * 4
+            at = body + (body_size + 3) // 4 * 4
+            if (name, what) == (b"stapsdt\0", 3) and _MARK.size < body_size < _LONGEST_MARK:
+                address, base, _ = elf.unpack(_MARK, body)
+                texts = elf.data.read(body + _MARK.size, body_size - _MARK.size).split(b"\0")
+                maker, mark, arguments = (text.decode("ascii", "replace") for text in [*texts, b"", b""][:3])
+                if maker == provider:
+                    found.append(Mark(mark, address + (base if marked_at is None else marked_at) - base, arguments))
+    return found
+
+
+def read_build_id(elf: ElfFile) -> str:
+    """What the linker says the content is, in hex (NT_GNU_BUILD_ID, ld(1) --build-id); "" where it doesn't.
+
+    Raises:
+        ElfError: the file is cut short.
+    """
+    for at, end in _notes(elf):
+        if end - at > 16:
+            name_size, body_size, what, name = elf.unpack(_NOTE, at)
+            if (name_size, what, name[:4]) == (4, _NT_GNU_BUILD_ID, b"GNU\0"):
+                return elf.data.read(at + 16, min(body_size, _LONGEST_BUILD_ID)).hex()
+    return ""
+
+
+def _notes(elf: ElfFile) -> Iterator[tuple[int, int]]:
+    """Begin and end of each section with notes, each once.
+
+    Raises:
+        ElfError: the file is cut short, or the sections overlap.
+    """
+    chosen = dict.fromkeys(elf.inside(section) for section in elf.sections() if section.kind == _SHT_NOTE)
+    if sum(size for _, size in chosen) > elf.data.size:
+        raise ElfError("the sections of the ELF file overlap")
+    yield from ((at, at + size) for at, size in chosen)
+
+
+def _marked_at(elf: ElfFile) -> int | None:
+    """Where the mark of the file's place lies now: prelink(8) moves .stapsdt.base with the code."""
+    base = elf.section_named(".stapsdt.base")
+    return None if base is None else base.address

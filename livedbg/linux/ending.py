@@ -2,6 +2,8 @@
 
 While it is a zombie its wait status stands in /proc/PID/stat (proc_pid_stat(5), field 52); once it is reaped the kernel
 tells it through the descriptor (PIDFD_GET_INFO with PIDFD_INFO_EXIT, include/uapi/linux/pidfd.h, Linux 6.15).
+
+Whether threads have run, and whether threads and processes have ended: read at this moment, without a cache.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import select
 import struct
 from typing import Final
 
-from livedbg.linux.procfs import read_stat
+from livedbg.linux import procfs
+from livedbg.linux.procfs import BlockedSyscall, read_stat
+from livedbg.model import ThreadState
 
 _INFO: Final = struct.Struct("<QQ11Ii")  # struct pidfd_info, PIDFD_INFO_SIZE_VER0
 _GET_INFO: Final = 0xC000FF0B | _INFO.size << 16  # _IOWR(0xFF, 11, struct pidfd_info)
@@ -36,12 +40,6 @@ def note_end(pid: int, start_ticks: int | None, status: int) -> None:
 def noted_end(pid: int, start_ticks: int | None) -> int | None:
     """The exit status of a child of ours that was collected; None for others."""
     return _noted.get((pid, start_ticks))
-
-
-def status_of(wait_status: int) -> int:
-    """The exit status in a wait status (waitpid(2)): that of the program, or the negated number of a signal."""
-    number = wait_status & 0x7F
-    return -number if number else wait_status >> 8 & 0xFF
 
 
 class Ending:
@@ -96,3 +94,45 @@ class Ending:
         except OSError:
             return None
         return stat.exit_code if stat.state == "zombie" else None
+
+
+_BLOCKED = (ThreadState.WAITING, ThreadState.DISK)
+_OVER = (ThreadState.ZOMBIE, ThreadState.DEAD)
+
+
+def runs_if_blocked(pid: int, tid: int) -> int | None:
+    """How often a thread has been put on a CPU; None if it is not blocked, was woken, has ended or can't be read."""
+    try:
+        if procfs.read_stat(pid, tid).state not in _BLOCKED:
+            return None
+        return procfs.parse_schedstat(procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")).runs
+    except (OSError, ValueError):
+        return None
+
+
+def blocked_call(pid: int, tid: int) -> BlockedSyscall | None:
+    """The system call that a thread is blocked in, with its arguments; None if it is in none or that can't be read."""
+    try:
+        call = procfs.blocked_syscall(pid, tid)
+    except (OSError, ValueError):
+        return None
+    return call if isinstance(call, BlockedSyscall) else None
+
+
+def has_ended(pid: int, tid: int | None = None, start_ticks: int | None = None) -> bool:
+    """Whether a process, or one of its threads, has ended (a zombie has).
+
+    Args:
+        pid: the process.
+        tid: the thread; None asks for the process as a whole.
+        start_ticks: when the process started: another one under its number is not it.
+    """
+    try:
+        stat = procfs.read_stat(pid, tid)
+    except OSError:
+        return True
+    if tid is not None:
+        return stat.state in _OVER
+    if start_ticks is not None and stat.start_ticks != start_ticks:
+        return True
+    return stat.state in _OVER and procfs.all_ended(pid)

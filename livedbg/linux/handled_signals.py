@@ -32,8 +32,8 @@ def handled_signals(pid: int) -> list[int]:
 
 
 def signal_name(number: int) -> str:
-    """`SIGUSR1`, `signal 40`."""
+    """Return `SIGUSR1`; `SIGRTMIN+6` for a real-time signal (signal(7)); `signal 32` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"signal {number}"
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number > signal.SIGRTMIN else f"signal {number}"

@@ -11,6 +11,11 @@ hypervisor runs something else on it (update_rq_clock_task in kernel/sched/core.
 seconds apart in a virtual machine (9 s seen after 80 minutes), and may be hours apart where one CPU serves a network
 card. Only a thread that runs there can read one: livedbg runs a thread on each CPU that is asked for, for some 50 us.
 
+How busy this machine is: how many threads want a processor, and for how long they wait for one.
+
+Sources: proc_loadavg(5); the kernel's Documentation/accounting/psi.rst (`/proc/pressure/cpu`, from 4.20, where the
+kernel has it switched on).
+
 Invariants:
     last_ran.R1. A thread is never said to have last run before it did.
     last_ran.C1. No clock is reported as less far behind than it is. It may have stopped for a time since it was
@@ -25,6 +30,8 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from typing import Final
+
+from msgspec import Struct
 
 from livedbg.linux.procfs import read_file
 
@@ -105,3 +112,53 @@ def last_ran_mono_ns(pid: int, cpus: Mapping[int, int]) -> dict[int, int]:
     latest = time.monotonic_ns() - LEAST_NS
     at = {tid: at + behind[cpus[tid]] for tid, at in ran.items() if at > 0 and cpus[tid] in behind}
     return {tid: when for tid, when in at.items() if when <= latest}
+
+
+class Load(Struct, frozen=True):
+    """The machine at one moment.
+
+    Attributes:
+        minute: threads that ran or wanted to (or slept uninterruptibly), a mean over the last minute.
+        runnable: threads that run or want to at that moment.
+        processors: how many processors are switched on.
+        waiting: share of the last ten seconds in which some thread had to wait for a processor; None where the kernel
+            doesn't report it.
+    """
+
+    minute: float
+    runnable: int
+    processors: int
+    waiting: float | None = None
+
+    @property
+    def crowded(self) -> bool:
+        """More threads want a processor than there are."""
+        return max(self.minute, float(self.runnable)) > 1.5 * self.processors
+
+    def words(self) -> str:
+        """`load 37.2 on 16 CPUs, a thread had to wait for one 81 % of the time`."""
+        plural = "" if self.processors == 1 else "s"
+        waiting = (
+            f", some thread waited for one {self.waiting * 100:.0f} % of the time" if self.waiting is not None else ""
+        )
+        return f"load {self.minute:.1f} on {self.processors} CPU{plural}{waiting}"
+
+
+def read_load() -> Load | None:
+    """The load now; None where it can't be read."""
+    try:
+        fields = read_file("/proc/loadavg").split()
+        minute, runnable = float(fields[0]), int(fields[3].partition(b"/")[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return Load(minute, runnable, os.cpu_count() or 1, _waiting())
+
+
+def _waiting() -> float | None:
+    """`some avg10=12.34 avg60=… total=…` of the pressure on processors, as a share."""
+    try:
+        first = read_file("/proc/pressure/cpu").decode("ascii").split("\n")[0]
+        name, _, value = first.split()[1].partition("=")
+        return float(value) / 100 if name == "avg10" else None
+    except (OSError, ValueError, IndexError):
+        return None

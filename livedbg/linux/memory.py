@@ -3,6 +3,9 @@
 A batch costs one system call per 512 ranges. The kernel ends a batch at the first range that it
 can't read, so a short batch goes on behind the bad range (process_vm_readv(2), "partial transfers
 apply at the granularity of iovec elements").
+
+Which pages of a process's memory are there (`/proc/PID/pagemap`): a page that was never used would be mapped by
+reading it.
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
+from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
 MAX_TEXT: Final = 4096
@@ -144,3 +149,51 @@ def _transfer(pid: int, ranges: Sequence[tuple[int, int]]) -> bytes:
             return _transfer(task, ranges)
         raise OSError(number, os.strerror(number))
     return buffer.raw[:count]
+
+
+_CHUNK: Final = 4 << 20
+_PAGE: Final = 4096
+_THERE: Final = 3 << 62  # present, or swapped (Documentation/admin-guide/mm/pagemap.rst)
+
+
+def is_heap(mapping: Mapping) -> bool:
+    """Whether a mapping is private anonymous memory that can be written to, other than a main thread's stack."""
+    named = mapping.path and mapping.path != "[heap]" and not mapping.path.startswith("[anon")
+    return mapping.permissions == "rw-p" and not mapping.inode and not named
+
+
+def used_pieces(pid: int, mapping: Mapping, most: int) -> Iterator[tuple[int, int]]:
+    """The memory of a mapping that is there: address and size of each piece; all of it where that isn't known.
+
+    Args:
+        pid: the process.
+        mapping: one of its mappings.
+        most: bytes of a piece.
+    """
+    try:
+        pages = os.open(f"/proc/{living_task(pid)}/pagemap", os.O_RDONLY)
+    except OSError:
+        yield from _pieces(mapping.start, mapping.end, most)
+        return
+    try:
+        for start in range(mapping.start, mapping.end, _CHUNK):
+            size = min(_CHUNK, mapping.end - start)
+            for first, end in _runs(os.pread(pages, size // _PAGE * 8, start // _PAGE * 8)):
+                yield from _pieces(start + first * _PAGE, start + end * _PAGE, most)
+    finally:
+        os.close(pages)
+
+
+def _pieces(start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    return ((at, min(most, end - at)) for at in range(start, end, most))
+
+
+def _runs(entries: bytes) -> Iterator[tuple[int, int]]:
+    """The first page of each run of pages that are there, and the one behind it."""
+    if not entries.strip(b"\0"):
+        return
+    at = 0
+    for there, run in groupby(bool(entry & _THERE) for entry in memoryview(entries).cast("Q")):
+        first, at = at, at + sum(1 for _ in run)
+        if there:
+            yield first, at

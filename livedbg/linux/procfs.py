@@ -83,8 +83,7 @@ class Stat(NamedTuple):
     @property
     def exit_status(self) -> int:
         """Exit status; the negated number of the signal that killed it."""
-        signal = self.exit_code & 0x7F
-        return -signal if signal else self.exit_code >> 8 & 0xFF
+        return os.waitstatus_to_exitcode(self.exit_code)
 
     @property
     def kernel_thread(self) -> bool:
@@ -280,30 +279,28 @@ def calls_and_waits(pid: int, tid: int) -> int | None:
     Returns:
         None where the kernel does not count them, or does not report it.
     """
+    calls = _counted(pid, tid, "syscr", "syscw")
     try:
-        counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
-        waits = status_fields(pid, tid)["voluntary_ctxt_switches"]
-        return int(counts["syscr"]) + int(counts["syscw"]) + int(waits)
+        return None if calls is None else calls + int(status_fields(pid, tid)["voluntary_ctxt_switches"])
     except (OSError, KeyError, ValueError):
         return None
 
 
 def bytes_moved(pid: int, tid: int) -> int | None:
-    """How many bytes a thread has read and written so far, by whatever call (proc_pid_io(5)); None where that can't be
-    seen."""
-    try:
-        counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
-        return int(counts["rchar"]) + int(counts["wchar"])
-    except (OSError, KeyError, ValueError):
-        return None
+    """How many bytes a thread has read and written so far, by whatever call; None where that can't be seen."""
+    return _counted(pid, tid, "rchar", "wchar")
 
 
 def bytes_written(pid: int, tid: int) -> int | None:
-    """How many bytes a thread has given to write(2) and the like so far (proc_pid_io(5)); None where that can't be
-    seen."""
+    """How many bytes a thread has given to write(2) and the like so far; None where that can't be seen."""
+    return _counted(pid, tid, "wchar")
+
+
+def _counted(pid: int, tid: int, *names: str) -> int | None:
+    """The sum of some counters of a thread's `io` file (proc_pid_io(5)); None where it can't be read."""
     try:
         counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
-        return int(counts["wchar"])
+        return sum(int(counts[name]) for name in names)
     except (OSError, KeyError, ValueError):
         return None
 

@@ -4,6 +4,11 @@ libc itself says where fields are, for debuggers: descriptors `_thread_db_*` of 
 and offset (glibc nptl_db/structs.def, db_info.c; all in libc.so.6 since 2.34). The list of threads is
 `_rtld_global._dl_stack_used` of the dynamic linker (nptl_db/td_ta_thr_iter.c does the same through ptrace).
 
+PID namespaces: from the thread numbers that a process knows to the ones that we know.
+
+glibc stores in its locks what gettid() returned inside the process's own PID namespace; the last
+number of `NSpid:` in `status` is that one (proc_pid_status(5)).
+
 Invariants:
     pthreads.P1. Nothing is stopped: threads come and go meanwhile. A thread counts only if its descriptor's tid is
         that of a live thread, and its value only if the key was set in that thread (its sequence number is not 0).
@@ -12,8 +17,10 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.linux import memory
@@ -21,8 +28,61 @@ from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies
-from livedbg.linux.namespaces import inner_tids, same_namespace
-from livedbg.linux.procfs import thread_ids
+from livedbg.linux.procfs import process_ids, status_fields, thread_ids
+
+
+def pid_namespace(pid: int) -> int | None:
+    """Inode of the PID namespace of a process; None when that can't be seen."""
+    try:
+        return Path(f"/proc/{pid}/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
+def same_namespace(pid: int) -> bool:
+    """Whether a process numbers its threads as we do (assumed when it can't be seen)."""
+    theirs = pid_namespace(pid)
+    return theirs is None or theirs == Path("/proc/self/ns/pid").stat().st_ino
+
+
+def inner_tids(pid: int, tids: Iterable[int]) -> dict[int, int]:
+    """inner tid -> our tid, of the threads `tids` of a process in another PID namespace."""
+    found = {}
+    for tid in tids:
+        try:
+            numbers = status_fields(pid, tid).get("NSpid", "").split()
+        except OSError:
+            continue
+        if numbers:
+            found[int(numbers[-1])] = tid
+    return found
+
+
+def owner_elsewhere(inner: int, namespace: int | None) -> tuple[int, int] | None:
+    """The thread that another process's namespace calls `inner`, as (pid, tid) of ours.
+
+    Args:
+        inner: thread number as stored in a process-shared lock.
+        namespace: the PID namespace where it was stored; None for our own.
+    """
+    if namespace is None:
+        try:
+            pid = int(status_fields(inner)["Tgid"])  # /proc/TID is there for every thread, though not listed
+        except (OSError, KeyError, ValueError):
+            return None
+        return pid, inner
+    for pid in process_ids():
+        if pid == os.getpid() or pid_namespace(pid) != namespace:
+            continue
+        try:
+            tids = thread_ids(pid)
+        except OSError:
+            continue
+        tid = inner_tids(pid, tids).get(inner)
+        if tid is not None:
+            return pid, tid
+    return None
+
 
 _MOST: Final = 65_536
 _FIELDS: Final = {

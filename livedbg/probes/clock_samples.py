@@ -3,10 +3,20 @@
 An event `cpu-clock` (perf_event_open(2)) runs while its thread runs; at each period the kernel copies the user
 registers and the top of the user stack in an interrupt of some microseconds. A thread that is blocked gives none.
 
+Why the kernel takes no samples for us, and how to allow them.
+
+Threads that repeat themselves: in a loop that only reads, with the same registers whenever it is sampled.
+
+Such a loop has no state of its own, so it ends only when somebody else changes what it reads: it spins. A computation
+has state: a counter or an address in a register, a sum in a vector register, something that it stores.
+
 Invariants:
     clock_samples.C1. Only the threads that are followed have an event, and nothing inherits it; `close` ends all.
     clock_samples.C2. Memory is bounded: one ring a thread, of the size asked for at most, and `THREADS` threads.
     clock_samples.C3. Samples that the kernel had to drop are counted.
+    clock_samples.E1. A thread repeats itself only while every sample is in one loop that only reads, and had the
+        registers that an earlier sample had at the same instruction, if there was one.
+    clock_samples.E2. Only samples that are the same as an earlier one are counted.
 """
 
 from __future__ import annotations
@@ -17,13 +27,17 @@ import mmap
 import os
 import select
 import struct
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from livedbg.linux.own_files import room_for_files
+from livedbg.linux import memory
+from livedbg.linux.descriptors import room_for_files
+from livedbg.linux.procfs import read_file
+from livedbg.linux.x86_64 import GENERAL, PC, REACH, SP, reading_loop
 from livedbg.probes.perf_event import NoPerf, enable, open_clock, supported
 from livedbg.probes.perf_records import Sample, sample_of
 from livedbg.probes.rings import LEAST, map_ring, records
@@ -207,3 +221,125 @@ class ClockSamples:
                 if self._ring_bytes <= LEAST:
                     raise
                 self._ring_bytes //= 2
+
+
+_EVERYBODY: Final = 2
+"""kernel.perf_event_paranoid up to which everybody may sample the user space of processes of their own."""
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+class Refused(NamedTuple):
+    """Why.
+
+    Attributes:
+        code: stable word.
+        sentence: why, for a user.
+        remedy: how to allow it.
+    """
+
+    code: str
+    sentence: str
+    remedy: str
+
+
+def refused(error: NoPerf) -> Refused:
+    """What to tell a user of an error of the kernel."""
+    what = "No native stacks of running threads"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return Refused("samples-files", f"{what}: too many files are open.", "ulimit -n 65536")
+    if error.errno not in (errno.EACCES, errno.EPERM):
+        return Refused(
+            "samples-missing", f"{what}: the kernel has no perf events for them.", "S in the app, or stacks --glance"
+        )
+    try:
+        level = int(read_file("/proc/sys/kernel/perf_event_paranoid"))
+    except (OSError, ValueError):
+        level = _EVERYBODY
+    if level > _EVERYBODY:
+        return Refused(
+            "samples-refused",
+            f"{what}: kernel.perf_event_paranoid is {level}.",
+            "sudo sysctl kernel.perf_event_paranoid=2   or give livedbg CAP_PERFMON   or stacks --glance",
+        )
+    return Refused(
+        "samples-refused",
+        f"{what}: a seccomp profile or a security module forbids perf events.",
+        "docker run --cap-add=PERFMON …   or stacks --glance",
+    )
+
+
+def refused_here() -> Refused | None:
+    """Why this host takes no samples for us; None where it does: a thread of our own is tried."""
+    try:
+        with ClockSamples() as clocks:
+            clocks.follow({threading.get_native_id(): _SECOND_NS})
+    except NoPerf as error:
+        return refused(error)
+    return None
+
+
+class Repeated(NamedTuple):
+    """How long a thread has repeated itself.
+
+    Attributes:
+        since_ns: CLOCK_MONOTONIC of the first sample.
+        samples: how many were the same as an earlier one.
+    """
+
+    since_ns: int
+    samples: int
+
+
+class _Loop:
+    """A loop that a thread is in, and its registers at each instruction that was sampled."""
+
+    def __init__(self, addresses: frozenset[int], since_ns: int) -> None:
+        self.addresses = addresses
+        self.since_ns = since_ns
+        self.registers: dict[int, tuple[int, ...]] = {}
+        self.same = 0
+
+    def takes(self, sample: Sample) -> bool:
+        """Whether a sample is in it and contradicts no earlier one (E1)."""
+        pc = sample.registers[PC]
+        registers = tuple(sample.registers[place] for place in (*GENERAL, SP))
+        if pc not in self.addresses:
+            return False
+        known = pc in self.registers
+        self.same += known
+        return self.registers.setdefault(pc, registers) == registers
+
+
+class Repeats:
+    """Which threads repeat themselves.
+
+    Args:
+        floats: loops may also compute in floating-point registers, which samples don't have.
+    """
+
+    def __init__(self, *, floats: bool = False) -> None:
+        self._floats = floats
+        self._loops: dict[int, _Loop] = {}
+
+    def seen(self, pid: int, sample: Sample) -> Repeated | None:
+        """One more sample of a thread of a process; None if it does not repeat itself, or not yet."""
+        loop = self._loops.get(sample.tid)
+        if loop is None or not loop.takes(sample):
+            loop = self._loops[sample.tid] = _Loop(self._loop_at(pid, sample.registers[PC]), sample.mono_ns)
+            loop.takes(sample)
+        return Repeated(loop.since_ns, loop.same) if loop.same else None
+
+    def keep(self, tids: Collection[int]) -> None:
+        """Forget all threads but these."""
+        for tid in self._loops.keys() - set(tids):
+            del self._loops[tid]
+
+    def _loop_at(self, pid: int, pc: int) -> frozenset[int]:
+        """The loop that only reads around a program counter, if it is in one."""
+        base = pc - REACH
+        try:
+            code = memory.read(pid, base, 2 * REACH)
+        except OSError:
+            return frozenset()
+        return reading_loop(code, base, pc, self._floats)

@@ -22,8 +22,8 @@ from livedbg.linux import target_files
 from livedbg.probes.perf import RING_BYTES, TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, find_in_files, find_places
-from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracefs import TraceEvent, TraceEvents
+from livedbg.probes.tracer import ProcessTree
 
 _LATE_NS: Final = 50_000_000
 """So long after its time a sample may still come into a ring: a hypervisor can take the CPU from the machine between

@@ -2,15 +2,17 @@
 
 Which functions those are, and where their arguments are, a system declares (`System.launch_functions`).
 
+What a call of a known function means, in words instead of registers: `Describe`, and what descriptions share.
+
 Invariants:
     launch_calls.K1. A launch that the runtime hands on to the driver is one launch, not two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from livedbg.model.launches import Dim3
 from livedbg.probes.perf_records import Sample
@@ -83,3 +85,25 @@ def is_nested(outer: LaunchCall, inner: LaunchCall) -> bool:
         and inner.stack < outer.stack
         and (outer.grid, outer.block, outer.shared_bytes) == (inner.grid, inner.block, inner.shared_bytes)
     )
+
+
+Describe: TypeAlias = Callable[[Sequence[int], Sequence[str]], str]
+"""What a call of one known function means, in words: from its first four arguments as they are in registers, and what
+they point to, as text ("" where they point to none)."""
+
+
+def source_line(file: str, line: int) -> str:
+    """A place in the source.
+
+    Args:
+        file: its name, or "" if it could not be read.
+        line: its number, as the register has it.
+    """
+    number = line & 0xFFFFFFFF
+    return f"{file}:{number}" if file else f"line {number}"
+
+
+def failure(name: str, message: str, place: str) -> str:
+    """A failure in one line. Name and message may be "": a process that has ended leaves only numbers."""
+    text = ": ".join(filter(None, (name, message)))
+    return f"{text} ({place})" if text else place

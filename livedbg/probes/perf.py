@@ -25,7 +25,7 @@ from itertools import chain
 from types import TracebackType
 from typing import Final
 
-from livedbg.linux.own_files import room_for_files
+from livedbg.linux.descriptors import room_for_files
 from livedbg.probes.perf_event import (
     BREAKPOINT,
     LAYOUT,

@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from livedbg.linux.elf import ElfError, ElfFile
-from livedbg.linux.elf_notes import read_marks
+from livedbg.linux.elf import ElfError, ElfFile, read_marks
 from livedbg.linux.elf_symbols import defined_symbols, possible_names
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps

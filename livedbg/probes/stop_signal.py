@@ -25,7 +25,7 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from livedbg.linux.own_files import room_for_files
+from livedbg.linux.descriptors import room_for_files
 from livedbg.linux.procfs import status_fields
 from livedbg.probes.perf import Source, enable, open_event
 

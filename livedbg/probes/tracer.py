@@ -1,5 +1,7 @@
 """The life of a tracer: probes are armed, read in a thread of their own, and taken out again.
 
+Which processes and threads a tracer is about: one process, and where they are followed, its children.
+
 Invariants:
     tracer.F1. Whatever goes wrong in a tracer's thread is reported (`Counts.failure`), and its events are closed.
 """
@@ -13,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from livedbg.linux import procfs
 from livedbg.text.sanitize import clean_line
 
 
@@ -112,3 +115,34 @@ class Tracer(ABC):
 
     def _failed(self) -> None:  # noqa: B027 - most have nothing to do then
         """Called in the thread after a failure, when all is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTree:
+    """A process and, where they are followed, its children.
+
+    Attributes:
+        pid: the process.
+        follow: the children that it has, and theirs, too.
+    """
+
+    pid: int
+    follow: bool = False
+
+    def pids(self) -> list[int]:
+        """The processes that there are now; the first is the process itself."""
+        found = [self.pid]
+        if self.follow:
+            for parent in found:
+                found += [child for child in procfs.child_pids(parent) if child not in found]
+        return found
+
+    def threads(self) -> list[int]:
+        """Their threads; none of a process that has ended."""
+        tids: list[int] = []
+        for pid in self.pids():
+            try:
+                tids += procfs.thread_ids(pid)
+            except OSError:
+                continue  # it has ended
+        return tids

@@ -19,8 +19,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from livedbg.linux.ending import blocked_call, has_ended, runs_if_blocked
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.linux.standing import blocked_call, has_ended, runs_if_blocked
 from livedbg.model import ids
 from livedbg.model.claims import Claim
 from livedbg.model.snapshot import Snapshot

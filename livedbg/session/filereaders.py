@@ -10,7 +10,7 @@ from livedbg.session.systems import Lazy, System, TensorFiles, declared, note_pr
 from livedbg.values.readers import Readers, TensorFormat, written_as
 
 if TYPE_CHECKING:
-    from livedbg.graphs.readers import GraphReader
+    from livedbg.graphs.declared import GraphReader
     from livedbg.values.dtypes import Array
     from livedbg.values.tensor import Tensor
 

@@ -14,9 +14,17 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.linux import access, procfs
-from livedbg.linux.access import Problem, access_problem, hidden_processes, ptrace_scope, unsuitable, user_name
-from livedbg.linux.capabilities import Capability, capabilities
-from livedbg.linux.ranks import rank_of
+from livedbg.linux.access import (
+    Capability,
+    Problem,
+    access_problem,
+    capabilities,
+    hidden_processes,
+    ptrace_scope,
+    unsuitable,
+    user_name,
+)
+from livedbg.linux.live_environment import rank_of
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.session.adapter import TargetProcess

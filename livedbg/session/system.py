@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
     from livedbg.analysis.diagnosis import Diagnosis
     from livedbg.analysis.rules.base import Rule
-    from livedbg.graphs.readers import GraphReader
-    from livedbg.linux.capabilities import Capability
+    from livedbg.graphs.declared import GraphReader
+    from livedbg.linux.access import Capability
     from livedbg.logs.shapes import Shape
     from livedbg.model import CauseClass, ExceptionHit, Frame
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
-    from livedbg.probes.call_text import Describe
-    from livedbg.probes.launch_calls import LaunchFunctions
+    from livedbg.probes.launch_calls import Describe, LaunchFunctions
     from livedbg.session.adapter import Adapter
     from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
     from livedbg.unwind.labels import CodeNamer, Labeller

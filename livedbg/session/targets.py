@@ -21,10 +21,8 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.linux import procfs
-from livedbg.linux.libc import detect_libc
-from livedbg.linux.live_environment import LiveEnvironment
+from livedbg.linux.live_environment import RANKS, LiveEnvironment, Place, detect_libc, place_of
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.ranks import RANKS, Place, place_of
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetError, TargetGone, UsageError
 from livedbg.session.adapter import TargetProcess

@@ -35,8 +35,7 @@ from livedbg.linux.procfs import Running
 from livedbg.linux.registers import SP
 from livedbg.model import ThreadState
 from livedbg.touch.guard_process import glance_guarded
-from livedbg.unwind.capture import STACK_BYTES, Capture, StackReader, ThreadCopy
-from livedbg.unwind.refusal import Refusal, refusal
+from livedbg.unwind.capture import STACK_BYTES, Capture, Refusal, StackReader, ThreadCopy, refusal
 
 _CHECKS: Final = 8  # at a thread that is neither blocked for long enough to be copied nor running
 _STOP_NS: Final = 50_000_000  # how long a thread may take to stop

@@ -29,10 +29,10 @@ import drgn
 from livedbg.linux import memory
 from livedbg.linux import registers as machine
 from livedbg.unwind.callers import Caller, Callers
+from livedbg.unwind.drgn_files import KeptProgram, Programs
 from livedbg.unwind.frame_values import ValueReader
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.places import Places
-from livedbg.unwind.programs import KeptProgram, Programs
 from livedbg.unwind.unwound import DEPTH, is_root
 from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireStack
 

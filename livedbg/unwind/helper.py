@@ -88,9 +88,9 @@ def main(parent: int) -> None:
     os.dup2(2, 1)  # whatever prints does not disturb
     _without_plugins()
     try:
+        from livedbg.unwind.drgn_files import Programs
         from livedbg.unwind.drgn_stacks import answer, in_words
         from livedbg.unwind.places import Places
-        from livedbg.unwind.programs import Programs
     except ImportError as error:
         _send(replies, Reply(str(error)))
         return

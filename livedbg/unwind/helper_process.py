@@ -1,5 +1,11 @@
 """Starts the unwinding process, and asks it.
 
+What can go wrong with the process that unwinds.
+
+LivedbgError
+├── UnwinderGone   it ended, or can't be started
+└── UnwindTimeout  it did not answer in time
+
 Invariants:
     helper_process.P1. Every request gets an answer or an error within its time limit; a process that has not answered
         in time is killed, and whoever asks next gets a fresh one.
@@ -22,11 +28,20 @@ from typing import Final
 import msgspec
 
 from livedbg.linux import procfs
+from livedbg.linux.family import exited, let_go
 from livedbg.linux.registers import MACHINE
-from livedbg.linux.subprocesses import exited, let_go
+from livedbg.model.errors import LivedbgError
 from livedbg.text.typed import ready
-from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
 from livedbg.unwind.wire import LENGTH, MOST_BYTES, Reply, Request, packed
+
+
+class UnwinderGone(LivedbgError):
+    """The unwinding process ended, or can't be started."""
+
+
+class UnwindTimeout(LivedbgError):
+    """The unwinding process did not answer in time."""
+
 
 _START_S: Final = 60.0
 _END_S: Final = 10.0  # from the end of its output to its own

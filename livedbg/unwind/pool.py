@@ -27,13 +27,11 @@ from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError, ToolMissing
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.capture import Capture, doubted
-from livedbg.unwind.copied_stacks import write_stacks
 from livedbg.unwind.copies import copy_folder, sweep
-from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
-from livedbg.unwind.helper_process import HelperProcess, usable
+from livedbg.unwind.helper_process import HelperProcess, UnwinderGone, UnwindTimeout, usable
 from livedbg.unwind.modules import Modules
 from livedbg.unwind.unwound import Note, StackUnwinder, Unwound, up_to_main
-from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack
+from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack, write_stacks
 
 if TYPE_CHECKING:
     from livedbg.unwind.unwinder import Unwinder

@@ -29,9 +29,8 @@ from livedbg.linux.owner_rights import give_to_owner
 from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.modules import Module, Modules
-from livedbg.unwind.symbols import SymbolsTooSlow
 from livedbg.unwind.unwound import Note, Unwound
-from livedbg.unwind.walk import Walker
+from livedbg.unwind.walk import SymbolsTooSlow, Walker
 
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 1, 3, 6, 0x46494C45  # elf.h
 _PAGE: Final = 4096

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livedbg.values.dtypes import Array, ElementType, Floats, as_floats, element_type
-from livedbg.values.entries import Entry
+from livedbg.values.dump import Entry
 from livedbg.values.tensor import BLOCK, Tensor, index_of
 
 _PRINTED: Final = 1e-5  # six digits

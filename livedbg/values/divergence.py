@@ -22,12 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from livedbg.graphs.orders import LostOrder
+from livedbg.graphs.declared import LostOrder
+from livedbg.values.buffers import Wiring
 from livedbg.values.compare import Difference, Tolerance, compare, compare_scalars
 from livedbg.values.dtypes import ElementType
-from livedbg.values.dump import Dump
-from livedbg.values.entries import Entry
-from livedbg.values.wiring import Wiring
+from livedbg.values.dump import Dump, Entry
 
 CAUSES = ("culprit", "order", "given", "shape")
 """Verdicts that are no consequence of another task's."""

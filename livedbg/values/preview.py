@@ -17,15 +17,18 @@ from livedbg.linux import target_files
 from livedbg.model.dumps import ValuePreview
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
-from livedbg.values.dump import Dump
-from livedbg.values.entries import Entry
-from livedbg.values.listing import row, title
-from livedbg.values.numbers import number_lines, number_text, statistic_pairs
-from livedbg.values.payload import insisting
-from livedbg.values.pictures import PLAIN_SHADES, heat_map
+from livedbg.values.dump import Dump, Entry, row, title
 from livedbg.values.readers import Readers
-from livedbg.values.statistics import histogram, statistics
-from livedbg.values.tensor import Sample, Stored, Tensor
+from livedbg.values.statistics import (
+    PLAIN_SHADES,
+    heat_map,
+    histogram,
+    number_lines,
+    number_text,
+    statistic_pairs,
+    statistics,
+)
+from livedbg.values.tensor import Sample, Stored, Tensor, insisting
 
 WHOLE: Final = 1 << 27
 """Elements of the largest tensor that a screen reads all of."""

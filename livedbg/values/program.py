@@ -13,16 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from livedbg.graphs.orders import LostOrder
+from livedbg.graphs.declared import LostOrder
 from livedbg.model.errors import LivedbgError
 from livedbg.text.wording import many
-from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
+from livedbg.values.buffers import ELEMENTS, Buffer, Wiring, buffers_of
 from livedbg.values.compare import Difference, Tolerance, scalar_value
 from livedbg.values.dump import Dump
 from livedbg.values.readers import GoldenFile, TensorFormat
 from livedbg.values.tensor import Held
 from livedbg.values.tensor_files import load
-from livedbg.values.wiring import Wiring
 
 _Kind: TypeAlias = tuple[bool, str, int]
 

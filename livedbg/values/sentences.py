@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livedbg.graphs.orders import LostOrder
+from livedbg.graphs.declared import LostOrder
 from livedbg.text.wording import many
 from livedbg.values.compare import Difference, Tolerance, tolerance_of
 from livedbg.values.divergence import Comparison, Divergence, TaskVerdict
-from livedbg.values.dump import Dump
-from livedbg.values.listing import number, shape_text
-from livedbg.values.numbers import number_text
+from livedbg.values.dump import Dump, number, shape_text
 from livedbg.values.program import GoldenMatch, ProgramComparison
+from livedbg.values.statistics import number_text
 
 _MISSING_WORDS_NAMED = 3
 

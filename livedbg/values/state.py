@@ -15,11 +15,10 @@ from livedbg.model.dump_places import places
 from livedbg.model.dumps import ROWS, TaskComparison, ValueComparison, ValueDump, ValueRow
 from livedbg.model.errors import LivedbgError, SourceError
 from livedbg.text.sanitize import clean_line
+from livedbg.values.buffers import wiring_of
 from livedbg.values.compare import Tolerance
 from livedbg.values.divergence import Divergence, diverge
-from livedbg.values.dump import Dump
-from livedbg.values.entries import Entry
-from livedbg.values.listing import row
+from livedbg.values.dump import Dump, Entry, row
 from livedbg.values.program import ProgramComparison, compare_program
 from livedbg.values.readers import GoldenFile, Readers
 from livedbg.values.sentences import (
@@ -31,7 +30,6 @@ from livedbg.values.sentences import (
     summary,
     verdict_line,
 )
-from livedbg.values.wiring import wiring_of
 
 _TASKS: Final = 2_000
 _DETAILED: Final = 200

@@ -20,10 +20,9 @@ from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.values.dtypes import Array
-from livedbg.values.numbers import element_text
-from livedbg.values.payload import go_on
 from livedbg.values.readers import TensorFormat, written_as
-from livedbg.values.tensor import Held, Tensor, blocks, index_of
+from livedbg.values.statistics import element_text
+from livedbg.values.tensor import Held, Tensor, blocks, go_on, index_of
 
 _NPY_REMEDY: Final = "save one tensor a file: numpy.save(path, array)"
 

@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 
-from livedbg.panels.paint import Painted, changed_span
+from livedbg.panels.cells import Painted, changed_span
 from tests.app.apps import make_app, read, ready, until, view_of
 
 STYLES = [None, Style(bold=True), Style(color="red")]

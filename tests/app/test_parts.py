@@ -23,10 +23,9 @@ from livedbg.app.views import VIEWS
 from livedbg.model import Edge, EdgeKey, EdgeKind, LogRecord, Severity
 from livedbg.model.errors import UsageError
 from livedbg.panels.cells import Line, fit, wrap
-from livedbg.panels.ink import ink_of
-from livedbg.panels.layout import arrange
-from livedbg.panels.logfind import Places
-from livedbg.panels.neighbourhood import MAX_NODES, Scope, around
+from livedbg.panels.draw_context import ink_of
+from livedbg.panels.logsearch import Places
+from livedbg.panels.neighbourhood import MAX_NODES, Scope, around, arrange
 from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
 from livedbg.panels.waits import FAN, MAX_ROWS, tree_rows

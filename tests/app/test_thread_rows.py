@@ -11,8 +11,7 @@ from livedbg.model import Edge, EdgeKind, Frame, Process, Stack, Thread, ThreadS
 from livedbg.model import events as ev
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.threadrows import merged_rows, order_by
-from livedbg.panels.threads import ThreadsPanel
+from livedbg.panels.threads import ThreadsPanel, merged_rows, order_by
 from livedbg.state.store import Store
 from tests.app.apps import make_app, ready, text_of, until
 from tests.app.fakes import T0_MONO, FakeView, S, stamp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
-from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.hits import FindingsPrinter
 from livedbg.model.snapshot import Clock, Snapshot
 from livedbg.session.view import Update
 

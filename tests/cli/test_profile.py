@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux import procfs
-from livedbg.probes.clock_refused import refused_here
+from livedbg.probes.clock_samples import refused_here
 from livedbg.session.adapter import Request
 from livedbg.session.unwinders import no_unwinder
 from tests.cli.conftest import livedbg, longer, running

@@ -111,7 +111,7 @@ def test_T1_a_stack_is_not_whole_where_frames_are_missing(interpreter: Any) -> N
     assert small.calls.now(STATE, stopped=True).whole and not small.calls.now(STATE).whole
 
 
-@pytest.mark.invariant("fetch.F2")
+@pytest.mark.invariant("tracefs.F2")
 def test_F2_what_is_behind_a_frame_that_is_not_there_is_of_another_call(interpreter: Any) -> None:
     one = interpreter(2)
     values = {**one.fetched(4), "code2": 0, "code3": one.code(9), "behind": one.address(8)}

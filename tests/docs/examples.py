@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.hits import FindingsPrinter
 from livedbg.cli.report import render
 from livedbg.session.replay import last_update
 

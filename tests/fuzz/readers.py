@@ -26,12 +26,13 @@ from livedbg.adapters.ascend.adapter import FileWatch
 from livedbg.adapters.ascend.compile_reader import CompileReader
 from livedbg.adapters.ascend.dumps import graphs as depsfile
 from livedbg.adapters.ascend.live import layout as scheduler_layout
-from livedbg.adapters.cuda.cudagdb import core_dump, device_exceptions, sample, tables
+from livedbg.adapters.cuda import device_lines
+from livedbg.adapters.cuda.adapter import _line as kernel_line
+from livedbg.adapters.cuda.cudagdb import core_dump, sample, tables
 from livedbg.adapters.cuda.cudagdb.engine import TABLES, console_rows
-from livedbg.adapters.cuda.kernel_log import _line as kernel_line
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.nvfuser.adapter import TraceWatch
-from livedbg.adapters.nvfuser.dumps import ir, scripts, segment_script
+from livedbg.adapters.nvfuser.dumps import ir, script_run, segment_script
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
 from livedbg.adapters.nvfuser.dumps.segments import parse_segments
 from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
@@ -40,9 +41,8 @@ from livedbg.adapters.pytorch.recorder_dumps.adapter import compare
 from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, read_dump
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.records import parse_line
-from livedbg.linux import file_locks, procfs, ranks, sockets
-from livedbg.linux.elf import ElfError, ElfFile
-from livedbg.linux.elf_notes import read_build_id, read_marks
+from livedbg.linux import descriptors, live_environment, procfs, sockets
+from livedbg.linux.elf import ElfError, ElfFile, read_build_id, read_marks
 from livedbg.linux.elf_symbols import defined_symbols, possible_names, symbol_at
 from livedbg.linux.maps import copies, parse_maps_text
 from livedbg.logs.clock import SourceClock
@@ -147,7 +147,7 @@ def _proc_files(data: bytes, folder: Path) -> None:
         procfs.status_fields(1)
         procfs.command_line(1)
         procfs.wait_channel(1, 1)
-        ranks.rank_of(procfs.read_environment(1))
+        live_environment.rank_of(procfs.read_environment(1))
     procfs.read_file(path)
 
 
@@ -280,7 +280,7 @@ def _cuda_tables(data: bytes, _folder: Path) -> None:
         record = parse_line(line, re.compile("InfoCuda.*"))
         for value in (record.payload if record is not None else {}).values():
             rows += [row for row in (value if isinstance(value, list) else []) if isinstance(row, dict)]
-        device_exceptions.announced_exception(line)
+        device_lines.announced_exception(line)
         list(sample._frames(record.payload.get("stack") if record is not None else None))
     for maker in (*makers, tables.block_row, tables.context_row):
         tables.convert(rows, maker)
@@ -429,8 +429,8 @@ def _fusions(data: bytes, folder: Path) -> None:
     for number, line in enumerate(text.split("\n")[:500]):
         ir.parse_expression(number, line)
     parse_segments(text.split("\n"))
-    scripts.check(text)
-    scripts.inputs_of(text)
+    script_run.check(text)
+    script_run.inputs_of(text)
     material = gather(_written(data, folder, "nvfuser.log"))
     for cut in material.cuts[:5]:
         for group in list(cut.fusion.groups)[:5]:
@@ -534,7 +534,7 @@ READERS: Final[dict[str, Reader]] = {
         _texts(b"Name:\ta\nTracerPid:\t0\nNSpid:\t4711\t1\n", b"python\0-c\0x\0", _ENVIRONMENT, b"futex_wait"),
     ),
     "proc maps": Reader(lambda data, _: copies(parse_maps_text(data)), _texts(_MAPS)),
-    "proc locks": Reader(lambda data, _: file_locks.parse_locks(data), _texts(_LOCKS)),
+    "proc locks": Reader(lambda data, _: descriptors.parse_locks(data), _texts(_LOCKS)),
     "proc net": Reader(_unix_and_tcp, _texts(_UNIX, _TCP)),
     "elf": Reader(_elf, _binaries, (ElfError, OSError)),
     "core": Reader(_core, _made_core, (LivedbgError,)),

@@ -14,13 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.graphs import layout
-from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import laid_out, to_html
-from livedbg.graphs.astext import to_text
-from livedbg.graphs.drawing import Arrow, Drawing, Node, around
-from livedbg.graphs.layers import Ends, layered
+from livedbg.graphs.drawing import Arrow, Drawing, Node, around, to_dot, to_text
 from livedbg.graphs.layout import Link, Spacing, placed
-from livedbg.panels.layout import arrange
+from livedbg.graphs.paths import Ends, layered
+from livedbg.panels.neighbourhood import arrange
 from tests.graphs.dot import read_ranks
 
 _PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)

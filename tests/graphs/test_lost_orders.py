@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livedbg.adapters.ascend.dumps.graphs import next_of, parse_graph, why_of
-from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.buffers import Region, covers, region_of, shared
+from livedbg.graphs.declared import Cause, LostOrder, TaskGraph
 from livedbg.graphs.lost import grouped, lost_orders
-from livedbg.graphs.orders import Cause, LostOrder
-from livedbg.graphs.regions import Region, covers, region_of, shared
 
 _MODES = ("INPUT", "INOUT", "OUTPUT_EXISTING")
 
@@ -124,7 +123,7 @@ def test_H1_exactly_the_hazards_without_a_path(made: tuple[list[Any], list[Any]]
 
 @settings(max_examples=100, deadline=None)
 @given(_accesses(), _accesses(), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
-@pytest.mark.invariant("regions.G2")
+@pytest.mark.invariant("graphs_buffers.G2")
 def test_G2_shared_bytes_are_exact(one: Any, other: Any, unit: int, its: int) -> None:
     mine, others = _bytes(one, unit), _bytes(other, its)
     a = region_of(int(one["start_offset"]), one["shape"], one["strides"], unit)
@@ -136,7 +135,7 @@ def test_G2_shared_bytes_are_exact(one: Any, other: Any, unit: int, its: int) ->
         assert covers(a, b) == (others <= mine)
 
 
-@pytest.mark.invariant("regions.G1")
+@pytest.mark.invariant("graphs_buffers.G1")
 def test_G1_equal_sets_of_bytes_have_equal_regions() -> None:
     """All views of up to three axes whose outer axes step over what lies in their inner ones."""
     made: dict[frozenset[int], set[Region]] = {}

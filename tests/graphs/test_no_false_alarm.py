@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livedbg.adapters.ascend.dumps.graphs import parse_graph
+from livedbg.graphs.buffers import Region, covers, region_of, shared
 from livedbg.graphs.lost import lost_orders
-from livedbg.graphs.regions import Region, covers, region_of, shared
 
 _HEAP, _EXTERNAL, _SIZE = 1 << 40, 1 << 20, 64
 

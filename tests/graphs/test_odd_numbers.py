@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from livedbg.adapters.ascend.dumps.graphs import parse_graph
 from livedbg.adapters.ascend.names import task_name
-from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.asjson import to_json
-from livedbg.graphs.astext import to_text
 from livedbg.graphs.compare import compared
+from livedbg.graphs.declared import Terms
+from livedbg.graphs.drawing import to_dot, to_json, to_text
 from livedbg.graphs.fromdeclared import drawing_of
 from livedbg.graphs.lost import lost_orders
-from livedbg.graphs.terms import Terms
 from tests.graphs.dot import read_dot
 
 _ODD = st.sampled_from([-(1 << 63), -7, -1, 0, 1, 2, 3, 64, (1 << 32) - 1, 1 << 32, (1 << 64) - 1, 10**30])

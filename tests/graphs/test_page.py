@@ -14,10 +14,10 @@ from livedbg.adapters.ascend.dumps.graphs import read_graph
 from livedbg.adapters.ascend.names import task_name
 from livedbg.graphs import ashtml, layout
 from livedbg.graphs.ashtml import to_html
+from livedbg.graphs.declared import Terms
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Node
 from livedbg.graphs.fromdeclared import drawing_of
 from livedbg.graphs.lost import lost_orders
-from livedbg.graphs.terms import Terms
 
 _CAPTURES = sorted((Path(__file__).parents[1] / "fixtures" / "ascend").rglob("deps.json"))
 _STEPS = 24

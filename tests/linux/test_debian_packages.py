@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux.debian_packages import package_with_symbols, packages_of
+from livedbg.unwind.missing_symbols import package_with_symbols, packages_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from livedbg.linux.descriptor_limit import used_up
+from livedbg.linux.descriptors import used_up
 from livedbg.linux.procfs import read_file
 from tests.conftest import eventually, settled
 

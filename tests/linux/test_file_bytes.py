@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.linux import file_bytes
-from livedbg.linux.elf import ElfError, ElfFile
+from livedbg.linux import elf
+from livedbg.linux.elf import ElfError, ElfFile, FileBytes
 from livedbg.linux.elf_symbols import defined_symbols
-from livedbg.linux.file_bytes import FileBytes
 from livedbg.recipes import effects
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +28,8 @@ def test_B2_a_search_by_windows_finds_what_a_search_in_all_of_it_finds(
     path.write_text(data)
     whole, wanted = data.encode(), needle.encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_bytes, "_WINDOW", window)
-        patch.setattr(file_bytes, "_SMALL", 3)
+        patch.setattr(elf, "_WINDOW", window)
+        patch.setattr(elf, "_SMALL", 3)
         read = FileBytes(path)
         for start in range(0, len(whole) + 2, 7):
             for end in (len(whole) + 5, len(whole) - 3, start + 1):

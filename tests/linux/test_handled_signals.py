@@ -26,7 +26,7 @@ def test_H1_the_programs_own_handlers_are_seen_and_those_for_faults_are_not() ->
 
 
 def test_signals_without_a_name_have_their_number() -> None:
-    assert (signal_name(signal.SIGTERM), signal_name(40)) == ("SIGTERM", "signal 40")
+    assert (signal_name(signal.SIGTERM), signal_name(40), signal_name(32)) == ("SIGTERM", "SIGRTMIN+6", "signal 32")
 
 
 def test_a_process_that_is_gone() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux.file_locks import parse_locks
+from livedbg.linux.descriptors import parse_locks
 from livedbg.linux.lines import lines, number, rows
-from livedbg.linux.ranks import rank_of
+from livedbg.linux.live_environment import rank_of
 from livedbg.linux.sockets import SocketTable
 
 HEAD = "Num RefCount Protocol Flags Type St Inode Path\n"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from livedbg.linux import load
-from livedbg.linux.load import Load, read_load
+from livedbg.linux import last_ran
+from livedbg.linux.last_ran import Load, read_load
 
 
 def test_this_machine() -> None:
@@ -26,7 +26,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, **files: bytes | None) -> Load | No
             raise FileNotFoundError(path)
         return data
 
-    monkeypatch.setattr(load, "read_file", read)
+    monkeypatch.setattr(last_ran, "read_file", read)
     return read_load()
 
 

@@ -18,9 +18,8 @@ from livedbg import linux
 from livedbg.adapters.proc.identity import read_identity
 from livedbg.linux import memory, procfs
 from livedbg.linux.abi import SYSCALLS_AARCH64, SYSCALLS_X86_64, native_abi
-from livedbg.linux.file_locks import blocking_locks, parse_locks
-from livedbg.linux.libc import detect_libc
-from livedbg.linux.live_environment import LiveEnvironment
+from livedbg.linux.descriptors import blocking_locks, parse_locks
+from livedbg.linux.live_environment import LiveEnvironment, detect_libc
 from livedbg.linux.maps import find_mapping, parse_maps, parse_maps_text
 from livedbg.linux.procfs import BlockedSyscall, Running, parse_stat, parse_syscall
 from livedbg.linux.sockets import SocketTable, unix_peer

@@ -7,7 +7,7 @@ import socket
 import struct
 from pathlib import Path
 
-from livedbg.linux.socket_limits import time_limit_s
+from livedbg.linux.sockets import time_limit_s
 
 
 def limited(one: socket.socket, option: int, seconds: int, microseconds: int = 0) -> None:

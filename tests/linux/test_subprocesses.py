@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from livedbg.linux.subprocesses import exited, let_go
+from livedbg.linux.family import exited, let_go
 
 
 def test_what_is_let_go_of_ends_and_has_no_last_word(monkeypatch: pytest.MonkeyPatch) -> None:

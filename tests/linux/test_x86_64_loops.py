@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux.x86_64_loops import REACH, reading_loop
+from livedbg.linux.x86_64 import REACH, reading_loop
 
 BASE, PC = 0x400000, 0x400000 + REACH
 pytestmark = pytest.mark.skipif(shutil.which("as") is None, reason="needs an assembler")

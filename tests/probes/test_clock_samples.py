@@ -14,9 +14,8 @@ import pytest
 
 from livedbg.linux import procfs
 from livedbg.linux.registers import SP
-from livedbg.probes import clock_refused, clock_samples
-from livedbg.probes.clock_refused import refused, refused_here
-from livedbg.probes.clock_samples import ClockSamples
+from livedbg.probes import clock_samples
+from livedbg.probes.clock_samples import ClockSamples, refused, refused_here
 from livedbg.probes.perf_event import NoPerf
 from tests.conftest import Target, eventually, settled
 
@@ -163,7 +162,7 @@ def test_a_refusal_says_how_to_allow_samples(
             raise FileNotFoundError(path)
         return level.encode()
 
-    monkeypatch.setattr(clock_refused, "read_file", read)
+    monkeypatch.setattr(clock_samples, "read_file", read)
     why = refused(NoPerf(code, os.strerror(code)))
     assert why.code == word and told in why.remedy and why.sentence.startswith("No native stacks of running threads")
 

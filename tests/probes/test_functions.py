@@ -13,8 +13,7 @@ from livedbg.probes import functions, rings
 from livedbg.probes.functions import FunctionProbes, NotTraceable, Probed
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found
-from livedbg.probes.processes import ProcessTree
-from livedbg.probes.tracer import Tracer
+from livedbg.probes.tracer import ProcessTree, Tracer
 from tests.adapters.exceptions.catching import tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused

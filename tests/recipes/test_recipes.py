@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.cuda import toolkits
+from livedbg.adapters.cuda import checks as cuda_checks
 from livedbg.adapters.cuda.checks import checks
 from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
@@ -122,7 +122,7 @@ def test_tools_are_found_where_doctor_finds_them(tmp_path: Path, monkeypatch: py
     for home in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(home, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    monkeypatch.setattr(toolkits, "_ROOTS", (tmp_path,))
+    monkeypatch.setattr(cuda_checks, "_ROOTS", (tmp_path,))
     systems, compute = (f"nvidia/nsight-{name}" for name in ("systems", "compute"))
     sanitizer = "cuda-12.9/bin/compute-sanitizer"  # of a toolkit without the link `cuda`
     for place in (sanitizer, f"{systems}/2024.5.1/bin/nsys", f"{compute}/2024.9.0/ncu", f"{compute}/2024.10.0/ncu"):

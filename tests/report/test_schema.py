@@ -12,8 +12,7 @@ from msgspec import structs
 
 from livedbg.analysis import NO_DIAGNOSIS
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
-from livedbg.cli.findings import FindingsPrinter
-from livedbg.cli.hits import HitPrinter
+from livedbg.cli.hits import FindingsPrinter, HitPrinter
 from livedbg.model import ExceptionHit, Severity, TaskState, Thread
 from livedbg.model import events as ev
 from livedbg.model.snapshot import Snapshot

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.linux.standing import blocked_call, has_ended, runs_if_blocked
+from livedbg.linux.ending import blocked_call, has_ended, runs_if_blocked
 from livedbg.model import Edge, EdgeKind, Process, Resource, Thread, ThreadState
 from livedbg.model.claims import Claim
 from livedbg.model.errors import TargetGone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.cuda import toolkits
+from livedbg.adapters.cuda import checks
 from livedbg.session.tools import find_gdb
 
 
@@ -14,7 +14,7 @@ def test_where_there_is_no_gdb_that_of_cuda_is_found(tmp_path: Path, monkeypatch
     for home in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(home, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(toolkits, "_ROOTS", (tmp_path,))
+    monkeypatch.setattr(checks, "_ROOTS", (tmp_path,))
     assert find_gdb() is None
     for name in ("cuda-12.4/bin/cuda-gdb", "cuda-12.9/bin/cuda-gdb", "bin/cuda-gdb", "bin/gdb"):
         program = tmp_path / name

@@ -19,11 +19,9 @@ from livedbg.linux import procfs
 from livedbg.linux.maps import parse_maps
 from livedbg.unwind import helper_process
 from livedbg.unwind.capture import Capture, ThreadCopy
-from livedbg.unwind.copied_stacks import write_stacks
-from livedbg.unwind.errors import UnwinderGone, UnwindTimeout
-from livedbg.unwind.helper_process import HelperProcess
+from livedbg.unwind.helper_process import HelperProcess, UnwinderGone, UnwindTimeout
 from livedbg.unwind.pool import DrgnUnwinder, UnwinderPool
-from livedbg.unwind.wire import Copied, Request, WireMapping
+from livedbg.unwind.wire import Copied, Request, WireMapping, write_stacks
 from tests.conftest import Target, eventually, settled
 from tests.unwind.conftest import copied
 
@@ -53,7 +51,7 @@ def ended(pid: int) -> bool:
 async def test_D1_no_copy_is_left(
     waiting: Target, pool: UnwinderPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.unwind.copies._place", lambda: tmp_path)
+    monkeypatch.setattr("livedbg.unwind.unwinder._place", lambda: tmp_path)
     unwinder = await pool.of(waiting.pid)
     assert len(await unwinder.unwind(copied(waiting.pid), 100)) == 9
     os.kill(of(pool).pid or 0, signal.SIGSTOP)  # so it can't be in time
@@ -162,10 +160,10 @@ async def test_stacks_that_are_cut_short_are_an_error_and_end_nothing(waiting: T
 @pytest.mark.invariant("drgn_stacks.D1")
 async def test_D1_only_files_that_a_frame_lies_in_are_opened(spawn: Callable[..., Target], tmp_path: Path) -> None:
     pytest.importorskip("drgn")
+    from livedbg.unwind.drgn_files import Programs
     from livedbg.unwind.drgn_stacks import answer
     from livedbg.unwind.modules import Modules
     from livedbg.unwind.places import Places
-    from livedbg.unwind.programs import Programs
 
     program = "import os, ssl, sqlite3; print('READY', flush=True); os.read(os.pipe()[0], 1)"
     target = spawn([sys.executable, "-c", program])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.unwind.function_names import full_name, symbol_name
+from livedbg.unwind.places import full_name, symbol_name
 
 NAMES = [
     ("run<int>", "_ZN3app6Engine3runIiEEvT_", "app::Engine::run<int>"),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux import elf_symbols, file_bytes
+from livedbg.linux import elf as elf_files
+from livedbg.linux import elf_symbols
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import code_symbols, defined_symbols, symbol_name
 from livedbg.unwind.function_symbols import FunctionSymbols, functions_at
@@ -71,7 +72,7 @@ def test_a_large_table_is_read_with_the_same_result(library: Path, monkeypatch: 
             near = [at + step for at in starts[:: max(1, len(starts) // 50)] for step in (0, 3)] + [1 << 64]
             small = list(code_symbols(elf, near, 64))
             monkeypatch.setattr(elf_symbols, "_LARGE", 0)
-            monkeypatch.setattr(file_bytes, "_WINDOW", max(pieces, 64))
+            monkeypatch.setattr(elf_files, "_WINDOW", max(pieces, 64))
             assert small and list(code_symbols(elf, near, 64)) == small
             assert list(code_symbols(elf, [], 64)) == list(code_symbols(elf, [-5], 64)) == []
             monkeypatch.undo()

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.unwind.copied_stacks import CopiedStacks, write_stacks
-from livedbg.unwind.wire import Copied, Reply, Request, WireMapping
+from livedbg.unwind.wire import Copied, CopiedStacks, Reply, Request, WireMapping, write_stacks
 from tests.conftest import Target, settled
 from tests.unwind.conftest import copied
 
 pytest.importorskip("drgn")
 
-from livedbg.unwind import programs
+from livedbg.unwind import drgn_files
+from livedbg.unwind.drgn_files import KeptProgram, Programs
 from livedbg.unwind.drgn_stacks import answer
 from livedbg.unwind.places import Places
-from livedbg.unwind.programs import KeptProgram, Programs
 
 
 def unwound(pid: int, kept: Programs, folder: Path) -> Reply:
@@ -76,7 +75,7 @@ def test_P2_those_that_were_used_last_are_kept(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(programs, "MOST", 2)
+    monkeypatch.setattr(drgn_files, "MOST", 2)
     first, second, third = (spawn([build_target("stacks", "-O2", output="stacks-O2"), "1"]) for _ in range(3))
     kept = Programs()
     used: list[KeptProgram] = []

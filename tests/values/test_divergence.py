@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from livedbg.session.filereaders import dump_readers
+from livedbg.values.buffers import wiring_of
 from livedbg.values.compare import Tolerance, compare
 from livedbg.values.divergence import CANDIDATES, Divergence, TaskVerdict, diverge
 from livedbg.values.sentences import headline
 from livedbg.values.tensor import Held
-from livedbg.values.wiring import wiring_of
 from tests.cli.conftest import ASCEND, Said, livedbg
 from tests.values.conftest import Arg, scalar, tensor, write_deps, write_dump
 

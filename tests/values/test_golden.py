@@ -16,11 +16,10 @@ from livedbg.adapters.ascend.dumps.values import golden_files
 from livedbg.model.errors import SourceError
 from livedbg.session.filereaders import dump_readers, tensor_formats
 from livedbg.values import tensor_files
-from livedbg.values.buffers import Buffer
+from livedbg.values.buffers import Buffer, wiring_of
 from livedbg.values.compare import Tolerance
 from livedbg.values.program import GoldenMatch, compare_program
 from livedbg.values.tensor import Held
-from livedbg.values.wiring import wiring_of
 from tests.cli.conftest import ASCEND, Said, livedbg
 from tests.values.conftest import Arg, tensor, write_deps, write_dump
 

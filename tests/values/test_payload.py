@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.model.errors import SourceError
-from livedbg.values.payload import open_regular
+from livedbg.values.tensor import open_regular
 
 
 @pytest.mark.parametrize("name", ["a\0b", "gone"])

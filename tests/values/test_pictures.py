@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from livedbg.session.filereaders import dump_readers
-from livedbg.values.numbers import number_lines
-from livedbg.values.pictures import heat_map, histogram_lines
-from livedbg.values.statistics import histogram
+from livedbg.values.statistics import heat_map, histogram, histogram_lines, number_lines
 from livedbg.values.tensor import Held, window
 from tests.values.conftest import tensor, write_deps, write_dump
 

@@ -18,10 +18,10 @@ from livedbg.model.dumps import ValuePreview
 from livedbg.session.filereaders import dump_readers
 from livedbg.values import preview, state
 from livedbg.values.dump import Dump
-from livedbg.values.payload import GivenUp, until
 from livedbg.values.preview import Previewer
 from livedbg.values.readers import Readers
 from livedbg.values.state import compared, listed
+from livedbg.values.tensor import GivenUp, until
 from tests.text.hostile import FORBIDDEN, strings
 from tests.values.conftest import Arg, scalar, tensor, write_dump
 

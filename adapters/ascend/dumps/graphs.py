@@ -22,10 +22,7 @@ import msgspec
 
 from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.names import NameMap, by_func_id, task_name
-from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
-from livedbg.graphs.orders import Cause, LostOrder
-from livedbg.graphs.readers import GraphReader
-from livedbg.graphs.terms import Terms
+from livedbg.graphs.declared import Cause, DeclaredTask, Dependency, GraphReader, LostOrder, TaskGraph, Tensor, Terms
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line

@@ -27,8 +27,8 @@ from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 from livedbg.text.wording import many
-from livedbg.values.entries import Entry
-from livedbg.values.payload import go_on, open_regular
+from livedbg.values.dump import Entry
+from livedbg.values.tensor import go_on, open_regular
 
 _CHUNK: Final = 1 << 22
 _LONGEST: Final = 1 << 16

@@ -94,7 +94,7 @@ def _dump(path: Path) -> Dump:
 
 
 def _payload_only(path: Path) -> Dump:
-    from livedbg.values.payload import Payload
+    from livedbg.values.tensor import Payload
 
     payload = Payload(path)
     dump = _dump(path)
@@ -106,7 +106,7 @@ def _payload_only(path: Path) -> Dump:
 def _with_manifest(path: Path) -> Dump:
     from livedbg.adapters.ascend.dumps.manifest import read_manifest
     from livedbg.values.dump import note_losses
-    from livedbg.values.payload import Payload
+    from livedbg.values.tensor import Payload
 
     manifest = read_manifest(path)
     dump = _dump(path)

@@ -15,8 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.live.sign import WORD
-from livedbg.linux.elf import ElfError, ElfFile
-from livedbg.linux.elf_notes import read_build_id
+from livedbg.linux.elf import ElfError, ElfFile, read_build_id
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text

@@ -12,11 +12,10 @@ import click
 
 from livedbg.adapters.cuda.cudagdb.core_dump import CoreFile, open_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.device_state import compare_states
-from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe
+from livedbg.adapters.cuda.cudagdb.dump_files import find_dump_pipe
 from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, request_dump
 from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
-from livedbg.adapters.cuda.cudagdb.state_events import events_of
-from livedbg.adapters.cuda.cudagdb.state_text import state_text
+from livedbg.adapters.cuda.cudagdb.state_text import events_of, state_text
 from livedbg.analysis.rules.base import Settings
 from livedbg.commands.exit_codes import TIME_LIMIT
 from livedbg.commands.messages import warn
@@ -186,7 +185,7 @@ async def _live(
     pid = resolve(words).processes[0].pid
     target = f"process:{host_name()}/{pid}"
     if way == "--attach":
-        from livedbg.adapters.cuda.cudagdb.attach import sample_attached
+        from livedbg.adapters.cuda.cudagdb.core_dump import sample_attached
 
         assert path is not None
         return await sample_attached(path, pid, target, run.touches.append, timeout_s)

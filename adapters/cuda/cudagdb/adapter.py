@@ -15,11 +15,10 @@ from typing import ClassVar, Final
 
 from livedbg.adapters.cuda.cudagdb.core_dump import open_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.device_state import compare_states
-from livedbg.adapters.cuda.cudagdb.dump_files import DumpWatch, watch_of
-from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe, has_dump_pipe
+from livedbg.adapters.cuda.cudagdb.dump_files import DumpWatch, find_dump_pipe, has_dump_pipe, watch_of
 from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, request_dump
 from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
-from livedbg.adapters.cuda.cudagdb.state_events import events_of
+from livedbg.adapters.cuda.cudagdb.state_text import events_of
 from livedbg.model import Intrusion, Process, SourceHealth
 from livedbg.model.devices import DUMP_READY, DeviceState
 from livedbg.model.errors import LivedbgError, TargetGone

@@ -9,9 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.cuda.cudagdb.device_exceptions import announced_exception, fault_named, title_of
-from livedbg.adapters.cuda.cudagdb.instructions import meaning_of
-from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, Symbol
+from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, Symbol, meaning_of
+from livedbg.adapters.cuda.device_lines import announced_exception, fault_named, title_of
 from livedbg.analysis.devices import places_of
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.text.sanitize import clean_line

@@ -3,6 +3,16 @@
 CUDA_COREDUMP_FILE names them; by default `core_TIME_HOST_PID.nvcudmp`, earlier `core.cuda.HOST.PID`, in the working
 directory of the process. `%h`, `%p` and `%t` stand for host, pid and seconds (cuda-gdb manual, "Naming of GPU core dump
 files"). A process writes one by itself with CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1. Only files are read.
+
+Finds the pipe through which a process accepts requests for a GPU core dump.
+
+With CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1 (or cuCoredumpSetAttributeGlobal) the CUDA driver in the process reads a
+FIFO: CUDA_COREDUMP_PIPE, by default `corepipe.cuda.HOST.PID`; some drivers create `corepipe_HOST_PID` (cuda-gdb
+manual, "GPU core dump support"; CUDA driver API, "Coredump Attributes Control API").
+
+Invariants:
+    dump_pipe.Q1. Only a FIFO that the process itself reads and that has such a name is used. It is opened through the
+        descriptor of the process, and must be the one that was found: descriptors and pids are reused.
 """
 
 from __future__ import annotations
@@ -17,9 +27,12 @@ from typing import Final
 
 from livedbg.adapters.cuda.cudagdb.core_dump import is_whole
 from livedbg.linux import target_files
-from livedbg.linux.descriptors import fd_links
-from livedbg.linux.procfs import read_environment
+from livedbg.linux.access import access_problem
+from livedbg.linux.descriptors import describe, fd_links, fdinfo
+from livedbg.linux.procfs import child_pids, process_exists, read_environment
+from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 _FILE: Final = "CUDA_COREDUMP_FILE"
 _DEFAULTS: Final = ("core_%t_%h_%p.nvcudmp", "core.cuda.%h.%p")
@@ -160,3 +173,157 @@ def watch_of(pid: int) -> DumpWatch | None:
         return None
     files = dump_files(pid, environment)
     return None if files is None else DumpWatch(pid, files)
+
+
+_ENABLE: Final = "CUDA_ENABLE_USER_TRIGGERED_COREDUMP"
+_PIPE: Final = "CUDA_COREDUMP_PIPE"
+_FLAGS: Final = "CUDA_COREDUMP_GENERATION_FLAGS"
+_HOST_CORE: Final = "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION"
+_MOST_BELOW: Final = 1_000
+_DEFAULT_PIPE: Final = re.compile(r"corepipe[._].*")
+_RECIPE: Final = (
+    "livedbg launch --recipe cuda-user-coredump -- COMMAND: it can only be switched on before CUDA is loaded"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DumpPipe:
+    """Where a dump is asked for, and where it will appear.
+
+    Attributes:
+        pid: the process.
+        descriptor: its descriptor of the FIFO.
+        pipe: path of the FIFO, as the process has it.
+        identity: device and inode of the FIFO.
+        files: what the dump may be called.
+        survives: its environment says that it goes on after a dump.
+    """
+
+    pid: int
+    descriptor: int
+    pipe: str
+    identity: tuple[int, int]
+    files: DumpFiles
+    survives: bool
+
+    @property
+    def opened_by(self) -> str:
+        """The path to open for writing."""
+        return f"/proc/{self.pid}/fd/{self.descriptor}"
+
+
+def has_dump_pipe(pid: int) -> bool:
+    """Whether a process takes orders for a dump, as far as that can be seen."""
+    try:
+        return _pipe_of(pid, {}) is not None
+    except OSError:
+        return False
+
+
+def find_dump_pipe(pid: int) -> DumpPipe:
+    """Where a dump of a process can be asked for.
+
+    Raises:
+        TargetGone, TargetDenied: it is gone, or its descriptors may not be read.
+        TargetUnsuitable: it takes no such orders, or writes the dump to where it can't be found.
+    """
+    try:
+        environment = read_environment(pid)
+        found = _pipe_of(pid, environment)
+        identity = _identity(pid, found[0]) if found is not None else (0, 0)
+    except OSError:
+        if not process_exists(pid):
+            raise TargetGone(f"Process {pid} has ended.", "", "gone") from None
+        problem = access_problem(pid)
+        if problem is None:
+            raise TargetDenied(f"The descriptors of process {pid} can't be read.", "sudo livedbg …", "denied") from None
+        raise TargetDenied(problem.sentence, problem.remedy, problem.code) from None
+    if found is None:
+        raise _no_place(pid, environment)
+    descriptor, pipe = found
+    files = dump_files(pid, environment)
+    if files is None:
+        raise TargetUnsuitable(
+            f"Process {pid} hands its dump to a command (CUDA_COREDUMP_FILE begins with |): it can't be waited for.",
+            f"echo 1 > {shell_word(pipe)} asks for the dump; livedbg device FILE reads it",
+            "piped-dump",
+        )
+    return DumpPipe(
+        pid=pid,
+        descriptor=descriptor,
+        pipe=clean_line(pipe),
+        identity=identity,
+        files=files,
+        survives="skip_abort" in re.split(r"[,\s]+", environment.get(_FLAGS, "")) or environment.get(_HOST_CORE) == "0",
+    )
+
+
+def _no_place(pid: int, environment: Mapping[str, str]) -> TargetUnsuitable:
+    below = _below(pid)
+    if below is not None:
+        return TargetUnsuitable(
+            f"Process {pid} accepts no requests for a GPU core dump; its child process {below} does.",
+            f"livedbg device {below} --dump",
+            "dump-below",
+        )
+    if environment.get(_ENABLE) not in (None, "", "0"):
+        return TargetUnsuitable(
+            f"Process {pid} is configured to accept requests for a GPU core dump but reads no pipe for them: it has "
+            "not initialised CUDA yet, or CUDA is older than 11.",
+            f"try again once it uses the GPU; ls -l /proc/{pid}/fd",
+            "no-dump-pipe",
+        )
+    return TargetUnsuitable(
+        f"Process {pid} accepts no requests for a GPU core dump: {_ENABLE}=1 was not set when it loaded CUDA.",
+        _RECIPE,
+        "dump-not-enabled",
+    )
+
+
+def _below(pid: int) -> int | None:
+    """A process below it that takes orders."""
+    waiting, seen = child_pids(pid), 0
+    while waiting and seen < _MOST_BELOW:
+        child = waiting.pop(0)
+        seen += 1
+        if has_dump_pipe(child):
+            return child
+        waiting += child_pids(child)
+    return None
+
+
+def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None:
+    """Descriptor and path of the FIFO.
+
+    Raises:
+        OSError: the process is gone, or its descriptors may not be read.
+    """
+    template = environment.get(_PIPE, "")
+    named = re.compile(expression(Path(template).name)) if template else _DEFAULT_PIPE
+    for fd, link in sorted(fd_links(pid).items()):
+        name = link.rsplit("/", 1)[-1]
+        if not link.startswith("/") or not (named.fullmatch(name) or _DEFAULT_PIPE.fullmatch(name)):
+            continue
+        seen = describe(pid, fd)
+        if seen is not None and seen.kind == "pipe" and _reads(pid, fd):
+            return fd, link
+    return None
+
+
+def _identity(pid: int, fd: int) -> tuple[int, int]:
+    """Device and inode of what a descriptor is of.
+
+    Raises:
+        OSError: it is closed, or the process is gone.
+    """
+    status = os.stat(f"/proc/{pid}/fd/{fd}")  # noqa: PTH116 - follows the magic link
+    return status.st_dev, status.st_ino
+
+
+def _reads(pid: int, fd: int) -> bool:
+    """Whether a descriptor was opened for reading: the low bits of `flags:`, which is octal (proc_pid_fdinfo(5))."""
+    try:
+        flags = next((int(value, 8) for name, value in fdinfo(pid, fd) if name == "flags"), os.O_WRONLY)
+    except OSError:
+        return False
+    return flags & os.O_ACCMODE in (os.O_RDONLY, os.O_RDWR)

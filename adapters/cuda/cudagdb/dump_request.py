@@ -27,8 +27,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.adapters.cuda.cudagdb.core_dump import is_whole, open_core, sort_cores
-from livedbg.adapters.cuda.cudagdb.dump_files import is_open
-from livedbg.adapters.cuda.cudagdb.dump_pipe import DumpPipe
+from livedbg.adapters.cuda.cudagdb.dump_files import DumpPipe, is_open
 from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.model import Intrusion, ThreadState
 from livedbg.model.devices import DeviceState

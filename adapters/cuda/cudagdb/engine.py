@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+from livedbg.adapters.cuda.checks import find_tool
 from livedbg.adapters.cuda.cudagdb.tables import Focus, convert, focus_of
-from livedbg.adapters.cuda.toolkits import find_tool
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
 from livedbg.gdbmi.records import Record
 from livedbg.gdbmi.tables import MiTable

@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.adapters.cuda.facts import about
-from livedbg.adapters.cuda.rules.living import CONTEXT_LOST, unless_alive
 from livedbg.adapters.cuda.rules.recoverable_errors import found_by_sanitizer, out_of_memory, returned, waits, xid
 from livedbg.adapters.cuda.rules.sentences import (
     ASYNCHRONOUS,
+    CONTEXT_LOST,
     HARDWARE,
     PIN_DOWN,
     CudaContext,
@@ -25,6 +25,7 @@ from livedbg.adapters.cuda.rules.sentences import (
     process_of,
     said,
     synchronous,
+    unless_alive,
 )
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_elsewhere

@@ -11,8 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.cuda.facts import GpuFacts
-from livedbg.adapters.cuda.rules.living import unless_alive
-from livedbg.adapters.cuda.rules.sentences import launched_last
+from livedbg.adapters.cuda.rules.sentences import launched_last, unless_alive
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import call_at

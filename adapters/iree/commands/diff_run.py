@@ -71,11 +71,9 @@ def command(
     Options that are given once hold for both sides. Two sides that are the same are compared bit by bit, with two
     runs or more: what is not deterministic shows so. The first dispatch that differs is run alone with its inputs.
     """
-    from livedbg.adapters.iree.differences.input_specs import absolute
     from livedbg.adapters.iree.differences.sentences import as_json as document
     from livedbg.adapters.iree.differences.sentences import lines
-    from livedbg.adapters.iree.differences.side import Side
-    from livedbg.adapters.iree.differences.toolchain import find_compiler, find_python
+    from livedbg.adapters.iree.differences.toolchain import Side, absolute, find_compiler, find_python
     from livedbg.adapters.iree.differences.whole import Request, compare_sides
     from livedbg.values.compare import Tolerance
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livedbg.adapters.iree.differences.alone import Alone
-from livedbg.adapters.iree.differences.bad_values import first_bad, numbers_told
-from livedbg.adapters.iree.differences.dispatch_calls import place_of
-from livedbg.adapters.iree.differences.first import CallDifference
-from livedbg.adapters.iree.differences.side import Side, label
+from livedbg.adapters.iree.differences.first import CallDifference, first_bad, numbers_told
+from livedbg.adapters.iree.differences.toolchain import Side, label, place_of
 from livedbg.adapters.iree.differences.trace import Saved
-from livedbg.adapters.iree.differences.whole import Whole
+from livedbg.adapters.iree.differences.whole import Alone, Whole
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 from livedbg.values.compare import Difference
-from livedbg.values.listing import shape_text
+from livedbg.values.dump import shape_text
 from livedbg.values.sentences import difference_json, difference_text
 from livedbg.values.statistics import statistics
 

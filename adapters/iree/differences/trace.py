@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field
 
-from livedbg.adapters.iree.differences.side import Side
-from livedbg.adapters.iree.differences.toolchain import RUN_WORKER
+from livedbg.adapters.iree.differences.toolchain import RUN_WORKER, Side
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 from livedbg.values.tensor import Held

@@ -1,20 +1,187 @@
-"""The whole comparison: compile both sides, run both, find the first dispatch that differs, and run it alone."""
+"""The whole comparison: compile both sides, run both, find the first dispatch that differs, and run it alone.
+
+One dispatch by itself: a module that makes this call only, compiled and run on both sides with the saved inputs.
+
+A dispatch as a module of its own: its source, its inputs in files, and the commands that compile and run it.
+"""
 
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.differences.alone import Alone, isolate
-from livedbg.adapters.iree.differences.dispatch_calls import Both, calls_of_both
 from livedbg.adapters.iree.differences.first import CallDifference, Compared, differing_runs, small_differences
-from livedbg.adapters.iree.differences.side import TRACE, Side, target_flags
-from livedbg.adapters.iree.differences.toolchain import compile_module, hardware_of
-from livedbg.adapters.iree.differences.trace import Trace, run_module
-from livedbg.values.compare import Tolerance
+from livedbg.adapters.iree.differences.toolchain import (
+    TRACE,
+    Both,
+    Side,
+    calls_in,
+    calls_of_both,
+    compile_module,
+    hardware_of,
+    read_flow,
+    target_flags,
+)
+from livedbg.adapters.iree.differences.trace import Call, Trace, run_module
+from livedbg.model.errors import SourceError
+from livedbg.text.shell import shell_word
+from livedbg.values.compare import Difference, Tolerance
+
+_BITS: Final = {
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2": "f8E5M2",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+}
+"""Types that numpy's files have not: they are saved as their bits, and IREE takes them as raw values."""
+
+
+def extract(side: Side, flow: Path, call: str, source: Path) -> str:
+    """Write a module that makes one call of a dispatch; gives why that can't be done, or "".
+
+    Args:
+        side: whose Python has IREE's parser.
+        flow: the whole module in the flow phase.
+        call: `EXECUTABLE::FUNCTION`.
+        source: the file to write.
+    """
+    read_flow(side.python, flow, (call, source))
+    if source.exists():
+        return ""
+    reasons = [one.reason for one in calls_in(side.python, flow) if one.call == call]
+    return next(filter(None, reasons), "IREE's parser did not find the call")
+
+
+def _command(side: Side, source: Path) -> list[str]:
+    flags = [flag for flag in side.flags if flag != TRACE]
+    return [side.compiler, "--compile-from=flow", str(source), "-o", str(source.with_suffix(".vmfb")), *flags]
+
+
+def compile_alone(side: Side, source: Path, limit_s: float) -> Path:
+    """Compile such a module.
+
+    Raises:
+        SourceError: it does not compile.
+    """
+    compile_module(_command(side, source), limit_s)
+    return source.with_suffix(".vmfb")
+
+
+def save_inputs(trace: Trace, call: Call, folder: Path) -> tuple[str, ...]:
+    """Copy the inputs of a call into a folder; gives them as words of `--input`, as seen from there."""
+    words = []
+    for number, saved in enumerate(call.inputs):
+        kind, name = _BITS.get(saved.type), f"input{number}"
+        if kind is None:
+            shutil.copyfile(trace.folder / saved.file, folder / f"{name}.npy")
+            words.append(f"@{name}.npy")
+        else:
+            np.load(trace.folder / saved.file, allow_pickle=False).tofile(folder / f"{name}.bin")
+            words.append(f"{''.join(f'{size}x' for size in saved.shape)}{kind}=@{name}.bin")
+    return tuple(words)
+
+
+def words_for(inputs: tuple[str, ...], folder: Path) -> list[str]:
+    """The same inputs, as seen from anywhere."""
+    return [word.replace("@", f"@{folder}/", 1) for word in inputs]
+
+
+def by_hand(side: Side, source: Path, inputs: tuple[str, ...]) -> tuple[str, str]:
+    """The commands that compile and run such a module, in its folder."""
+    run = ["iree-run-module", f"--module={source.stem}.vmfb", f"--device={side.device}", "--function=main"]
+    run += [f"--input={word}" for word in inputs]
+    compiling = _command(side, Path(source.name))
+    return " ".join(map(shell_word, compiling)), " ".join(map(shell_word, run))
+
+
+class Alone(Struct):
+    """What the dispatch does by itself.
+
+    Attributes:
+        differs: None if it could not be run alone.
+        reason: why not.
+        outputs: how its outputs differ.
+        modules: the `.mlir` of each side.
+        folder: of these, and of the inputs.
+        commands: what compiles and runs them by hand, in the folder.
+        runs: how often each side made the call.
+    """
+
+    differs: bool | None = None
+    reason: str = ""
+    outputs: tuple[Difference | None, ...] = ()
+    modules: tuple[Path, ...] = ()
+    folder: Path = Path()
+    commands: tuple[str, ...] = ()
+    runs: int = 1
+
+
+def isolate(
+    culprit: CallDifference,
+    *,
+    sides: tuple[Side, Side],
+    flows: tuple[Path, Path],
+    expected: Trace,
+    folder: Path,
+    tolerance: Tolerance,
+    runs: int,
+    limit_s: float,
+    still_s: float = math.inf,
+) -> Alone:
+    """Run a dispatch alone on both sides, with the inputs that it had on the second.
+
+    Args:
+        culprit: the dispatch.
+        sides: how to compile and run.
+        flows: the modules of both sides in the flow phase.
+        expected: the second side's trace, whose inputs are taken.
+        folder: for the modules; made here.
+        tolerance: as for the whole.
+        runs: how often each side makes the call.
+        limit_s: for each step.
+        still_s: as for the whole.
+    """
+    folder.mkdir(parents=True)
+    if culprit.calls is None or any(not saved.file for saved in culprit.calls[1].inputs):
+        return Alone(reason="the values of its inputs could not be read")
+    inputs = save_inputs(expected, culprit.calls[1], folder)
+    traces: list[Trace] = []
+    modules: list[Path] = []
+    commands: list[str] = []
+    for side, flow, call in zip(sides, flows, culprit.calls, strict=True):
+        source = folder / f"alone-{side.name}.mlir"
+        reason = extract(side, flow, call.name, source)
+        if reason:
+            return Alone(reason=reason)
+        try:
+            binary = compile_alone(side, source, limit_s)
+        except SourceError as error:
+            return Alone(reason=f"it does not compile alone on side {side.name}: {error}")
+        words, made_in = words_for(inputs, folder), folder / side.name
+        trace = run_module(side, binary, made_in, "main", words, runs=runs, limit_s=limit_s, still_s=still_s)
+        if trace.failure:
+            return Alone(reason=f"alone it fails on side {side.name}: {trace.failure}", modules=tuple(modules))
+        traces.append(trace)
+        modules.append(source)
+        commands += by_hand(side, source, inputs)
+    found = differing_runs(traces[0], traces[1], tolerance, runs)
+    known = all(one is not None for one in found.results)
+    return Alone(
+        differs=any(one is not None and one.differs for one in found.results) if known and found.results else None,
+        reason="" if known and found.results else "the values of its outputs could not be read",
+        outputs=tuple(found.results),
+        modules=tuple(modules),
+        folder=folder,
+        commands=tuple(commands),
+        runs=runs,
+    )
 
 
 class Request(Struct, frozen=True):

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from livedbg.adapters.iree.flow.ground import Ground
-from livedbg.adapters.iree.flow.notebook import Notebook
-from livedbg.adapters.iree.flow.steps import read_ask
+from livedbg.adapters.iree.flow.steps import Notebook, read_ask
 from livedbg.model.errors import LivedbgError
 
 

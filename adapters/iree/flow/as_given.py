@@ -89,7 +89,7 @@ def run_as_given(ground: Ground) -> AsGiven:
 
 def saved_source(ground: Ground) -> tuple[str, tuple[str, ...]] | None:
     """The source and the flags of what a Python program compiled last."""
-    from livedbg.adapters.iree.flow.program import of_compiler
+    from livedbg.adapters.iree.flow.ground import of_compiler
 
     folder = ground.folder / "saved"
     lines = sorted(folder.glob("*/core-command-line.txt"), key=lambda path: path.stat().st_mtime)

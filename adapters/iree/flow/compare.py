@@ -8,17 +8,16 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.iree.differences.bad_values import first_bad, told
-from livedbg.adapters.iree.differences.first import CallDifference
+from livedbg.adapters.iree.differences.first import CallDifference, first_bad, told
 from livedbg.adapters.iree.differences.sentences import difference_told, headline, lines
-from livedbg.adapters.iree.differences.side import Side
+from livedbg.adapters.iree.differences.toolchain import Side
 from livedbg.adapters.iree.differences.whole import Request, Whole, compare_sides
 from livedbg.adapters.iree.flow.as_given import EXPECTED
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS
 from livedbg.text.shell import shell_word
 from livedbg.values.compare import Tolerance
-from livedbg.values.listing import shape_text
+from livedbg.values.dump import shape_text
 
 AGAINST: Final = ("--iree-llvmcpu-target-cpu=generic", "--iree-opt-level=O0")
 """What a CPU is compared with by default: no instructions of its own, no optimisation."""

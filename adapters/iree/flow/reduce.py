@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.iree.differences.alone import isolate
-from livedbg.adapters.iree.differences.bad_values import has_nan, tensors_told
-from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both
-from livedbg.adapters.iree.differences.extracted import by_hand, compile_alone, extract, save_inputs, words_for
-from livedbg.adapters.iree.differences.first import compare_traces
+from livedbg.adapters.iree.differences.first import compare_traces, has_nan, tensors_told
 from livedbg.adapters.iree.differences.sentences import difference_told
+from livedbg.adapters.iree.differences.toolchain import calls_of_both
 from livedbg.adapters.iree.differences.trace import Call, Trace, read_trace
+from livedbg.adapters.iree.differences.whole import by_hand, compile_alone, extract, isolate, save_inputs, words_for
 from livedbg.adapters.iree.flow.compare import sides, tolerance
-from livedbg.adapters.iree.flow.dispatches import Dispatches, make_flow
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
-from livedbg.adapters.iree.flow.isolate import LACKS
+from livedbg.adapters.iree.flow.isolate import LACKS, Dispatches, make_flow
 from livedbg.model.errors import SourceError
 from livedbg.text.shell import shell_word
 

@@ -25,7 +25,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.iree.checks import COMPILERS, RUNTIMES, clocks, cores, devices, load, versions, vulkan, wheels
-from livedbg.adapters.iree.differences.bad_values import bad_inputs, has_nan, tensors_told
+from livedbg.adapters.iree.differences.first import bad_inputs, has_nan, tensors_told
 from livedbg.adapters.iree.differences.toolchain import functions_of, hardware_of
 from livedbg.adapters.iree.differences.trace import Trace
 from livedbg.adapters.iree.flow.as_given import EXPECTED, AsGiven, run_as_given, saved_source

@@ -4,23 +4,38 @@ The runtime's own loader puts such a library, an ELF image, into anonymous memor
 `iree_hal_executable_library_query`, whose code loads the address of the library's table (runtime/src/iree/hal/local/
 executable_library.h). The table has the address, the name and the source line of each dispatch.
 
+Code that Mesa's lavapipe has compiled for dispatches: which address is in the code of which.
+
+The driver compiles a shader when it is first launched, into anonymous memory. Its object of the compiled variant
+(`lp_compute_shader_variant`, src/gallium/drivers/llvmpipe/lp_state_cs.h) has the address of the code, and behind it the
+address of the shader; the pipeline (`lvp_pipeline`, whose address is the handle) has the address of the shader too. So
+a pipeline owns code if the same address, of no other pipeline, is in it and shortly behind a pointer to the code.
+
+Names of dispatches in native stacks: their code is an image in memory that no file backs and no symbol names.
+
 Invariants:
     iree_libraries.L1. A table of an unknown version is not read: its library is given without dispatches.
     iree_libraries.L2. Each library is read once; a later look reads only the first bytes of each candidate.
+    iree_libraries.J1. Code that no pipeline, or more than one, can claim has no name.
 """
 
 from __future__ import annotations
 
 import struct
+import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.live.image import Image
 from livedbg.linux import memory
-from livedbg.linux.maps import Mapping
+from livedbg.linux.maps import Mapping as Mapped
+from livedbg.linux.maps import parse_maps
 from livedbg.text.sanitize import clean_line
+from livedbg.unwind.labels import NamedCode
 
 _QUERY: Final = b"iree_hal_executable_library_query"
 _VERSIONS: Final = frozenset({6})  # IREE_HAL_EXECUTABLE_LIBRARY_VERSION_0_6
@@ -89,7 +104,7 @@ class Libraries:
         self._known: dict[tuple[int, int], Library | None] = {}
         self.found: tuple[Library, ...] = ()
 
-    def look(self, mappings: Sequence[Mapping]) -> tuple[Library, ...]:
+    def look(self, mappings: Sequence[Mapped]) -> tuple[Library, ...]:
         """Those that are loaded now.
 
         Raises:
@@ -120,7 +135,7 @@ class Libraries:
             return None  # no such library, or half loaded
 
 
-def _may_begin(mapping: Mapping) -> bool:
+def _may_begin(mapping: Mapped) -> bool:
     """Anonymous memory, or the file of the system's loader (loaders/system_library_loader.c)."""
     anonymous = not mapping.path and not mapping.inode and mapping.permissions.startswith("r-")
     return anonymous or (mapping.offset == 0 and "iree_dylib" in mapping.path)
@@ -206,3 +221,122 @@ def _dispatches(pid: int, table: int) -> Iterator[Dispatch]:
 
 def _text(pid: int, at: int) -> str:
     return clean_line(memory.read_text(pid, at, _LONGEST).decode("utf-8", "replace")) if at else ""
+
+
+_SIZE: Final = struct.Struct("<Q")  # of a block of glibc's heap, before it; the low bits are flags
+_NEAR: Final = 16  # words behind the pointer to the code
+_LEAST, _MOST = 64, 16384  # bytes of a pipeline
+
+
+class Code(Struct, frozen=True):
+    """The code of one dispatch.
+
+    Attributes:
+        start: where it begins.
+        end: the first address behind it.
+        proof: the words that say so: their addresses and values.
+    """
+
+    start: int
+    end: int
+    dispatch: Dispatch
+    proof: tuple[tuple[int, int], ...] = ()
+
+
+def code_mappings(mappings: Sequence[Mapped]) -> tuple[tuple[int, int], ...]:
+    """Where a driver's code may be: anonymous memory that can be run."""
+    return tuple(
+        (one.start, one.end) for one in mappings if one.permissions == "r-xp" and not one.inode and not one.path
+    )
+
+
+def read_code(image: Image, places: Sequence[tuple[int, int]], pipelines: Mapping[int, Dispatch]) -> tuple[Code, ...]:
+    """The code of some pipelines, as far as it is compiled.
+
+    Args:
+        image: the memory.
+        places: where code may be: begin and end, in rising order.
+        pipelines: dispatches by the handle of their pipeline.
+    """
+    shaders = _words_of(image, pipelines)
+    if not shaders or not places:
+        return ()
+    begins = {start for start, _ in places}
+    claims: dict[int, dict[int, tuple[tuple[int, int], ...]]] = {}
+    found = list(image.pointers(places))
+    begins.update(value for _, value in found if value % _PAGE == 0)
+    starts = sorted(begins)
+    for place, value in found:
+        claim = _claim(image, place, shaders)
+        if claim is not None:
+            handle, proof = claim
+            start = starts[bisect_right(starts, value) - 1]
+            claims.setdefault(start, {})[handle] = ((place, value), proof)
+    return tuple(_codes(starts, places, claims, pipelines))
+
+
+def _codes(
+    starts: Sequence[int],
+    places: Sequence[tuple[int, int]],
+    claims: Mapping[int, Mapping[int, tuple[tuple[int, int], ...]]],
+    pipelines: Mapping[int, Dispatch],
+) -> Iterator[Code]:
+    """What one pipeline alone claims (J1)."""
+    for number, start in enumerate(starts):
+        handles = claims.get(start, {})
+        if len(handles) != 1:
+            continue
+        end = next(end for begin, end in places if begin <= start < end)
+        if number + 1 < len(starts):
+            end = min(end, starts[number + 1])
+        [(handle, proof)] = handles.items()
+        yield Code(start, end, pipelines[handle], proof)
+
+
+def _words_of(image: Image, pipelines: Mapping[int, Dispatch]) -> dict[int, int]:
+    """The addresses that are in one of the pipelines only: by each, the handle."""
+    words: dict[int, set[int]] = {}
+    for handle in pipelines:
+        head = image.unpack(_SIZE, handle - _SIZE.size)
+        size = (head[0] & ~15) - _SIZE.size if head is not None else 0
+        data = image.bytes_at(handle, size) if _LEAST <= size <= _MOST else None
+        if data is not None:
+            words[handle] = {word for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]) if word in image}
+    counts = Counter(word for one in words.values() for word in one)
+    return {word: handle for handle, one in words.items() for word in one if counts[word] == 1}
+
+
+def _claim(image: Image, place: int, shaders: Mapping[int, int]) -> tuple[int, tuple[int, int]] | None:
+    """The pipeline whose shader is named first behind a pointer to code, and the word that names it."""
+    data = image.bytes_at(place + 8, 8 * _NEAR) or b""
+    for number, (word,) in enumerate(struct.iter_unpack("<Q", data)):
+        if word in shaders:
+            return shaders[word], (place + 8 + 8 * number, word)
+    return None
+
+
+_AGAIN_S: Final = 2.0
+_PROCESSES: Final = 64
+
+_known: OrderedDict[int, tuple[Libraries, float]] = OrderedDict()
+
+
+def dispatch_code(pid: int, address: int) -> NamedCode | None:
+    """The dispatch whose code an address of a process is in."""
+    libraries, looked_s = _known.get(pid) or (Libraries(pid), -_AGAIN_S)
+    if time.monotonic() - looked_s >= _AGAIN_S:  # modules are unloaded, and process numbers are given again
+        try:
+            libraries.look(parse_maps(pid))
+        except OSError:
+            return None  # gone, or not ours to look at
+        _known[pid] = (libraries, time.monotonic())
+        _known.move_to_end(pid)
+        if len(_known) > _PROCESSES:
+            _known.popitem(last=False)
+    found = libraries.at(address)
+    return _named(found) if found is not None else None
+
+
+def _named(dispatch: Dispatch) -> NamedCode:
+    file, _, line = dispatch.source.rpartition(":")
+    return NamedCode(dispatch.name, file, int(line)) if file and line.isdigit() else NamedCode(dispatch.name)

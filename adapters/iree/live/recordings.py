@@ -4,6 +4,11 @@ A recording (runtime/src/iree/hal/drivers/local_task/block_isa.h) is a chain of 
 in regions that barriers separate. Workers take workgroups ("tiles") of the active region's commands; the processor's
 context says which block and which region that is, and how many tiles are left.
 
+The commands of a command buffer: which may run now, how far they are, and what is shown of each.
+
+Dispatches on stacks that no operation in memory explains: of local-sync, of a runtime of another version, or of one
+of several operations.
+
 Invariants:
     iree_recordings.G1. A command is told only if it agrees with the library: its function is the dispatch with its
         ordinal.
@@ -12,13 +17,18 @@ Invariants:
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field, structs
 
+from livedbg.adapters.iree.facts import DispatchFacts, dispatch_facts
 from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.libraries import Dispatch, Library
+from livedbg.adapters.iree.live.loops import Loop, OnStack
+from livedbg.adapters.iree.live.operations import Names
+from livedbg.model import Edge, EdgeKind, Task, TaskState
 
 _BLOCK: Final = struct.Struct("<Q8H")  # next, used, regions, most dispatches, bindings, fixups, dispatches, size, end
 _DISPATCH: Final = struct.Struct("<4BBBHQQHHI3I3I2I")
@@ -196,3 +206,143 @@ def _progress(image: Image, context: int, blocks: Mapping[int, int]) -> Progress
     taken = tuple(one[0] & 0xFFFFFFFF if one is not None and one[0] >> 32 == epoch else 0 for one in slots)
     region = blocks[block] + (active & 0xFFFFFFFF)
     return Progress(region, epoch, left & 0xFFFFFFFF, taken, workers, bool(done[0] & 0xFFFFFFFF))
+
+
+_TOLD: Final = 8
+_LINES: Final = 4
+
+
+def with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
+    """A running dispatch says in how many samples its workers repeated themselves, if all do."""
+    threads = [place for place in task.where if place.startswith("thread:")]
+    loops = [looping[thread] for thread in threads if thread in looping]
+    if task.state is not TaskState.RUNNING or not loops or len(loops) < len(threads):
+        return task
+    if any(loop.dispatch != task.kernel for loop in loops):
+        return task
+    return structs.replace(task, facts=structs.replace(dispatch_facts(task), loops=sum(loop.samples for loop in loops)))
+
+
+def mark_of(recording: Recording | None) -> tuple[int, ...]:
+    """Changes when a worker begins or finishes workgroups."""
+    progress = recording.progress if recording is not None else None
+    return (progress.epoch, progress.left, *progress.taken) if progress is not None else ()
+
+
+def begun(recording: Recording) -> tuple[int, int] | None:
+    """Workgroups that workers have taken, and all; None where these aren't known."""
+    progress, commands = recording.progress, [one for one in recording.commands if one.dispatch is not None]
+    if progress is None or not all(one.tiles for one in commands) or len(commands) < len(recording.commands):
+        return None
+    before = sum(one.tiles for one in commands if one.region < progress.region)
+    return before + sum(progress.taken), sum(one.tiles for one in commands)
+
+
+def active_in(recording: Recording, running: Sequence[OnStack], *, alone: bool) -> list[Command]:
+    """The commands of a recording that may run now; none where that isn't known.
+
+    Args:
+        recording: of an operation that has begun.
+        running: which threads run which dispatch.
+        alone: no other operation of its device has begun.
+    """
+    dispatches = [command for command in recording.commands if command.dispatch is not None]
+    if recording.progress is not None:
+        return [command for command in dispatches if command.region == recording.progress.region]
+    if alone and len(recording.commands) == len(dispatches) == 1:
+        return dispatches  # it has nothing else
+    on = {one.dispatch.address for one in running}
+    found = [one for one in dispatches if one.dispatch is not None and one.dispatch.address in on]
+    return found if len(found) == 1 else []  # its stack tells, if it can mean one only
+
+
+def one_of(recording: Recording) -> str:
+    """What may run of a recording, in its order: dispatches by name, and other commands by kind."""
+    counts = Counter(one.dispatch.name if one.dispatch is not None else one.kind for one in recording.commands)
+    told = [f"{name} ({count} times)" if count > 1 else name for name, count in counts.items()]
+    more = len(told) - _TOLD
+    return ", ".join([*told[:_TOLD], *([f"{more} more"] if more > 0 else [])])
+
+
+def state_of(command: Command, progress: Progress | None) -> TaskState:
+    if progress is None or (command.slot < len(progress.taken) and progress.taken[command.slot]):
+        return TaskState.RUNNING
+    return TaskState.READY
+
+
+def facts_of_command(command: Command, progress: Progress | None, device: str, *, waits: bool) -> DispatchFacts:
+    assert command.dispatch is not None
+    counted = progress is not None and not waits and command.slot < len(progress.taken)
+    return DispatchFacts(
+        dispatch=command.dispatch.name,
+        source=command.dispatch.source,
+        device=device,
+        workgroups=command.tiles or None,
+        begun=progress.taken[command.slot] if progress is not None and counted else None,
+    )
+
+
+def lines_of(running: Sequence[OnStack]) -> str:
+    """The lines at which threads of a dispatch were found, `FILE:LINE, LINE`; "" for none."""
+    files: dict[str, set[int]] = {}
+    for line in (line for one in running for line in one.lines):
+        file, _, number = line.rpartition(":")
+        files.setdefault(file, set()).add(int(number))
+    told = [f"{file}:{', '.join(map(str, sorted(numbers)[:_LINES]))}" for file, numbers in files.items()]
+    return "; ".join(told)
+
+
+class Loose:
+    """Those of one process.
+
+    Args:
+        names: of its tasks.
+        owner: identifier of the process.
+    """
+
+    def __init__(self, names: Names, owner: str) -> None:
+        self._names = names
+        self._owner = owner
+        self._alone: dict[tuple[str, str], tuple[int, int]] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether the last look found one."""
+        return bool(self._alone)
+
+    def shown(self, running: list[OnStack], tasks: dict[str, Task], looping: Mapping[str, Loop]) -> Iterator[Edge]:
+        """Dispatches on stacks that no operation in memory explains: local-sync, or a runtime of another version."""
+        shown = {task.kernel for task in tasks.values() if task.state is TaskState.RUNNING}
+        known: dict[tuple[str, str], tuple[int, int]] = {}
+        for on in running:
+            if on.dispatch.name in shown:
+                continue
+            key = (on.dispatch.device or on.thread, on.dispatch.name)  # the threads of a driver share one
+            first, last = self._alone.get(key, (on.taken_mono_ns, on.taken_mono_ns))
+            loop = looping.get(on.thread)
+            newest = max(last, on.taken_mono_ns, on.seen_mono_ns)
+            first = min(first, loop.since_ns) if loop is not None else first
+            known[key] = (first, newest)
+            if newest <= first and loop is None:
+                continue  # one stack (W1)
+            name = self._names.task(on.dispatch.name, key[0])
+            before = tasks[name].where if name in tasks else tuple(filter(None, (on.device,)))
+            tasks[name] = Task(
+                id=name,
+                system="iree",
+                name=name.rpartition("/")[2],
+                kernel=on.dispatch.name,
+                state=TaskState.RUNNING,
+                since_mono_ns=first,
+                where=(*before, on.thread),
+                owner=self._owner,
+                facts=DispatchFacts(
+                    dispatch=on.dispatch.name,
+                    by="stacks",
+                    lines=lines_of([on]),
+                    source=on.dispatch.source or "",
+                    device=on.device or "",
+                ),
+            )
+            yield Edge(kind=EdgeKind.RUNS_ON, source=name, target=on.thread)
+        self._alone = known

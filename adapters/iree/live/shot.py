@@ -28,15 +28,11 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.live.driver_code import Code, code_mappings, read_code
-from livedbg.adapters.iree.live.image import Image
-from livedbg.adapters.iree.live.libraries import Dispatch, Libraries, Library
-from livedbg.adapters.iree.live.operations import Driver, Operation, Point, find_operations
-from livedbg.adapters.iree.live.outsiders import is_own_name
+from livedbg.adapters.iree.live.image import Image, Runtime, runtime_in
+from livedbg.adapters.iree.live.libraries import Code, Dispatch, Libraries, Library, code_mappings, read_code
+from livedbg.adapters.iree.live.operations import Driver, Operation, Point, Semaphore, find_operations, find_semaphores
 from livedbg.adapters.iree.live.recordings import Command, Recording, read_progress, read_recordings
-from livedbg.adapters.iree.live.runtime_files import Runtime, runtime_in
-from livedbg.adapters.iree.live.semaphores import Semaphore, find_semaphores
-from livedbg.adapters.iree.live.waits import Waits, waits_of
+from livedbg.adapters.iree.live.waits import Waits, is_own_name, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 from livedbg.linux.procfs import parse_schedstat, read_file, read_stat, thread_ids

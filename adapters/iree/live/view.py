@@ -22,7 +22,12 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from livedbg.adapters.iree.facts import DispatchFacts, SemaphoreFacts
-from livedbg.adapters.iree.live.commands import (
+from livedbg.adapters.iree.live.loops import Loop, OnStack
+from livedbg.adapters.iree.live.operations import Names, Operation, Point
+from livedbg.adapters.iree.live.recordings import (
+    Command,
+    Loose,
+    Recording,
     active_in,
     begun,
     facts_of_command,
@@ -32,14 +37,8 @@ from livedbg.adapters.iree.live.commands import (
     state_of,
     with_loops,
 )
-from livedbg.adapters.iree.live.loops import Loop
-from livedbg.adapters.iree.live.loose import Loose
-from livedbg.adapters.iree.live.naming import Names
-from livedbg.adapters.iree.live.operations import Operation, Point
-from livedbg.adapters.iree.live.outsiders import Outsiders
-from livedbg.adapters.iree.live.recordings import Command, Recording
-from livedbg.adapters.iree.live.running import OnStack
 from livedbg.adapters.iree.live.shot import Shot
+from livedbg.adapters.iree.live.waits import Outsiders
 from livedbg.model import Edge, EdgeKind, Process, Resource, Task, TaskState, ids
 
 

@@ -1,4 +1,11 @@
-"""Dispatches that run: which one, where, since when no workgroup was begun, and what waits behind it."""
+"""Dispatches that run: which one, where, since when no workgroup was begun, and what waits behind it.
+
+Operations whose command buffer is known, and of which it is not known what runs of it.
+
+What traced tensors say: the dispatch that has not returned, and the first one that made NaN.
+
+Failures of IREE and of Vulkan, as logs tell them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.iree.facts import dispatch_facts
-from livedbg.adapters.iree.rules.waited import longest_wait
+from livedbg.adapters.iree.rules.semaphores import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.rules.words import duration, many, name_of, thread_evidence
-from livedbg.model import Evidence, Severity, Task, TaskState
+from livedbg.model import CauseClass, Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import CounterKey
 
 _SYSTEM: Final = "iree"
@@ -184,4 +192,164 @@ def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (RunningDispatch(),)
+    return (RunningDispatch(), RunningSubmission(), MadeNaN(), TracedDispatch(), VulkanLogged())
+
+
+_NEXT: Final = (
+    "livedbg launch --recipe iree-trace-tensors -- iree-compile …   (each dispatch in a submission of its own, traced)",
+    "livedbg launch --recipe iree-profile -- COMMAND   (the device's own events)",
+)
+
+
+class RunningSubmission:
+    """A submission in flight of which one of some dispatches runs."""
+
+    name = "iree-submission"
+    doc = (
+        "A queue operation of IREE is in flight, its command buffer has several commands, and which of them runs is "
+        "not known: a GPU does not say so, and of lavapipe the code of the dispatch was in no sample. The commands are "
+        "told in their order. `unknown` where a thread has waited for it for the threshold (10 s). Rests on the "
+        "command buffer in memory."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding an operation."""
+        running = [task for task in state.tasks_in(TaskState.RUNNING) if task.system == "iree"]
+        named = {(one.owner, dispatch_facts(one).device) for one in running if dispatch_facts(one).dispatch}
+        for task in running:
+            if dispatch_facts(task).one_of and task.since_mono_ns is not None:
+                found = _finding(self.name, task, state)
+                if found is not None and (task.owner, dispatch_facts(task).device) not in named:
+                    yield found
+
+
+def _finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
+    now = state.snapshot.now()
+    seen_ns = now.mono_ns - (task.since_mono_ns or 0)
+    longest = longest_wait(task.id, state)
+    lasted_ns = max(seen_ns, longest[1] if longest is not None else 0)
+    if lasted_ns < _NOTED_NS:
+        return None
+    long = lasted_ns >= state.settings.task_stall_ns
+    behind = state.graph.behind(task.id)
+    waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
+    commands = dispatch_facts(task).one_of
+    return Finding(
+        rule=rule,
+        severity=Severity.ERROR if long else Severity.INFO,
+        sentence=(
+            f"Submission {task.name} has been in flight on {dispatch_facts(task).device} for {duration(lasted_ns)} or "
+            f"more; what runs of it is not known. In this order it has: {commands}.{waits}"
+        ),
+        entities=(task.id,),
+        evidence=(Evidence(kind="memory", source=f"command buffer of {task.name}", text=commands),),
+        next=_NEXT,
+        inferred=True,
+        since_wall_ns=now.wall_ns - lasted_ns,
+        state=VerdictState.UNKNOWN,
+        roots=(task.id,) if long else (),
+        decides=long,
+    )
+
+
+_CODE: Final = "made-nan"
+_TRACE: Final = (
+    "livedbg diff-run MODULE.mlir --device local-task --device local-sync   (the dispatch alone, with its inputs)"
+)
+
+
+class MadeNaN:
+    """The first dispatch that made NaN of inputs that have none."""
+
+    name = "iree-made-nan"
+    doc = (
+        "A module that traces the tensors of its dispatches printed NaN in the outputs of a dispatch, and its inputs, "
+        "all of which were read, have neither NaN nor infinity: that dispatch made it. The first one of a log is told. "
+        "Rests on the printed values."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a log."""
+        for said in state.snapshot.diagnostics.values():
+            if said.system == _SYSTEM and said.code == _CODE:
+                facts = dispatch_facts(said)
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.ERROR,
+                    sentence=f"{said.sentence} Inputs: {facts.inputs}. Outputs: {facts.outputs}.",
+                    entities=said.entities,
+                    evidence=said.evidence,
+                    next=(
+                        _TRACE,
+                        "check it for 0/0, a logarithm or root of a negative number, or a sum that overflows",
+                    ),
+                    topic="precision",
+                )
+
+
+class TracedDispatch:
+    """The dispatch whose inputs were traced, and whose outputs were not."""
+
+    name = "iree-traced-dispatch"
+    doc = (
+        "The log of a module that traces its dispatches ends with the inputs of one and without its outputs: it runs, "
+        "or it hung or died there. A note, with its inputs; what the process does is said by other rules."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a log."""
+        for task in state.tasks_in(TaskState.RUNNING):
+            if task.system == _SYSTEM and dispatch_facts(task).traced:
+                yield self._finding(task, state)
+
+    def _finding(self, task: Task, state: RuleInput) -> Finding:
+        facts = dispatch_facts(task)
+        inputs = facts.inputs
+        behind = state.graph.behind(task.id)
+        waits = f" {many(behind, 'dispatch waits', 'dispatches wait')} for its results." if behind else ""
+        alone = not any(process.target and not process.exited for process in state.snapshot.processes.values())
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if alone else Severity.INFO,
+            sentence=(
+                f"The trace has the inputs of dispatch {facts.traced}{_dumped_source(task)} and not its outputs: "
+                f"it runs, or hung or died there.{waits}{f' Inputs: {inputs}.' if inputs else ''}"
+            ),
+            entities=(task.id,),
+            evidence=(Evidence(kind="log", source=f"trace of {task.name}", text=inputs or "inputs"),),
+            next=("livedbg launch --recipe iree-executables -- COMMAND   (source and code of each dispatch)",),
+            state=VerdictState.UNKNOWN if alone else None,
+            decides=alone,
+            roots=(task.id,) if alone else (),
+        )
+
+
+def _dumped_source(task: Task) -> str:
+    """Where its dumped source is, and for what it was compiled."""
+    backend = dispatch_facts(task).backend
+    told = ", ".join(filter(None, (dispatch_facts(task).source, f"compiled for {backend}" if backend else "")))
+    return f" ({told})" if told else ""
+
+
+class VulkanLogged:
+    """Errors of Vulkan."""
+
+    name = "vulkan-error"
+    doc = (
+        "A Vulkan call returned an error, the device was lost, or the validation layer reports a wrong call, in a log. "
+        "A lost device is a crash; validation errors and other results alone are `unknown`, for a program goes on "
+        "after "
+        "them. What the validation layer says after a lost device follows from it, and decides nothing."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """The lost device first; one finding an error."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "iree"]
+        lost = [one for one in said if one.code == "vulkan-device-lost"]
+        failed = [one for one in said if one.code == "status"]
+        for one in lost:
+            if not any(other.cause is CauseClass.DEVICE for other in failed):
+                yield finding_of(self.name, one, state, VerdictState.CRASHED)
+        for one in said:
+            if one.code in ("vulkan-validation", "vulkan-result"):
+                yield finding_of(self.name, one, state, None if lost or failed else VerdictState.UNKNOWN)

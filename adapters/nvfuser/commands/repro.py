@@ -11,8 +11,7 @@ import click
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure, parts_of
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut, Material, gather
-from livedbg.adapters.nvfuser.dumps.script_run import compare, run_script
-from livedbg.adapters.nvfuser.dumps.scripts import check
+from livedbg.adapters.nvfuser.dumps.script_run import check, compare, run_script
 from livedbg.adapters.nvfuser.dumps.segment_script import build_segment
 from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
 from livedbg.commands.exit_codes import TIME_LIMIT

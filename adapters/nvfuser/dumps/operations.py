@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.ir import Expression, Tensor, parse_tensor, split_top
-from livedbg.adapters.nvfuser.dumps.scalars import DTYPES, Number, number_of
+from livedbg.adapters.nvfuser.dumps.ir import DTYPES, Expression, Number, Tensor, number_of, parse_tensor, split_top
 from livedbg.adapters.nvfuser.dumps.statements import Domain
 
 _NAMES: Final = {

@@ -1,7 +1,11 @@
-"""Runs a reproduction script in a process of its own, and compares its failure with the original one."""
+"""Runs a reproduction script in a process of its own, and compares its failure with the original one.
+
+Checks reproduction scripts without running them: do they parse, which inputs do they make.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import re
@@ -9,11 +13,13 @@ import resource
 import signal
 import subprocess
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure, parts_of
+from livedbg.adapters.nvfuser.dumps.ir import Number
 from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Failed
 from livedbg.model.errors import ToolMissing
@@ -127,3 +133,77 @@ def compare(before: list[Failure], rerun: Rerun, limit_s: float) -> tuple[str, s
     how = f"by signal {-rerun.status}" if rerun.status < 0 else f"with status {rerun.status}"
     said = f" Its last word: {rerun.last}" if rerun.last else ""
     return "different", f"It ended {how}, without an error of nvFuser's.{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptInput:
+    """One input that a script makes.
+
+    Attributes:
+        source: its expression.
+        size, stride: of a tensor; the stride where it is said.
+        value: of a number.
+    """
+
+    source: str
+    size: tuple[int, ...] | None = None
+    stride: tuple[int, ...] | None = None
+    value: Number | None = None
+
+
+def check(text: str) -> str:
+    """Why a script is no valid Python, or ""; it is parsed, never run."""
+    try:
+        _parsed(text)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def inputs_of(text: str) -> list[ScriptInput]:
+    """The inputs in a script's list `inputs = […]`; empty where there is none."""
+    try:
+        tree = _parsed(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="inputs")], value=ast.List(elts=items)):
+                return [_input(item, text) for item in items]
+    return []
+
+
+def _parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the target's text, not of ours
+        return ast.parse(text)
+
+
+def _input(node: ast.expr, text: str) -> ScriptInput:
+    source = ast.get_source_segment(text, node) or ast.unparse(node)
+    match node:
+        case ast.Call(func=ast.Attribute(attr="as_strided"), args=[size, stride, *_]):
+            return ScriptInput(source, _numbers(size), _numbers(stride))
+        case ast.Call(func=ast.Attribute(attr="make_tensor" | "empty" | "ones" | "zeros"), args=[size, *_]):
+            return ScriptInput(source, _numbers(size))
+        case ast.Call(func=ast.Attribute(attr="randn"), args=args):
+            return ScriptInput(source, _numbers(args[0] if len(args) == 1 else ast.Tuple(args)))
+        case ast.Call(func=ast.Attribute(attr="randint"), args=[_, _, size, *_]):
+            return ScriptInput(source, _numbers(size))
+        case ast.Constant(value=bool() | int() | float() as value):
+            return ScriptInput(source, value=value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return ScriptInput(source, value=-value)
+    return ScriptInput(source)
+
+
+def _numbers(node: ast.expr) -> tuple[int, ...] | None:
+    match node:
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            found = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, int)]
+            return tuple(found) if len(found) == len(items) else None
+        case ast.Constant(value=int() as value):
+            return (value,)
+    return None

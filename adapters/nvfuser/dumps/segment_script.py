@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.ir import Tensor
+from livedbg.adapters.nvfuser.dumps.ir import DTYPES, Number, Tensor, dtype_of_torch, number_of
 from livedbg.adapters.nvfuser.dumps.operations import Uncovered, Writer, literal
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut
-from livedbg.adapters.nvfuser.dumps.scalars import DTYPES, Number, dtype_of_torch, number_of
-from livedbg.adapters.nvfuser.dumps.scripts import ScriptInput, inputs_of
+from livedbg.adapters.nvfuser.dumps.script_run import ScriptInput, inputs_of
 from livedbg.adapters.nvfuser.dumps.segments import Group
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, Domain
 

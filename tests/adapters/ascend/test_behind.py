@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.astext import to_text
-from livedbg.graphs.fromstate import drawing_of_state
+from livedbg.graphs.drawing import to_dot, to_text
+from livedbg.graphs.fromdeclared import drawing_of_state
 from livedbg.model.snapshot import Snapshot
 from livedbg.report import report_of
 from livedbg.report.tree import wait_tree

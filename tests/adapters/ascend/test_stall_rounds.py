@@ -14,7 +14,7 @@ from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.stalls import Stall, StallReader
 from livedbg.adapters.ascend.watchdogs import Limit
-from livedbg.linux.load import Load
+from livedbg.linux.last_ran import Load
 from livedbg.model import Diagnostic, TaskState
 
 BEGAN, NOW = 1_000, 9_000

@@ -10,7 +10,7 @@ import pytest
 from ascend_replay import Replay
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.linux.load import Load
+from livedbg.linux.last_ran import Load
 from livedbg.model.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]

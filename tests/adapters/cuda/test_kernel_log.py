@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from livedbg.adapters.cuda.adapter import CudaAdapter
-from livedbg.adapters.cuda.kernel_log import KernelLog
+from livedbg.adapters.cuda.adapter import CudaAdapter, KernelLog
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView

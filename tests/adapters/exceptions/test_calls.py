@@ -74,7 +74,7 @@ def test_L2_what_is_longer_is_read_after_the_call_where_it_still_begins_so(monke
         assert all("message_p" not in one or one.endswith(":x64[32]") for one in arguments)
 
 
-@pytest.mark.invariant("fetch.F2")
+@pytest.mark.invariant("tracefs.F2")
 def test_F2_without_a_type_its_name_is_an_earlier_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
     read = {"type": b"St13runtime_error\0"}
     assert message((), monkeypatch, type_info=1, **read).names == ("std::runtime_error",)

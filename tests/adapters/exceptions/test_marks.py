@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux.elf import ElfFile
-from livedbg.linux.elf_notes import read_marks
+from livedbg.linux.elf import ElfFile, read_marks
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.probes import functions as probe_functions

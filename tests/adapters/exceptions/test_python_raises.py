@@ -281,7 +281,7 @@ def test_where_probes_are_not_allowed_it_says_so() -> None:
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12)])
-@pytest.mark.invariant("fetch.F1")
+@pytest.mark.invariant("tracefs.F1")
 def test_what_is_fetched_is_bounded(version: tuple[int, int]) -> None:
     layout = layout_of(version, b"")
     assert layout is not None

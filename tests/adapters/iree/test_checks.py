@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.iree.checks import Driver, age, checks, clocks, devices, drivers, layers, load, vulkan, wheels
-from livedbg.adapters.iree.dumped_devices import devices_told
+from livedbg.adapters.iree.checks import (
+    Driver,
+    age,
+    checks,
+    clocks,
+    devices,
+    devices_told,
+    drivers,
+    layers,
+    load,
+    vulkan,
+    wheels,
+)
 from livedbg.model.errors import LivedbgError
 
 

@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.iree.differences.dispatch_calls import calls_of_both, counterparts, place_of
-from livedbg.adapters.iree.differences.side import target_flags
-from livedbg.adapters.iree.differences.toolchain import compile_module, find_compiler
+from livedbg.adapters.iree.differences.toolchain import (
+    calls_of_both,
+    compile_module,
+    counterparts,
+    find_compiler,
+    place_of,
+    target_flags,
+)
 from tests.cli.conftest import Said, livedbg
 from tests.waiting import again
 

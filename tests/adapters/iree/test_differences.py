@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from livedbg.adapters.iree.differences.alone import Alone
-from livedbg.adapters.iree.differences.dispatch_calls import DispatchCall, counterparts
 from livedbg.adapters.iree.differences.first import compare_traces, differing_runs, small_differences
 from livedbg.adapters.iree.differences.sentences import headline
-from livedbg.adapters.iree.differences.side import Side, label, target_flags
+from livedbg.adapters.iree.differences.toolchain import DispatchCall, Side, counterparts, label, target_flags
 from livedbg.adapters.iree.differences.trace import Trace, read_trace
-from livedbg.adapters.iree.differences.whole import Request, Whole
+from livedbg.adapters.iree.differences.whole import Alone, Request, Whole
 from livedbg.values.compare import Tolerance
 
 EXACT = Tolerance(0.0, 0.0)

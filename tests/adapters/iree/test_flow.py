@@ -12,9 +12,9 @@ import pytest
 from livedbg.adapters.iree.flow.compare import compare
 from livedbg.adapters.iree.flow.ground import Ground
 from livedbg.adapters.iree.flow.isolate import isolate
-from livedbg.adapters.iree.flow.notebook import Note, Notebook
 from livedbg.adapters.iree.flow.reduce import reduce
 from livedbg.adapters.iree.flow.sanity import sanity
+from livedbg.adapters.iree.flow.steps import Note, Notebook
 from livedbg.session.guide import StepAsk
 from tests.adapters.iree.conftest import LAVAPIPE, SOURCES, Compile, needs_lavapipe, tool
 from tests.cli.conftest import livedbg

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from livedbg.adapters.iree.differences.bad_values import bad_inputs, first_bad
+from livedbg.adapters.iree.differences.first import bad_inputs, first_bad
 from livedbg.adapters.iree.differences.trace import Trace, read_trace
 from livedbg.adapters.iree.flow.as_given import error_words
-from livedbg.adapters.iree.flow.notebook import Notebook
-from livedbg.adapters.iree.flow.program import program_of
+from livedbg.adapters.iree.flow.ground import program_of
 from livedbg.adapters.iree.flow.sanity import declared_inputs, misfits
-from livedbg.adapters.iree.flow.steps import read
+from livedbg.adapters.iree.flow.steps import Notebook, read
 from livedbg.session.guide import StepRun
 
 NAN = float("nan")
@@ -111,7 +110,7 @@ def _trace(folder: Path, *calls: tuple[str, float, float]) -> Trace:
     return read_trace(folder, "")
 
 
-@pytest.mark.invariant("iree_values.V1")
+@pytest.mark.invariant("iree_first.V1")
 def test_a_dispatch_that_got_nan_did_not_make_it(tmp_path: Path) -> None:
     inherited = first_bad(_trace(tmp_path / "a", ("x", 1, 2), ("y", NAN, NAN)), "nan")
     assert inherited is not None and (inherited.call.name, inherited.made) == ("y", False)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.iree.dispatch_graph import Behind, behind, graph_beside
-from livedbg.adapters.iree.graph_files import DispatchGraphReader
+from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraphReader, behind, graph_beside
 from livedbg.model import Task, TaskState
 from livedbg.model.errors import SourceError
 from tests.adapters.iree.conftest import SOURCES, Compile

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.iree.live import lines
+from livedbg.adapters.iree.live import watch
 from livedbg.adapters.iree.live.libraries import Library
-from livedbg.adapters.iree.live.lines import Lines
+from livedbg.adapters.iree.live.watch import Lines
 from livedbg.linux.maps import Mapping
 
 CODE = bytes(range(64))
@@ -28,7 +28,7 @@ def _image(code: bytes) -> bytes:
 def test_I1_an_image_with_other_code_than_that_in_memory_gives_no_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_line", lambda image, address: f"m.mlir:{address}" if CODE in image else "other:1")
+    monkeypatch.setattr(watch, "_line", lambda image, address: f"m.mlir:{address}" if CODE in image else "other:1")
     held = ctypes.create_string_buffer(_image(CODE), 4096)
     start = ctypes.addressof(held)
     library = Library(start, start + 4096, "m")

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from livedbg.adapters.iree.live import image as images
-from livedbg.adapters.iree.live.image import Image
+from livedbg.adapters.iree.live.image import Image, Runtime
 from livedbg.adapters.iree.live.libraries import Dispatch, Library
-from livedbg.adapters.iree.live.operations import Point, find_operations
+from livedbg.adapters.iree.live.operations import Point, Semaphore, Waiter, find_operations, find_semaphores
 from livedbg.adapters.iree.live.recordings import read_recordings
-from livedbg.adapters.iree.live.runtime_files import Runtime
-from livedbg.adapters.iree.live.semaphores import Semaphore, Waiter, find_semaphores
 from livedbg.linux.maps import parse_maps
 
 BASE, TABLE, CODE = 0x7000_0000_0000, 0x5000_0000_0000, 0x5000_0001_0000
@@ -50,7 +48,7 @@ class World:
         return self.put(at, "<6Q", after, before, semaphore, minimum, CODE + 64, 0)
 
 
-@pytest.mark.invariant("iree_semaphores.M1")
+@pytest.mark.invariant("iree_operations.M1")
 def test_M1_a_wait_is_told_only_if_its_node_points_back() -> None:
     world = World()
     good = world.semaphore(0, 3, BASE + 512)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from livedbg.adapters.iree.live.driver_code import read_code
-from livedbg.adapters.iree.live.libraries import Dispatch
+from livedbg.adapters.iree.live.libraries import Dispatch, read_code
 from livedbg.adapters.iree.live.recordings import Recording
 from livedbg.adapters.iree.live.shot import Reader, Shot, read_submissions
 from tests.adapters.iree.conftest import Compile, needs_lavapipe, tool, vulkan_here
@@ -98,7 +97,7 @@ def test_code_belongs_to_the_pipeline_that_has_the_same_shader() -> None:
     assert _code(together, (JIT, JIT + 0x2000)) == [(0, 0x1000, "first"), (0x1000, 0x2000, "second")]
 
 
-@pytest.mark.invariant("iree_driver_code.J1")
+@pytest.mark.invariant("iree_libraries.J1")
 def test_J1_code_that_several_pipelines_or_none_can_claim_has_no_name() -> None:
     both = _driver(World(), (JIT, BASE + 6400), (JIT + 64, BASE + 6464))
     assert _code(both, (JIT, JIT + 0x1000)) == []

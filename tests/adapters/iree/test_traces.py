@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.iree.adapter import TraceDecoder
-from livedbg.adapters.iree.dumped_sources import Dumped, dumped_beside
+from livedbg.adapters.iree.dispatch_graph import Dumped, dumped_beside
 from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.traced import TracedTensor, header, tensor
 from livedbg.model import LogRecord, TaskState
@@ -168,7 +168,7 @@ def test_a_traced_dispatch_has_the_place_of_its_dumped_source_and_what_it_was_co
     assert set(dumped_beside([tmp_path])) == {"main_dispatch_1_softmax"}
 
 
-@pytest.mark.invariant("iree_dumped_sources.E1")
+@pytest.mark.invariant("iree_dispatch_graph.E1")
 def test_E1_a_name_in_two_dumped_sources_is_not_told(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"configured_{name}.mlir").write_text(SOURCE)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.iree.facts import dispatch_facts, semaphore_facts
+from livedbg.adapters.iree.live.image import Runtime
 from livedbg.adapters.iree.live.libraries import Dispatch
-from livedbg.adapters.iree.live.loops import Loop
-from livedbg.adapters.iree.live.operations import Driver, Operation, Point
-from livedbg.adapters.iree.live.outsiders import Outsiders
+from livedbg.adapters.iree.live.loops import Loop, OnStack
+from livedbg.adapters.iree.live.operations import Driver, Operation, Point, Semaphore
 from livedbg.adapters.iree.live.recordings import Command, Progress, Recording
-from livedbg.adapters.iree.live.running import OnStack
-from livedbg.adapters.iree.live.runtime_files import Runtime
-from livedbg.adapters.iree.live.semaphores import Semaphore
 from livedbg.adapters.iree.live.shot import HostWait, Shot
 from livedbg.adapters.iree.live.view import View
-from livedbg.adapters.iree.live.waits import waits_of
+from livedbg.adapters.iree.live.waits import Outsiders, waits_of
 from livedbg.model import EdgeKind, Process, TaskState
 
 NOBODY = Outsiders()

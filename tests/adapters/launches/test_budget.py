@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.adapters.launches.budget import Budget, Detail
-from livedbg.probes.trap_cost import TrapCosts
+from livedbg.probes.perf_count import TrapCosts
 
 COSTS = TrapCosts(each=20_000, counted=5_000)  # by 2 %: 1,000 a second each, 4,000 counted
 

@@ -28,7 +28,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.pacing import Limit
-from livedbg.unwind import symbols
+from livedbg.unwind import walk
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
@@ -188,7 +188,7 @@ async def test_U3_who_comes_meanwhile_waits(waiting: Target, tmp_path: Path, mon
         cores.append(len(names_in(tmp_path)))
 
     monkeypatch.setattr("livedbg.unwind.unwinder.write_core", written)
-    monkeypatch.setattr("livedbg.unwind.copies._place", lambda: tmp_path)
+    monkeypatch.setattr("livedbg.unwind.unwinder._place", lambda: tmp_path)
     tids = sorted(procfs.thread_ids(waiting.pid))[:3]
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
@@ -209,7 +209,7 @@ async def test_U2_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: 
         made[-1].mkdir(mode=0o700)
         return str(made[-1])
 
-    monkeypatch.setattr("livedbg.unwind.copies.tempfile.mkdtemp", folder)
+    monkeypatch.setattr("livedbg.unwind.unwinder.tempfile.mkdtemp", folder)
     await unwind(waiting.pid)
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
@@ -342,7 +342,7 @@ def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: py
 async def test_a_name_that_gdb_can_not_demangle_costs_the_names_of_that_file_alone(
     build_target: Callable[..., Path], spawn: Callable[..., Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(symbols, "_CPU_S", 0.5)
+    monkeypatch.setattr(walk, "_CPU_S", 0.5)
     target = spawn([build_target("endless_name", "-rdynamic")])
     settled(target.pid)
     ours, unwinder = await unwind(target.pid)

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
-from livedbg.adapters.nvfuser.dumps.script_run import alike
-from livedbg.adapters.nvfuser.dumps.scripts import check, inputs_of
+from livedbg.adapters.nvfuser.dumps.script_run import alike, check, inputs_of
 from livedbg.adapters.nvfuser.dumps.segment_script import build_segment
 from tests.cli.conftest import livedbg
 

@@ -106,7 +106,7 @@ def test_hidepid(waits: Path, spawn: Callable[..., Any]) -> None:
 def test_ptrace_scope_says_the_value_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Yama isn't in every kernel, so its value is set here; the check itself is the kernel's."""
     monkeypatch.setattr(access, "ptrace_scope", lambda: 1)
-    monkeypatch.setattr(access, "_own_capability", lambda: False)
+    monkeypatch.setattr(access, "has_capability", lambda _number: False)
     problem = access._why_denied(os.getpid())
     assert problem.code == "ptrace-scope"
     assert "ptrace_scope is 1" in problem.sentence

@@ -23,7 +23,7 @@ from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.analysis.closed import Closed, closed_sets
 from livedbg.linux import maps, procfs
 from livedbg.linux.abi import native_abi
-from livedbg.linux.libc import detect_libc
+from livedbg.linux.live_environment import detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall, Running, read_stat
 from livedbg.model import ThreadState

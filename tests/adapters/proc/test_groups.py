@@ -16,7 +16,7 @@ from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.analysis import VerdictState
 from livedbg.linux.abi import native_abi
 from livedbg.linux.cgroups import parse_mounts
-from livedbg.linux.libc import detect_libc
+from livedbg.linux.live_environment import detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import ThreadState

@@ -16,7 +16,7 @@ from livedbg.adapters.proc.wait_reader import PARKED, LockWaits, resolve_parked
 from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import maps
 from livedbg.linux.abi import Abi
-from livedbg.linux.libc import Libc
+from livedbg.linux.live_environment import Libc
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import Resource
 from tests.adapters.proc.test_futex import LOCK_PI, PRIVATE, WAIT, WAIT_BITSET, around

@@ -16,7 +16,7 @@ from livedbg.adapters.proc.threads import ThreadNumbers
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait
 from livedbg.linux.abi import native_abi
-from livedbg.linux.libc import detect_libc
+from livedbg.linux.live_environment import detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 from livedbg.model import WaitKind

@@ -12,7 +12,7 @@ from livedbg.adapters.samples import SamplesAdapter
 from livedbg.adapters.samples.adapter import Faster
 from livedbg.adapters.samples.pace import LEAST_HZ, Pace
 from livedbg.model.intents import SampleFaster
-from livedbg.probes.clock_refused import refused_here
+from livedbg.probes.clock_samples import refused_here
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.unwinders import no_unwinder

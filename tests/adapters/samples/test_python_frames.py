@@ -16,7 +16,7 @@ from livedbg.analysis.profile import function_shares, profile_of
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.model import Frame
 from livedbg.model.intents import SAMPLES_FOR, SAMPLES_RATE
-from livedbg.probes.clock_refused import refused_here
+from livedbg.probes.clock_samples import refused_here
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView

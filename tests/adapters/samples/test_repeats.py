@@ -15,10 +15,8 @@ from livedbg.analysis import engine
 from livedbg.analysis.rules.base import Settings
 from livedbg.linux.x86_64 import PC
 from livedbg.model.request import Request, TargetProcess
-from livedbg.probes.clock_refused import refused_here
-from livedbg.probes.clock_samples import ClockSamples
+from livedbg.probes.clock_samples import ClockSamples, Repeated, Repeats, refused_here
 from livedbg.probes.perf_records import Sample
-from livedbg.probes.repeats import Repeated, Repeats
 from livedbg.session.live import LiveView
 from livedbg.session.unwinders import no_unwinder
 from tests.conftest import TARGETS, Target
@@ -69,14 +67,14 @@ def program(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> 
     return start
 
 
-@pytest.mark.invariant("samples_repeats.E2")
+@pytest.mark.invariant("clock_samples.E2")
 @pytest.mark.parametrize("mode", ["flag", "spinlock"])
 def test_a_thread_that_spins_repeats_itself(mode: str, program: Callable[[str], Target]) -> None:
     found = last(program(mode))
     assert found is not None and found.samples >= SAMPLES // 2
 
 
-@pytest.mark.invariant("samples_repeats.E1")
+@pytest.mark.invariant("clock_samples.E1")
 @pytest.mark.parametrize("mode", ["hash", "sum", "reals", "matrix", "fill", "counts"])
 def test_a_thread_that_computes_never_repeats_itself(mode: str, program: Callable[[str], Target]) -> None:
     """Nor does one that waits and counts its turns: from outside it is the same."""
@@ -90,7 +88,7 @@ def test_python_code_that_spins_is_not_known_to(spawn: Callable[..., Target]) ->
     assert found is None or found.samples <= 1
 
 
-@pytest.mark.invariant("samples_repeats.E1")
+@pytest.mark.invariant("clock_samples.E1")
 def test_other_registers_or_another_place_begin_anew(program: Callable[[str], Target]) -> None:
     target, repeats = program("flag"), Repeats()
     some = list(samples(target.pid))

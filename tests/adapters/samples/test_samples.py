@@ -24,8 +24,7 @@ from livedbg.model import Frame, SourceHealth
 from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.probes import clock_samples
-from livedbg.probes.clock_refused import refused, refused_here
-from livedbg.probes.clock_samples import ClockSamples
+from livedbg.probes.clock_samples import ClockSamples, refused, refused_here
 from livedbg.probes.perf_event import NoPerf
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Request, TargetProcess

@@ -28,7 +28,7 @@ from livedbg.session.live import LiveView
 from livedbg.session.replay import ReplayView
 from livedbg.session.view import SessionView
 from livedbg.values import preview, state
-from livedbg.values.payload import go_on
+from livedbg.values.tensor import go_on
 from tests.conftest import seen_when
 from tests.values.conftest import tensor, write_deps, write_dump
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.cuda.cudagdb.attach import sample_attached
+from livedbg.adapters.cuda.cudagdb.core_dump import sample_attached
 from livedbg.adapters.cuda.cudagdb.engine import Queries
 from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, sample_devices
 from livedbg.gdbmi import GdbEngine
@@ -80,7 +80,7 @@ async def test_an_end_that_is_interrupted_stands_in_the_ledger_too(
         raise asyncio.CancelledError
 
     target = spawn([build_target("spinners"), "1"])
-    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.attach._detach", interrupted)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.core_dump._detach", interrupted)
     touches: list[Intrusion] = []
     with pytest.raises(asyncio.CancelledError):
         await sample_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)
@@ -115,7 +115,7 @@ async def test_H1_a_guard_watches_from_before_the_attach_until_after_the_detach(
 
     monkeypatch.setattr(Guard, "start", started)
     monkeypatch.setattr(Guard, "release", released)
-    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.attach.sample_devices", looked)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.core_dump.sample_devices", looked)
     await sample_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", lambda _touch: None)
     assert seen == [("guarded", False), ("sample", True), ("release", False)]
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.cuda import toolkits
+from livedbg.adapters.cuda import checks
 from livedbg.adapters.cuda.cudagdb.core_dump import read_core, sort_cores
-from livedbg.adapters.cuda.cudagdb.device_exceptions import FAULTS, announced_exception, fault_named
 from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, TABLES, console_rows, find_cuda_gdb
-from livedbg.adapters.cuda.cudagdb.instructions import instruction_of, meaning_of
+from livedbg.adapters.cuda.cudagdb.sample import instruction_of, meaning_of
 from livedbg.adapters.cuda.cudagdb.tables import focus_of
+from livedbg.adapters.cuda.device_lines import FAULTS, announced_exception, fault_named
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
 from livedbg.model.errors import SourceError
@@ -97,7 +97,7 @@ def test_without_a_cuda_gdb_it_says_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     for home in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(home, raising=False)
-    monkeypatch.setattr(toolkits, "_ROOTS", ())
+    monkeypatch.setattr(checks, "_ROOTS", ())
     said = device(gpu)
     assert said.code == 3 and "cuda-gdb is not installed" in said.err and "--gdb" in said.err
 
@@ -108,7 +108,7 @@ def test_of_several_toolkits_the_chosen_one_or_the_newest_counts(
     for home in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(home, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    monkeypatch.setattr(toolkits, "_ROOTS", (tmp_path,))
+    monkeypatch.setattr(checks, "_ROOTS", (tmp_path,))
     for version in ("cuda-9.2", "cuda-12.9", "cuda-12.10", "cuda"):
         program = tmp_path / version / "bin" / "cuda-gdb"
         program.parent.mkdir(parents=True)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from livedbg.adapters.cuda.nvml import worker as worker_module
-from livedbg.adapters.cuda.nvml.worker import Worker
+from livedbg.adapters.cuda.nvml import adapter as worker_module
+from livedbg.adapters.cuda.nvml.adapter import Worker
 
 
 async def test_a_call_that_computes_has_more_time_than_one_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
