@@ -29,7 +29,7 @@ def imported() -> bool:
     if usable():
         helper._without_plugins()
         import livedbg.unwind.drgn_stacks
-        import livedbg.unwind.programs  # noqa: F401
+        import livedbg.unwind.places  # noqa: F401
     return usable()
 
 

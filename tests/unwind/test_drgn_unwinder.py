@@ -51,7 +51,7 @@ def ended(pid: int) -> bool:
 async def test_D1_no_copy_is_left(
     waiting: Target, pool: UnwinderPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.unwind.unwinder._place", lambda: tmp_path)
+    monkeypatch.setattr("livedbg.unwind.copies._place", lambda: tmp_path)
     unwinder = await pool.of(waiting.pid)
     assert len(await unwinder.unwind(copied(waiting.pid), 100)) == 9
     os.kill(of(pool).pid or 0, signal.SIGSTOP)  # so it can't be in time

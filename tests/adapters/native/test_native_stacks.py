@@ -188,7 +188,7 @@ async def test_U3_who_comes_meanwhile_waits(waiting: Target, tmp_path: Path, mon
         cores.append(len(names_in(tmp_path)))
 
     monkeypatch.setattr("livedbg.unwind.unwinder.write_core", written)
-    monkeypatch.setattr("livedbg.unwind.unwinder._place", lambda: tmp_path)
+    monkeypatch.setattr("livedbg.unwind.copies._place", lambda: tmp_path)
     tids = sorted(procfs.thread_ids(waiting.pid))[:3]
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
@@ -209,7 +209,7 @@ async def test_U2_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: 
         made[-1].mkdir(mode=0o700)
         return str(made[-1])
 
-    monkeypatch.setattr("livedbg.unwind.unwinder.tempfile.mkdtemp", folder)
+    monkeypatch.setattr("livedbg.unwind.copies.tempfile.mkdtemp", folder)
     await unwind(waiting.pid)
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
