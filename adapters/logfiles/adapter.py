@@ -243,9 +243,6 @@ class LogAdapter(Adapter):
                 search_gap_s = searches.reset() if found else searches.grow()
                 search_at = time.monotonic() + max(search_gap_s, _LIMIT.rest_s(cost))
             ended = logs_ended(context)  # asked before reading: what was written until then is there
-            grown = [one for one in self._empty if not _is_empty(one.path)]
-            self._empty = [one for one in self._empty if one not in grown]
-            await self._begin(grown, context)
             round_, cost = await asyncio.to_thread(timed, self._slices, context.stamp())
             self._emit(context, round_)
             await context.drain()
@@ -279,7 +276,7 @@ class LogAdapter(Adapter):
         self._troubled = self._troubled or bool(found.statuses)
         for status in found.statuses:
             context.emit(StatusSeen(status=status, **stamp))
-        empty = [candidate for candidate in found.new if _is_empty(candidate.path)]
+        empty = [candidate for candidate in found.new if self._once and _is_empty(candidate.path)]
         nothing = [structs.replace(candidate.source, size=0) for candidate in empty]
         self._emit(context, _Round(events=[LogSourceSeen(source=source, **stamp) for source in nothing]))
         self._empty += empty

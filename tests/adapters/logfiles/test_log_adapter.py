@@ -175,15 +175,15 @@ async def test_a_log_that_comes_later(tmp_path: Path) -> None:
         await watched.until(lambda: all(s.health is SourceHealth.OK for s in watched.state.statuses.values()))
 
 
-async def test_a_log_that_is_empty_is_shown_and_read_as_soon_as_it_holds_something(tmp_path: Path) -> None:
+async def test_one_look_at_a_log_that_is_empty_shows_it_and_makes_no_decoders(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.touch()
-    async with watching(log) as watched:
+    async with watching(log, once=True) as watched:
         await watched.until(lambda: [source.size for source in watched.state.log_sources.values()] == [0])
-        assert "decoders" not in vars(watched.session)  # nothing is made for it
+        assert "decoders" not in vars(watched.session)
+    async with watching(log) as watched:
         append(log, "needle\n")
         await watched.until(lambda: watched.texts == ["needle"])
-        assert [record.text for record in watched.beside.words.fed] == ["needle"]
 
 
 async def test_a_packed_log_that_is_still_empty_when_it_is_found(tmp_path: Path) -> None:
