@@ -145,7 +145,7 @@ def open_bytes(path: Path) -> ByteSource:
     plain = FileBytes(path)
     try:
         head = plain.read(0, HEAD)
-        packed = packing_of(head) != "" or _transcript_of(head) is not None
+        packed = packing_of(head) != "" or transcript_in(head) is not None
     except OSError:
         plain.close()
         raise
@@ -189,12 +189,12 @@ def is_packed(path: Path) -> bool:
             head = file.read(4)
             if head and head[0] in LIKELY_FIRST:
                 head += file.read(HEAD - len(head))
-            return packing_of(head) != "" or _transcript_of(head) is not None
+            return packing_of(head) != "" or transcript_in(head) is not None
     except OSError:
         return False
 
 
-def _transcript_of(head: bytes) -> Transcript | None:
+def transcript_in(head: bytes) -> Transcript | None:
     """Return what reads a file that begins like this, where it holds entries of some format."""
     if not head or head[0] not in LIKELY_FIRST:
         return None
@@ -239,7 +239,7 @@ class Unpacked(Iterator[bytes]):
             return self._written(head[2:], kind)
         if not kind and head and head[0] in LIKELY_FIRST:
             self._file.seek(0)
-            transcript = _transcript_of(self._file.read(HEAD))
+            transcript = transcript_in(self._file.read(HEAD))
             self._file.seek(0)
             if transcript is not None:
                 return transcript(self._file)

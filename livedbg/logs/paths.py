@@ -20,9 +20,8 @@ from msgspec import Struct, field
 
 from livedbg.linux import target_files
 from livedbg.linux.target_files import is_closed, is_folder, is_regular
-from livedbg.logs.bytesource import packing_of
+from livedbg.logs.bytesource import packing_of, transcript_in
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.transcripts import transcript_of
 from livedbg.logs.wrapping.entries import entry_json
 
 _MOST_FILES: Final = 20_000
@@ -231,7 +230,7 @@ def _carries(path: Path, mtime_ns: int, size: int) -> bool:
     """The same; a file that has not changed is not read again."""
     with target_files.open_binary(path) as file:
         head = file.read(_CARRIED)
-    if transcript_of(head) is not None:
+    if transcript_in(head) is not None:
         return True
     line = head.partition(b"\n")[0].decode("utf-8", "replace")
     return line.startswith("{") and entry_json(line, SourceClock(0, 0)) is not None

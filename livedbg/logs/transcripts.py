@@ -27,7 +27,6 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from livedbg.logs.bytesource import LIKELY_FIRST
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import entry_json
 from livedbg.logs.wrapping.rows import may_be_host
@@ -42,7 +41,7 @@ def transcript_of(head: bytes) -> Transcript | None:
     Args:
         head: the first `HEAD` bytes, or all.
     """
-    if not head or head[0] not in LIKELY_FIRST:
+    if not head:
         return None
     if _is_cast(head):
         return _shown_bytes

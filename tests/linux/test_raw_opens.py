@@ -71,7 +71,7 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
         "livedbg/session/launch.py",
         "livedbg/text/private_files.py",
         "livedbg/unwind/wire.py",
-        "livedbg/unwind/unwinder.py",
+        "livedbg/unwind/copies.py",
         "livedbg/unwind/unwinder.py",
         "livedbg/values/tensor_files.py",
     ),

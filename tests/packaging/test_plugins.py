@@ -74,6 +74,7 @@ def site(shared: Path) -> Path:
                     "install",
                     NOT_ISOLATED,
                     "--no-deps",
+                    "--no-index",
                     "--target",
                     shared / "plugins.new",
                     shared / "plugins.source" / name,

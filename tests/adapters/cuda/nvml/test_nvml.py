@@ -145,8 +145,10 @@ def test_lost_gpus_through_the_command_line(library: Path, tmp_path: Path, targe
     file = tmp_path / "values"
     values = VALUES.replace("count=2", "count=3").replace("PID", str(target.pid))
     file.write_text(values.replace("0.busy", "0.busy=!15\n0.ignored") + "1.handle=!15\n")
+    log = tmp_path / "job.log"
+    log.write_text("step 1\n")  # the target itself maps no library of CUDA
     done = subprocess.run(
-        [sys.executable, "-m", "livedbg", "report", "--json", "--timeout", "100", str(target.pid)],
+        [sys.executable, "-m", "livedbg", "report", "--json", "--timeout", "100", "--logs", log, str(target.pid)],
         env=environment(library, file),
         capture_output=True,
         text=True,
