@@ -45,7 +45,7 @@ from livedbg.session.redaction import Redaction
 from livedbg.session.registry import SLEEPERS, system_of
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, functions, note_problem, problems
-from livedbg.session.trust import note_trust
+from livedbg.session.targets import note_trust
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.session.waking import Sleeper, WakingAdapter
 from livedbg.state.store import Store

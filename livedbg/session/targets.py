@@ -15,16 +15,19 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from glob import has_magic
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from livedbg.linux import procfs
+from livedbg.linux import procfs, target_files
 from livedbg.linux.live_environment import RANKS, LiveEnvironment, Place, detect_libc, place_of
 from livedbg.linux.maps import parse_maps
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetError, TargetGone, UsageError
+from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN
+from livedbg.model.request import Request
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.hostinfo import check_target, find_by_name
 from livedbg.session.systems import declared, systems
@@ -312,3 +315,17 @@ def _pid(word: str) -> int:
         pids = " ".join(str(pid) for pid in found[:8])
         raise UsageError(f"{len(found)} processes are named {word!r}: {pids}.", "give one of the pids", "ambiguous")
     return found[0]
+
+
+def note_trust(request: Request) -> None:
+    """Note whose word a path is, as a request tells (livedbg.linux.target_files): which processes are targets, and what
+    the user named; what a pattern means is noted where it is found."""
+    for target in request.processes:
+        target_files.register(target.pid)
+        for captured in (target.stdout, target.stderr):
+            if captured is not None:
+                target_files.vouch(captured)
+    options = (request.options.get(name, "") for name in (VALUES_DUMP, VALUES_GOLDEN))
+    for named in (*request.logs, *options):
+        if named and not has_magic(named):
+            target_files.vouch(Path(named).expanduser())
