@@ -174,21 +174,23 @@ def _children_cpu_s() -> float:
 async def _run(before: Sequence[str], argv: Sequence[str]) -> tuple[int, bytes, str]:
     """Exit status, standard output and standard error; the program is killed when we are cancelled.
 
-    It is started through a descriptor: the user whose rights it gets may have no way to our folders.
+    With the rights of another user it is started through a descriptor: that user may have no way to our folders.
     """
     environment = {**os.environ, "RUST_BACKTRACE": "0", "NO_COLOR": "1"}
-    program = os.open(argv[0], os.O_RDONLY | os.O_CLOEXEC)
+    opened = [os.open(argv[0], os.O_PATH | os.O_CLOEXEC)] if before else []
+    program = f"/proc/self/fd/{opened[0]}" if opened else argv[0]
     try:
         process = await asyncio.create_subprocess_exec(
-            *(*before, f"/proc/self/fd/{program}", *argv[1:]),
+            *(*before, program, *argv[1:]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            pass_fds=(program,),
+            pass_fds=opened,
             env=environment,
         )
     finally:
-        os.close(program)
+        for number in opened:
+            os.close(number)
     try:
         out, err = await asyncio.wait_for(process.communicate(), _LIMIT_S)
     except TimeoutError:
