@@ -25,7 +25,7 @@ from livedbg.signatures.said import Said
 
 _NEWLINE: Final = "\n"
 _WHY: Final = 300  # characters of what failed in a test
-_ABORTED: Final = "SIGABRT"
+_ABORTED: Final = ("signal", "SIGABRT")
 _ABORTS: Final = ("glibc-abort", "assert", "terminate")
 """Kinds of signatures that say why a program aborts."""
 
@@ -55,7 +55,7 @@ def crash_in(text: str) -> tuple[Said, int] | None:
     """The crash that a record reports, and the index of the line that names it (D1)."""
     crashes = _crashes_in(text)
     first = next(crashes, None)
-    if first is None or first[0].exception != _ABORTED:
+    if first is None or (first[0].code, first[0].exception) != _ABORTED:
         return first
     why = next((said for said in crashes if said[0].code in _ABORTS), None)
     return first if why is None else (replace(why[0], stack=why[0].stack or first[0].stack), why[1])
