@@ -119,7 +119,8 @@ class ShownSystems:
         """Whether anything in a state may be of a system; a job, an end, a log or an exception may be of any."""
         processes = snapshot.processes.values()
         ranked = any(process.rank is not None for process in processes)
-        if is_told(snapshot) or snapshot.counters or len(processes) > 1 or ranked:
+        shown = snapshot.counters or snapshot.devices or snapshot.launches or snapshot.comparisons
+        if is_told(snapshot) or shown or len(processes) > 1 or ranked:
             return True
         if any(resource.kind in _OWN_KINDS for resource in snapshot.resources.values()):
             return True

@@ -9,7 +9,7 @@ from itertools import chain
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
-from livedbg.analysis.rules.chapters import GENERAL, PROVED, Chapter, is_told
+from livedbg.analysis.rules.chapters import GENERAL, PROVED, is_told
 from livedbg.analysis.user_code import UserCode
 from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
@@ -104,9 +104,7 @@ class _Sleeping:
 
     doc = ""
 
-    def __init__(
-        self, name: str, may: Callable[[Snapshot], bool], make: Callable[[], Iterable[tuple[str, Sequence[Rule]]]]
-    ) -> None:
+    def __init__(self, name: str, may: Callable[[Snapshot], bool], make: Callable[[], Iterable[Rule]]) -> None:
         self.name = name
         self._may = may
         self._make = make
@@ -117,7 +115,7 @@ class _Sleeping:
         if self._rules is None:
             if not self._may(state.snapshot):
                 return ()
-            self._rules = [rule for _, rules in self._make() for rule in rules]
+            self._rules = tuple(self._make())
         return chain.from_iterable(rule.apply(state) for rule in self._rules)
 
 
@@ -127,19 +125,18 @@ def _rules() -> Iterator[Rule]:
     for system in systems():
         if system.on_signs and system.rules is not None:
             may = partial(ShownSystems().may_show, system.name)
-            yield _Sleeping(system.name, may, partial(_of_system, system.name))
+            yield _Sleeping(system.name, may, partial(_rules_of_system, system.name))
         else:
-            yield from (rule for _, rules in _of_system(system.name) for rule in rules)
+            yield from _rules_of_system(system.name)
     for chapter in GENERAL:
         if chapter.told:
-            yield _Sleeping(chapter.module, is_told, partial(_of_chapters, (chapter,)))
+            yield _Sleeping(chapter.module, is_told, chapter.rules)
         else:
             yield from chapter.rules()
 
 
-def _of_chapters(chapters: Iterable[Chapter]) -> Iterator[tuple[str, Sequence[Rule]]]:
-    """The titles and the rules of chapters."""
-    return ((chapter.title, chapter.rules()) for chapter in chapters)
+def _rules_of_system(name: str) -> Iterator[Rule]:
+    return (rule for _, rules in _of_system(name) for rule in rules)
 
 
 def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
@@ -155,7 +152,7 @@ def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
 
 def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
     """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
-    yield from _of_chapters(PROVED)
+    yield from ((chapter.title, chapter.rules()) for chapter in PROVED)
     for system in systems():
         yield from _of_system(system.name)
-    yield from _of_chapters(GENERAL)
+    yield from ((chapter.title, chapter.rules()) for chapter in GENERAL)
