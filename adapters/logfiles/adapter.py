@@ -176,7 +176,7 @@ class LogAdapter(Adapter):
 
     def __init__(self) -> None:
         self._feeds: list[SourceFeed] = []
-        self._empty: list[Candidate] = []
+        self._empty: list[Candidate] = []  # of a session that looks once
         self._decoding: Decoding | None = None  # made once a log was found, as the formats are
         self._formats: LogFormats | None = None
         self._turn = 0
@@ -284,8 +284,7 @@ class LogAdapter(Adapter):
         return bool(found.new), cost
 
     async def _begin(self, candidates: Sequence[Candidate], context: Context) -> None:
-        """Begin to read logs that hold something: for others, and of most processes there are none, nothing is
-        imported."""
+        """Open logs. Readers and decoders are imported for the first one: most processes have none with a line."""
         if candidates and self._formats is None:
             from livedbg.adapters.logfiles.decoding import Decoding
             from livedbg.session.log_formats import known_log_formats
@@ -375,10 +374,8 @@ class LogAdapter(Adapter):
     async def _settle(self, context: Context) -> None:
         """The first full pass is done: end what is held back in logs that nobody writes to now."""
         request = context.request
-        nothing = (
-            request.once and request.logs and not (self._feeds or self._empty or request.processes or self._troubled)
-        )
-        if nothing and await asyncio.to_thread(holds_no_file, request.logs):
+        found = self._feeds or self._empty or request.processes or self._troubled
+        if request.once and request.logs and not found and await asyncio.to_thread(holds_no_file, request.logs):
             context.emit(no_logs(context.request.logs, context.stamp()))
         empty = [one.source.name for one in self._feeds if not one.tail.size and one.source.id not in self._damages]
         empty += [one.source.name for one in self._empty]

@@ -75,8 +75,8 @@ class Latch:
 
 
 NICE: Final = 10
-"""Niceness (setpriority(2)) of the session's thread, its workers, gdb and py-spy: on a busy box the target goes
-first, and the screen before the sampling."""
+"""Niceness (setpriority(2)) of the thread of a session that goes on, its workers, gdb and py-spy: on a busy box the
+target goes first, and the screen before the sampling. One that looks once is over soon (commands.first_in_line)."""
 _STOP_S: Final = 45.0  # adapters may take 10 s to detach (livedbg.session.session), threads of theirs longer
 
 
