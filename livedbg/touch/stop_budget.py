@@ -27,7 +27,7 @@ _RESERVE_S: Final = 0.5
 
 
 class WatchdogFacts(Facts, frozen=True, kw_only=True, tag="watchdog"):
-    """Of a watchdog.
+    """Facts of a watchdog that ends a run.
 
     Attributes:
         limit_s: after how long it gives up.

@@ -26,7 +26,7 @@ class Chapter(NamedTuple):
     told: bool = False
 
     def rules(self) -> Sequence[Rule]:
-        """Return its rules."""
+        """Return the rules of its module."""
         made: Sequence[Rule] = import_module(f"livedbg.analysis.rules.{self.module}").rules()
         return made
 

@@ -1,4 +1,4 @@
-"""Processes that crashed."""
+"""Find crashes: ends by a signal, and exceptions in logs that nothing survived."""
 
 from __future__ import annotations
 
