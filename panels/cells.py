@@ -10,7 +10,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final, Literal
@@ -21,11 +20,12 @@ from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 Align = Literal["left", "right"]
 
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{3,}([0-9a-f]{5})\b")
+_ADDRESS: Final = lazy_re(r"\b0x[0-9a-f]{3,}([0-9a-f]{5})\b")
 
 
 def width_of(text: str) -> int:

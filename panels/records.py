@@ -16,25 +16,26 @@ from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import severity_mark
+from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import clock_ms
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
 _LEVEL: Final = r"(?:DEBUG|TRACE|VERBOSE|INFO|NOTICE|TIMING|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|PANIC)"
 _CLOCK: Final = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-_TOLD: Final = re.compile(
+_TOLD: Final = lazy_re(
     r"\[mono_ns=\d+\]|[\[(]? {0,6}\d{1,9}\.\d{6}\] ?"
     rf"|[\[(]?(?:\d{{4}}[-/]\d\d[-/]\d\d|\d\d-\d\d|[A-Z][a-z]{{2}} +\d{{1,2}}|\d{{4}})?[T :-]?{_CLOCK}[.\d]*"
     r" ?(?:Z|[+-]\d\d:?\d\d)?[\])]?"
     rf"|[\[(<|]? ?\b{_LEVEL}\b ?[\])>|]?:?|^\[?[VIWEFC](?=\d{{4}} |\d{{8}} )(?:\d{{8}}|\d{{4}}) |^\[[VIWEF] ",
     re.IGNORECASE,
 )
-_FIRST_WORD: Final = re.compile(rf"[\s\[(<|:-]*\b{_LEVEL}\b[\])>|]?[\s:|-]*")
-_NAMED: Final = re.compile(  # `name - ERROR - message`, `worker[1] INFO message`, `name | [WARNING] message`
+_FIRST_WORD: Final = lazy_re(rf"[\s\[(<|:-]*\b{_LEVEL}\b[\])>|]?[\s:|-]*")
+_NAMED: Final = lazy_re(  # `name - ERROR - message`, `worker[1] INFO message`, `name | [WARNING] message`
     rf"^([^\s]{{1,80}} ?(?:[-|:]|(?<=[\])])))\s*[\[(<|]?\b{_LEVEL}\b[\])>|]?(?:\s*[-|:]+)?\s+"
 )
-_LOOSE: Final = re.compile(r"^[\s|:,-]+")
-_SPACES: Final = re.compile(r" {2,}")
+_LOOSE: Final = lazy_re(r"^[\s|:,-]+")
+_SPACES: Final = lazy_re(r" {2,}")
 
 
 def message_of(record: LogRecord) -> str:

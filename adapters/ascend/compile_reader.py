@@ -6,7 +6,6 @@ A state machine over lines: what an error says stands in several of them. Bounde
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from enum import StrEnum
 from functools import cache
@@ -17,6 +16,7 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.forms import Form, Forms, read_data
 from livedbg.adapters.ascend.messages import Fields, number
 from livedbg.adapters.ascend.passes import PassChange, Place
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 MOST: Final = 50
@@ -28,16 +28,16 @@ _INTERNAL: Final = ("InternalError", "AssertionError")
 _TEXT_LIMIT: Final = 600
 _SHAPES_SHOWN: Final = 4
 
-_OP: Final = re.compile(
+_OP: Final = lazy_re(
     r"\b((?:pto|tile|tensor|array|system|prefetch|builtin|pl|pld|func|scf|arith|memref)(?:\.[A-Za-z_]\w*){1,3})\b"
 )
-_QUOTED_OP: Final = re.compile(r"'([a-z_]\w*(?:\.[A-Za-z_]\w*)+)'")
+_QUOTED_OP: Final = lazy_re(r"'([a-z_]\w*(?:\.[A-Za-z_]\w*)+)'")
 _NO_OP: Final = (".py", ".pto", ".cpp", ".h", ".mlir")
-_SHAPE: Final = re.compile(
+_SHAPE: Final = lazy_re(
     r"\[\s*+-?\w++(?:\s*+,\s*+-?\w++)*+\s*+(?:,\s*+)?\]|\(\s*+\d{1,18}(?:\s*+,\s*+\d{1,18})++\s*+\)"
     r"|(?<![\w.])\d{1,18}(?:x\d{1,18})+(?:x[a-z]\w*)?(?!\w)"
 )
-_PLACE: Final = re.compile(
+_PLACE: Final = lazy_re(
     r"\s{0,100}\[(?P<file>[^\[\]\s][^\[\]]{0,2000}):(?P<line>\d{1,9}):(?P<column>-?\d{1,18})\]\s{0,100}$"
 )
 

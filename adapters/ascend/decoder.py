@@ -19,13 +19,14 @@ from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
+from livedbg.text.patterns import lazy_re
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.job import Job
 
 _HELD: Final = 20  # messages of a launcher's output that wait for the logs beside it
 _TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
-_STATUS: Final = re.compile(r"rc=(-?[0-9]{1,8})")
+_STATUS: Final = lazy_re(r"rc=(-?[0-9]{1,8})")
 _ELSEWHERE: Final = frozenset(
     {"terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from livedbg.adapters.ascend.facts import ReportFacts
@@ -10,8 +9,9 @@ from livedbg.adapters.ascend.reports import CODE, is_npu, report_facts
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
-_RUN_FAILED: Final = re.compile(
+_RUN_FAILED: Final = lazy_re(
     r"\b\w{1,1000} failed with code -?\d{1,40}|\(run_id=\d{1,40} slot=\d{1,40} .{0,4000}run_epoch=\d{1,40}\)"
 )
 """What the runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""

@@ -17,13 +17,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.text.patterns import lazy_re
+
 _LEVEL: Final = r"DEBUG|INFO(?:_V\d)?|TIMING|WARN(?:ING)?|ERROR|ALWAYS|EVENT|CRITICAL"
-_HEAD: Final = re.compile(rf"\[(?:{_LEVEL})\] (?P<rest>.*)$", re.DOTALL)
-_CANN: Final = re.compile(r"[A-Z][A-Z0-9_]*\(\d{1,18},[^)]*\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[^\"]*(?P<quote>\"?)")
-_SOURCE: Final = re.compile(r"^(?P<func>[^\"\[\]]*?): (?:\[[\w.+-]+:\d{1,18}\] ?)?")
-_SOURCE_ONLY: Final = re.compile(r"^\[[\w.+-]+:\d{1,18}\] ?")
-_MONO: Final = re.compile(r"\[mono_ns=(\d{1,19})\]")
-OWN_LINES: Final = re.compile(
+_HEAD: Final = lazy_re(rf"\[(?:{_LEVEL})\] (?P<rest>.*)$", re.DOTALL)
+_CANN: Final = lazy_re(r"[A-Z][A-Z0-9_]*\(\d{1,18},[^)]*\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[^\"]*(?P<quote>\"?)")
+_SOURCE: Final = lazy_re(r"^(?P<func>[^\"\[\]]*?): (?:\[[\w.+-]+:\d{1,18}\] ?)?")
+_SOURCE_ONLY: Final = lazy_re(r"^\[[\w.+-]+:\d{1,18}\] ?")
+_MONO: Final = lazy_re(r"\[mono_ns=(\d{1,19})\]")
+OWN_LINES: Final = lazy_re(
     rf"\[mono_ns=\d{{1,19}}\]|\]\[T0x[0-9a-f]{{1,16}}\]\[|\[(?:{_LEVEL})\] "
     r"(?:[A-Z][A-Z0-9_]{0,40}\(\d{1,18},|[^\"\[\]]{0,200}?: \[[\w.+-]{1,200}:\d{1,18}\])"
 )

@@ -8,17 +8,18 @@ from typing import Final
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.shapes import Header, Shape, severity_of_word
 from livedbg.model import Severity
+from livedbg.text.patterns import lazy_re
 
 # The `simpler` runtime: host lines since August 2026, host lines of May to August 2026, and the
 # device lines of its simulator (which have no time, process or device).
 _SIMPLER_LEVEL = r"(DEBUG|INFO(?:_V\d)?|TIMING|WARN|ERROR|ALWAYS)"
-_SIMPLER_HOST = re.compile(r"\[mono_ns=(\d{1,19})\]\[T0x[0-9a-f]{1,16}\]\[" + _SIMPLER_LEVEL + r"\] ")
-_SIMPLER_DATED = re.compile(
+_SIMPLER_HOST = lazy_re(r"\[mono_ns=(\d{1,19})\]\[T0x[0-9a-f]{1,16}\]\[" + _SIMPLER_LEVEL + r"\] ")
+_SIMPLER_DATED = lazy_re(
     r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{6})\]\[T0x[0-9a-f]{1,16}\]\[" + _SIMPLER_LEVEL + r"\] "
 )
-_SIMPLER_DEVICE = re.compile(r"\[" + _SIMPLER_LEVEL + r"\] [^:\[\]\s]{1,200}(?:::[^:\[\]\s]{1,200}){0,8}: ")
-_ANCHOR = re.compile(r"\[CLOCK_ANCHOR\] v=1 .{0,4000}?\bmono_ns=(\d{1,19}) wall_ns=(\d{1,19})")
-_PID = re.compile(r"\[(?:STRACE|CLOCK_ANCHOR)\] v=1 pid=(\d{1,10})(?: tid=(\d{1,10}))?")
+_SIMPLER_DEVICE = lazy_re(r"\[" + _SIMPLER_LEVEL + r"\] [^:\[\]\s]{1,200}(?:::[^:\[\]\s]{1,200}){0,8}: ")
+_ANCHOR = lazy_re(r"\[CLOCK_ANCHOR\] v=1 .{0,4000}?\bmono_ns=(\d{1,19}) wall_ns=(\d{1,19})")
+_PID = lazy_re(r"\[(?:STRACE|CLOCK_ANCHOR)\] v=1 pid=(\d{1,10})(?: tid=(\d{1,10}))?")
 
 
 def _simpler_host(match: re.Match[str], clock: SourceClock) -> Header:
@@ -46,7 +47,7 @@ def _simpler_device(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # CANN's dlog: `[LEVEL] MODULE(pid,pname):YYYY-MM-DD-HH:MM:SS.mmm.uuu [file:line]tid function: …`.
-_DLOG = re.compile(
+_DLOG = lazy_re(
     r"\[(DEBUG|INFO|WARNING|WARN|ERROR|EVENT|TRACE|OPLOG|NULL|CRITICAL)\] ?(\w{1,40})\((\d{1,10}),([^)]{0,200})\):"
     r"(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)\.(\d{3})\.(\d{3}) ?(?:\[[^\]]{0,300}\](\d{1,10})?)?"
 )

@@ -22,6 +22,7 @@ from livedbg.adapters.ascend.watchdogs import LoadHistory
 from livedbg.linux import target_files
 from livedbg.model import LogSource, Process
 from livedbg.model.events import Event, Stamp
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
     from livedbg.graphs.declared import TaskGraph
 
 # CANN's names: plog-<pid>_<17 digits>.log, device-<pid>_<17 digits>.log below a folder device-<id>
-_CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d{1,18})_\d{1,18}\.log")
-_CANN_DEVICE: Final = re.compile(r"^device-(\d{1,18})$")
-_ROTATED: Final = re.compile(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
-_OPEN_FILE: Final = re.compile(
-    r"^/proc/(\d{1,18})/fd/\d{1,18}$"
-)  # a log without a path: a file that is deleted, a pipe
+_CANN_NAME: Final = lazy_re(r"^(?:plog|device)-(\d{1,18})_\d{1,18}\.log")
+_CANN_DEVICE: Final = lazy_re(r"^device-(\d{1,18})$")
+_ROTATED: Final = lazy_re(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
+_OPEN_FILE: Final = lazy_re(r"^/proc/(\d{1,18})/fd/\d{1,18}$")  # a log without a path: a file that is deleted, a pipe
 _UP: Final = 4  # how many folders above a file its job's log may lie
 
 

@@ -6,7 +6,6 @@ src/common/sim_context, August 2026). Whoever knows the kernels' names passes th
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
@@ -14,15 +13,16 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.model import ids
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _ID_DIGITS: Final = 10  # of a func id: 32 bits
 LOCAL_BITS: Final = 32
 """A task id is `(ring << LOCAL_BITS) | local`."""
 
-_UNSAFE: Final = re.compile(r"[^\w.+-]+")
+_UNSAFE: Final = lazy_re(r"[^\w.+-]+")
 _CORE_TYPES: Final = {"aic": "AIC", "aiv0": "AIV0", "aiv1": "AIV1", "aiv": "AIV"}
-_FILE: Final = re.compile(r"^kernel_(-?\d+)_\w{6}$")
+_FILE: Final = lazy_re(r"^kernel_(-?\d+)_\w{6}$")
 _MOST: Final = 64
 
 _known: OrderedDict[int, dict[int, str]] = OrderedDict()

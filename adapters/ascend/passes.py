@@ -9,7 +9,6 @@ python/pypto/ir/pass_manager.py); ptoas writes below `ptoas_passes/UNIT/` what M
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice, pairwise
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from livedbg.adapters.ascend.forms import read_data
 from livedbg.linux import target_files
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_bytes, clean_line
 
 _DEPTH: Final = 6
@@ -27,13 +27,13 @@ _ENTRIES: Final = 20_000
 _LINE_LIMIT: Final = 20_000
 _SOURCES: Final = frozenset({".py", ".pto", ".mlir"})
 _SOURCE_LIMIT: Final = 64 << 20
-_ORIGIN: Final = re.compile(r"\s{0,100}loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})\)\s{0,100}$")
-_STEP: Final = re.compile(r"^(\d{1,4})_(?:after_)?([\w-]{1,100})\.(?:py|mlir)$")
+_ORIGIN: Final = lazy_re(r"\s{0,100}loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})\)\s{0,100}$")
+_STEP: Final = lazy_re(r"^(\d{1,4})_(?:after_)?([\w-]{1,100})\.(?:py|mlir)$")
 _SIZE: Final = 4 << 20  # of a dump that is compared
 _LINES: Final = 16  # of a difference that are shown
 _WIDTH: Final = 180
 _BACK: Final = 12  # dumps that are gone back over where the last ones are equal
-_WORD: Final = re.compile(r"[A-Za-z_][\w.]{2,}|\d{2,}")
+_WORD: Final = lazy_re(r"[A-Za-z_][\w.]{2,}|\d{2,}")
 _COMMON: Final = frozenset({"the", "and", "for", "has", "must", "exceeds", "failed", "error", "check", "pass", "after"})
 
 

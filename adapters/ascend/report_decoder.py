@@ -21,6 +21,7 @@ from livedbg.adapters.ascend.reports import CAUSES, CODE, Fact, Report, exact, f
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.text.patterns import lazy_re
 
 _REPORT_NS: Final = 1_000_000_000  # changed reports are told at least this often while a large log is read
 _LONGEST: Final = 4_000  # characters of a line that are read
@@ -28,10 +29,10 @@ _FAR: Final = 400  # lines after a report from which on it is another one
 _MOST: Final = 200  # reports of one log
 _LINES: Final = 60  # of a report that are numbered
 _TEXT: Final = 600  # characters of evidence
-_DLOG: Final = re.compile(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
+_DLOG: Final = lazy_re(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
 _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
-_PID: Final = re.compile(r"\bpid=(\d{1,10})")
-_RANK: Final = re.compile(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
+_PID: Final = lazy_re(r"\bpid=(\d{1,10})")
+_RANK: Final = lazy_re(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
 _WARNED: Final = "Warning: NPU warning"
 _RAISED: Final = (
     "Error: ",

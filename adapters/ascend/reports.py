@@ -19,6 +19,7 @@ from livedbg.adapters.ascend.forms import Form, Forms, read_data
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit
 from livedbg.model.facts import facts_from, facts_of
+from livedbg.text.patterns import lazy_re
 
 CODE: Final = "cann-report"
 """Code of the diagnostics."""
@@ -69,14 +70,14 @@ _COLLECTIVE_BLOCKS: Final = frozenset(
     {"EI0002", "EI0005", "EI0006", "EI0008", "EI0009", "EI0010", "EI0012", "EI0013", "EI0015"}
 )
 _INNER: Final = ("Inner Error", "Internal error", "Inner error")
-_EXCEPTIONS: Final = re.compile(
+_EXCEPTIONS: Final = lazy_re(
     r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend\b|Launch kernel failed|\bERR\d{5} "
     r"|Inner error is reported"
 )
 _FIRST_WINS: Final = frozenset({"core", "aicpu"})
-_RANK: Final = re.compile(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
-_WORKER: Final = re.compile(r"\((?P<name>[\w .:-]{1,60}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
-_OPERATION: Final = re.compile(
+_RANK: Final = lazy_re(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
+_WORKER: Final = lazy_re(r"\((?P<name>[\w .:-]{1,60}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
+_OPERATION: Final = lazy_re(
     r"(?:Hcom|hcom_?)?(?P<name>All-?Reduce|AllGather\w*|ReduceScatter\w*|Broadcast|AllToAll\w*|Send|Recv\w*|Reduce|Scatter|Gather|Barrier|BatchSendRecv)",
     re.IGNORECASE,
 )

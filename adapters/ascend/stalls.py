@@ -7,7 +7,6 @@ and the first host_build_graph (until July 2026) say the same in other words, an
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from msgspec import Struct, field
@@ -17,9 +16,10 @@ from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.model import TaskState
+from livedbg.text.patterns import lazy_re
 
-_ON_CORE: Final = re.compile(r"core=(\d{1,18})\((\w+|\?)\)")
-_CORE: Final = re.compile(
+_ON_CORE: Final = lazy_re(r"core=(\d{1,18})\((\w+|\?)\)")
+_CORE: Final = lazy_re(
     r"core(?P<core>\d{1,18})\((?:(?P<idle>idle)|busy kernel=(?P<kernel>-?\d{1,18}) task=(?P<task>-?\d{1,18})"
     r" cond_reg_state=(?P<condition>ack|fin)(?P<anomaly> ANOMALY)?[^)]*)\)"
 )

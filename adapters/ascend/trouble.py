@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from msgspec import Struct
@@ -13,8 +12,9 @@ from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
 from livedbg.adapters.ascend.resources import Full, RingFull
 from livedbg.adapters.ascend.run import Run
+from livedbg.text.patterns import lazy_re
 
-_RING: Final = re.compile(r"ring[= ](\d{1,18})")
+_RING: Final = lazy_re(r"ring[= ](\d{1,18})")
 _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
 """What is full, by the code of the FATAL."""
 

@@ -7,7 +7,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -20,12 +19,13 @@ from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 
 FAILED: Final = "compile-failed"
 SUMMARY: Final = "compile-summary"
 """Kinds of the room's signatures: a failure, and the word of whoever started what failed."""
-_COMPILES: Final = re.compile(
+_COMPILES: Final = lazy_re(
     r"[Cc]ompil|codegen error|ptxas|nvrtc|NVRTC|Error building extension|PassManager|CalledProcess|LoweringException"
 )
 _BESIDE: Final = 40

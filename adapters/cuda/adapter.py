@@ -33,6 +33,7 @@ from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
 from livedbg.session.signatures import book
 from livedbg.signatures.decoder import SignatureDecoder
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class CudaDecoder(LogDecoder):
         b"[CUDA][",
         b"CUDA_DEVICE_WAITS_ON_EXCEPTION is set",
     )
-    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = {_RULE: re.compile(rb"(?<!=)" + _RULE)}
+    exact: ClassVar[Mapping[bytes, re.Pattern[bytes]]] = {_RULE: lazy_re(rb"(?<!=)" + _RULE)}
 
     def __init__(self) -> None:
         self._sources: list[LogSource] = []
@@ -190,7 +191,7 @@ def _since(request: Request) -> int:
     return max(0, min(known, default=0) * _TICK_NS - _BEFORE_NS)
 
 
-_RECORD: Final = re.compile(rb"\d{1,10},\d{1,20},(?P<time>\d{1,18}),[^;\n]*;(?P<text>[^\n]*)")
+_RECORD: Final = lazy_re(rb"\d{1,10},\d{1,20},(?P<time>\d{1,18}),[^;\n]*;(?P<text>[^\n]*)")
 _WANTED: Final = b"NVRM: Xid"
 _PIECE: Final = 16 * 1024  # bytes; a record is 8 KiB at most
 _MOST_READS: Final = 100_000  # in one call

@@ -20,16 +20,15 @@ from typing import Final, NamedTuple
 from livedbg.adapters.cuda.statement import DEVICE, Point, Statement, kernel_name, place_of
 from livedbg.model import Frame, Severity
 from livedbg.text.demangling import demangled_symbol
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _MOST: Final = 1 << 16
 _LONGEST_LINE: Final = 4_096  # characters of a line; in a longer one a failed search takes too long
-_NUMBERED: Final = re.compile(r"CUDA_EXCEPTION_(\d{1,18})")
-_NAMED: Final = re.compile(
-    r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d{1,18}, )([^\n]+?)\.?$", re.MULTILINE
-)
-_ASSERTED: Final = re.compile(r"^Assertion failed\.$", re.MULTILINE)
-_ORIGIN: Final = re.compile(
+_NUMBERED: Final = lazy_re(r"CUDA_EXCEPTION_(\d{1,18})")
+_NAMED: Final = lazy_re(r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d{1,18}, )([^\n]+?)\.?$", re.MULTILINE)
+_ASSERTED: Final = lazy_re(r"^Assertion failed\.$", re.MULTILINE)
+_ORIGIN: Final = lazy_re(
     r"The exception was triggered at PC (0x[0-9a-f]{1,16})(?:  ([^\n(][^\n]{0,2000}?))?"
     r"(?:\s{1,100}\(([^():\n]{1,2000}):(\d{1,18})[^\n]{0,2000}\))?$",
     re.MULTILINE,
@@ -168,27 +167,25 @@ def announced_exception(text: str) -> Announced | None:
 
 
 _LONGEST: Final = 8_000  # characters of a frame; in a longer line a failed search takes too long
-_ASSERT: Final = re.compile(
+_ASSERT: Final = lazy_re(
     r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
     r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.{0,500})[`'] failed"
 )
-_TORCH: Final = re.compile(r"^ {0,100}(?P<name>[\w -]{1,400}?) = (?P<value>.{0,4000})$", re.MULTILINE)
-_COREDUMP: Final = re.compile(r"\bcoredump: +(?P<text>.*)")
-_DETECTED: Final = re.compile(
-    r"Detected an exception of type (?:CUDBG_EXCEPTION_)?(?P<name>\w+) \((?P<number>\d{1,4})\)"
-)
+_TORCH: Final = lazy_re(r"^ {0,100}(?P<name>[\w -]{1,400}?) = (?P<value>.{0,4000})$", re.MULTILINE)
+_COREDUMP: Final = lazy_re(r"\bcoredump: +(?P<text>.*)")
+_DETECTED: Final = lazy_re(r"Detected an exception of type (?:CUDBG_EXCEPTION_)?(?P<name>\w+) \((?P<number>\d{1,4})\)")
 _TITLES: Final = {name.upper().replace(" ", "_"): name for name in FAULTS}  # the driver's name -> cuda-gdb's
-_DETAIL: Final = re.compile(r"- (?P<name>Device|SM|Warp|PC):? ?(?P<value>.*)")
-_DUMP_FRAME: Final = re.compile(r"#\d+\s+0x(?P<address>[0-9a-fA-F]{1,16})\s+(?P<function>\S+)")
-_WRITES: Final = re.compile(r"(?:Writing ELF file to|Generating core dump(?: file)?(?: to)?:?) +(?P<path>\S+)")
-_SIGNAL: Final = re.compile(r"received signal CUDA_EXCEPTION_(?P<number>\d{1,3}), (?P<name>[^.\n]+)")
-_EXCEPTION: Final = re.compile(r"CUDA Exception: (?P<name>.+)")
-_FOCUS: Final = re.compile(
+_DETAIL: Final = lazy_re(r"- (?P<name>Device|SM|Warp|PC):? ?(?P<value>.*)")
+_DUMP_FRAME: Final = lazy_re(r"#\d+\s+0x(?P<address>[0-9a-fA-F]{1,16})\s+(?P<function>\S+)")
+_WRITES: Final = lazy_re(r"(?:Writing ELF file to|Generating core dump(?: file)?(?: to)?:?) +(?P<path>\S+)")
+_SIGNAL: Final = lazy_re(r"received signal CUDA_EXCEPTION_(?P<number>\d{1,3}), (?P<name>[^.\n]+)")
+_EXCEPTION: Final = lazy_re(r"CUDA Exception: (?P<name>.+)")
+_FOCUS: Final = lazy_re(
     r"\[Switching focus to CUDA kernel \d+, grid \d+, block \((?P<block>\d+,\d+,\d+)\), "
     r"thread \((?P<thread>\d+,\d+,\d+)\), device (?P<device>\d+), sm (?P<sm>\d+), "
     r"warp (?P<warp>\d+), lane (?P<lane>\d+)"
 )
-_STOP_FRAME: Final = re.compile(
+_STOP_FRAME: Final = lazy_re(
     r"(?:#0 {1,100})?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.{1,4000}?)"
     r"<<<\((?P<grid>[\d,]{1,400})\),\((?P<blockdim>[\d,]{1,400})\)>>>(?: \(.{0,4000}?\))?"
     r"(?: at (?P<file>\S{1,1000}):(?P<line>\d{1,9}))?\s{0,100}$"

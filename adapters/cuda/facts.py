@@ -5,7 +5,6 @@ Which logged exceptions the rules for CUDA report the cause of.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.facts import Facts, facts_from, facts_of
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
 
 class CudaFacts(Facts, frozen=True, kw_only=True, tag="cuda"):
@@ -113,7 +113,7 @@ class GpuFacts(Facts, frozen=True, kw_only=True, tag="gpu"):
     processes: int = 0
 
 
-_NUMBER = re.compile(r"[0-9]{1,18}")
+_NUMBER = lazy_re(r"[0-9]{1,18}")
 _NUMBERS = ("count", "order", "hazards", "bytes", "errors")
 
 

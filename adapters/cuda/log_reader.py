@@ -9,7 +9,6 @@ and 13.1 have the function in a fifth bracket. What is wrong is in a line of its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -22,12 +21,13 @@ from livedbg.adapters.cuda.statement import RULE, Statement, by_name, by_number
 from livedbg.logs.tracebacks import plain_form
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
+from livedbg.text.patterns import lazy_re
 
-_LINE: Final = re.compile(
+_LINE: Final = lazy_re(
     r"\[[\d:.]+\]\[(?P<thread>\d{1,20})\]\[CUDA\]\[(?P<level>[A-Z])\](?:\[(?P<function>\w+)\])? ?(?P<text>.*)"
 )
-_RETURNING: Final = re.compile(r"Returning (?P<number>\d{1,9}) \((?P<name>\w+)\) from (?P<call>\w+)")
-_NUMBERS: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_RETURNING: Final = lazy_re(r"Returning (?P<number>\d{1,9}) \((?P<name>\w+)\) from (?P<call>\w+)")
+_NUMBERS: Final = lazy_re(r"0x[0-9a-fA-F]+|\d+")
 _THREADS: Final = 1_000  # whose last words are kept
 
 
@@ -95,10 +95,8 @@ _OWNERS: Final = 256  # ranks or workers in one log that are kept apart
 _LONGEST: Final = 4_000  # characters of a line that are read: patterns take too long on longer ones
 _FAR: Final = 60  # characters before the rule of a sanitizer, at most
 _ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
-_POINTS: Final = re.compile(
-    r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\]"
-)
-_WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..{0,4000}?\(PID (?P<pid>\d{1,10})\)")
+_POINTS: Final = lazy_re(r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\]")
+_WAITS: Final = lazy_re(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..{0,4000}?\(PID (?P<pid>\d{1,10})\)")
 
 
 _KEPT: Final = {

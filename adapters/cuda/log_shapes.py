@@ -7,9 +7,10 @@ from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.shapes import SEVERITY_OF_LETTER, Header, Shape, severity_of_word
+from livedbg.text.patterns import lazy_re
 
 # NCCL (src/debug.cc): `host:pid:tid [dev] NCCL INFO …`, a time and a file in front in newer ones.
-_NCCL = re.compile(
+_NCCL = lazy_re(
     r"(?:\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\] )?([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\d{1,4}\] "
     r"(?:[\w./+-]{1,300}:\d{1,18} )?NCCL (INFO|WARN|TRACE|ABORT|VERSION) ?"
 )
@@ -21,7 +22,7 @@ def _nccl(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # The driver's CUDA_LOG_FILE: `[14:38:03.928][thread][CUDA][E] …`, a fifth bracket in 13.0.
-_CUDA = re.compile(r"\[(\d\d:\d\d:\d\d)\.(\d{1,9})\]\[\d{1,18}\]\[CUDA\]\[([EWID])\](?:\[\w+\])? ?")
+_CUDA = lazy_re(r"\[(\d\d:\d\d:\d\d)\.(\d{1,9})\]\[\d{1,18}\]\[CUDA\]\[([EWID])\](?:\[\w+\])? ?")
 
 
 def _cuda(match: re.Match[str], clock: SourceClock) -> Header:

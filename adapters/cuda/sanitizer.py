@@ -23,29 +23,28 @@ from livedbg.adapters.cuda.statement import (
     with_module,
 )
 from livedbg.model import Frame, Severity
+from livedbg.text.patterns import lazy_re
 
 _FRAMES: Final = 100
-_ACCESS: Final = re.compile(r"Invalid __(?P<space>\w+)__ (?P<access>[\w ]+?) of size (?P<size>[\d,]+)")
-_API: Final = re.compile(
+_ACCESS: Final = lazy_re(r"Invalid __(?P<space>\w+)__ (?P<access>[\w ]+?) of size (?P<size>[\d,]+)")
+_API: Final = lazy_re(
     r"Program hit (?P<name>\w+) \(error (?P<number>\d{1,9})\) due to (?P<text>.+?) on CUDA API call to (?P<call>\w+)"
 )
-_RACE: Final = re.compile(r"(?:(?P<level>Error|Warning|Info|Fatal): )?Race reported between (?P<first>.+)")
-_HAZARD: Final = re.compile(
+_RACE: Final = lazy_re(r"(?:(?P<level>Error|Warning|Info|Fatal): )?Race reported between (?P<first>.+)")
+_HAZARD: Final = lazy_re(
     r"(?:(?P<level>Error|Warning|Info|Fatal): )?(?:\([^()]*\) )?Potential (?P<kind>RAW|WAR|WAW) hazard detected at "
     r"(?P<where>.+?)(?: in block \((?P<block>[\d,]+)\))? ?:?$"
 )
-_HAZARD_SIDE: Final = re.compile(r"(?P<access>Write|Read|Atomic) Thread \((?P<thread>[\d,]+)\) at (?P<place>.+)")
-_RACE_SIDE: Final = re.compile(
-    r"and (?P<access>\w+) access at (?P<place>.+?)(?: \[(?P<count>[\d,]{1,15}) hazards?\])?$"
-)
-_FIRST_SIDE: Final = re.compile(r"(?P<access>\w+) access at (?P<place>.+?)(?= and \w+ access at |$)")
-_LEAK: Final = re.compile(r"Leaked (?P<size>[\d,]{1,20}) bytes at (?P<address>\S+)|Leaked an? (?P<object>\w+)")
-_SUMMARY: Final = re.compile(r"(?P<tool>ERROR|RACECHECK|LEAK) SUMMARY: (?P<text>.+)")
-_COUNTED: Final = re.compile(r"(?P<count>[\d,]{1,15}) (?:errors?|hazards?|bytes)")
-_BY: Final = re.compile(
+_HAZARD_SIDE: Final = lazy_re(r"(?P<access>Write|Read|Atomic) Thread \((?P<thread>[\d,]+)\) at (?P<place>.+)")
+_RACE_SIDE: Final = lazy_re(r"and (?P<access>\w+) access at (?P<place>.+?)(?: \[(?P<count>[\d,]{1,15}) hazards?\])?$")
+_FIRST_SIDE: Final = lazy_re(r"(?P<access>\w+) access at (?P<place>.+?)(?= and \w+ access at |$)")
+_LEAK: Final = lazy_re(r"Leaked (?P<size>[\d,]{1,20}) bytes at (?P<address>\S+)|Leaked an? (?P<object>\w+)")
+_SUMMARY: Final = lazy_re(r"(?P<tool>ERROR|RACECHECK|LEAK) SUMMARY: (?P<text>.+)")
+_COUNTED: Final = lazy_re(r"(?P<count>[\d,]{1,15}) (?:errors?|hazards?|bytes)")
+_BY: Final = lazy_re(
     r"by threads? \((?P<thread>\d{1,18},\d{1,18},\d{1,18})\) in block \((?P<block>\d{1,18},\d{1,18},\d{1,18})\)"
 )
-_CLONE: Final = re.compile(r"\[clone (?P<kernel>.+?)\] (?P<function>.+)")
+_CLONE: Final = lazy_re(r"\[clone (?P<kernel>.+?)\] (?P<function>.+)")
 _OTHERS: Final = (  # first words of other reports -> word for the tool
     ("Uninitialized ", "initcheck"),
     ("Host API ", "initcheck"),
@@ -67,7 +66,7 @@ _OTHERS: Final = (  # first words of other reports -> word for the tool
 _WITH_PLACE: Final = frozenset({"sanitizer", "hazard"})
 """Reports that always have a place: one without is followed by lines of another process."""
 
-_SAME: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d[\d,]*")
+_SAME: Final = lazy_re(r"0x[0-9a-fA-F]{1,16}|\d[\d,]*")
 
 
 class Sanitizer:

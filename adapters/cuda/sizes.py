@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
-_SIZE: Final = re.compile(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
+from livedbg.text.patterns import lazy_re
+
+_SIZE: Final = lazy_re(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
 
 
 def bytes_of(texts: Iterable[str | None]) -> list[float]:

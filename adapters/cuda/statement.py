@@ -18,7 +18,6 @@ The error codes of CUDA: the tables of its signatures (signatures/errors.toml).
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from livedbg.model import Frame, Severity
+from livedbg.text.patterns import lazy_re
 
 Point = tuple[int, int, int]
 """Coordinates of a thread in its block, or of a block in its grid."""
@@ -71,21 +71,21 @@ def place_of(file: str, line: str | int) -> str:
 DEVICE: Final = "device code"
 """The module of frames on the GPU."""
 
-_AT_ADDRESS: Final = re.compile(
+_AT_ADDRESS: Final = lazy_re(
     r"0x(?P<offset>[0-9a-fA-F]{1,16}) in (?:(?P<file>\S[^:]*):(?P<line>\d{1,18}):)?(?P<function>.+)"
 )
-_AT_FUNCTION: Final = re.compile(
+_AT_FUNCTION: Final = lazy_re(
     r"\A(?P<function>.+?)(?:\+0x(?P<offset>[0-9a-fA-F]{1,16}))?(?: in (?P<file>[^()]{1,2000}):(?P<line>\d{1,18}))?$"
 )
-_OLD_FRAME: Final = re.compile(
+_OLD_FRAME: Final = lazy_re(
     r"\A(?P<file>[^:()]+):(?P<line>\d{1,18}):(?P<function>.{1,4000}?)"
     r" \(.{0,4000} : 0x(?P<offset>[0-9a-fA-F]{1,16})\)$"
 )
-_HOST_OLD: Final = re.compile(
+_HOST_OLD: Final = lazy_re(
     r"(?P<module>[^\[\]()]*/[^/\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]{1,16}\))? "
     r"\[0x(?P<address>[0-9a-fA-F]{1,16})\]$"
 )
-_HOST: Final = re.compile(
+_HOST: Final = lazy_re(
     r"(?P<function>.{0,4000}?)(?: in (?P<file>[^\[\]]{1,500}):(?P<line>\d{1,18}))?"
     r" ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
     r"(?: in (?P<module>\S.{0,4000}))?$"

@@ -21,7 +21,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from livedbg.probes.perf import BREAKPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, find_places
 from livedbg.probes.tracer import ProcessTree, Tracer
+from livedbg.text.patterns import lazy_re
 
 DEBUG_REGISTERS: Final = 4
 """Those that hold addresses (Intel SDM 3B, 19.2.1)."""
@@ -49,7 +49,7 @@ _UNWANTED: Final = 4096
 _STACK: Final = 16 << 10
 _ARGUMENTS: Final = CALL_ARGUMENTS[:4]
 _SECOND: Final = _ARGUMENTS[1]
-_NO_TEXT: Final = re.compile("[\ufffd\u2400-\u2408\u240e-\u2421]")
+_NO_TEXT: Final = lazy_re("[\ufffd\u2400-\u2408\u240e-\u2421]")
 """What cleaning makes of bytes that are no text: glibc's malloc puts pointers where freed text was."""
 
 

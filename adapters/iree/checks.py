@@ -29,6 +29,7 @@ from msgspec import Struct
 from livedbg.adapters.iree.differences.toolchain import hardware_of
 from livedbg.linux.access import Capability, can_load
 from livedbg.model.errors import LivedbgError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _SYSTEM: Final = ("/etc/vulkan", "/usr/local/etc/vulkan", "/usr/local/share/vulkan", "/usr/share/vulkan")
@@ -271,8 +272,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-_FIELD: Final = re.compile(r"^(name|api|driver_info|features): (.{1,2000})$", re.MULTILINE)
-_LACKS: Final = re.compile(r"(\w{1,80})=no\b")
+_FIELD: Final = lazy_re(r"^(name|api|driver_info|features): (.{1,2000})$", re.MULTILINE)
+_LACKS: Final = lazy_re(r"(\w{1,80})=no\b")
 _ASK_S: Final = 60.0
 
 

@@ -39,11 +39,12 @@ from livedbg.linux import target_files
 from livedbg.linux.target_files import is_folder, is_regular
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 from livedbg.model.errors import SourceError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_NODE: Final = re.compile(r"^\s*v(\d+) \[.*?label = \"(.*)\"")
-_DISPATCH: Final = re.compile(r"flow\.dispatch.{0,400}?@[^:\s@]{1,400}::@([^(\s\\\"]{1,400})")
-_EDGE: Final = re.compile(r"^\s*v(\d+) -> v(\d+) \[")
+_NODE: Final = lazy_re(r"^\s*v(\d+) \[.*?label = \"(.*)\"")
+_DISPATCH: Final = lazy_re(r"flow\.dispatch.{0,400}?@[^:\s@]{1,400}::@([^(\s\\\"]{1,400})")
+_EDGE: Final = lazy_re(r"^\s*v(\d+) -> v(\d+) \[")
 _LARGEST_GRAPH: Final = 64 << 20
 
 
@@ -218,9 +219,9 @@ def _declared(name: str, dispatch: str, running: Task) -> Task:
 
 _NAMES: Final = "configured_*.mlir"
 _FOLDER: Final = "executables"
-_TARGET: Final = re.compile(r"hal\.executable\.variant \S+ \S+ target\(<\"([\w-]{1,40})\"")
-_FUNCTION: Final = re.compile(r"^\s{0,100}func\.func @([\w.$-]{1,500})\(", re.MULTILINE)
-_EXPORT: Final = re.compile(r"hal\.executable\.export public @([\w.$-]{1,500}) ")
+_TARGET: Final = lazy_re(r"hal\.executable\.variant \S+ \S+ target\(<\"([\w-]{1,40})\"")
+_FUNCTION: Final = lazy_re(r"^\s{0,100}func\.func @([\w.$-]{1,500})\(", re.MULTILINE)
+_EXPORT: Final = lazy_re(r"hal\.executable\.export public @([\w.$-]{1,500}) ")
 _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 20
 

@@ -23,11 +23,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from livedbg.text.patterns import lazy_re
+
 _IMAGE: Final = b"\x7fELF\x02\x01\x01"
 _LEAST: Final = 64
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
 _PT_LOAD, _WRITABLE = 1, 2
-_HEADER: Final = re.compile(rb"\x06\0{7}[\s\S]{8}\0{4}\x01\0{3}")
+_HEADER: Final = lazy_re(rb"\x06\0{7}[\s\S]{8}\0{4}\x01\0{3}")
 """Version, name, features, and the sanitizer: IREE_HAL_EXECUTABLE_LIBRARY_SANITIZER_ADDRESS."""
 _MARK_AT: Final = 20
 

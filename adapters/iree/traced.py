@@ -15,12 +15,10 @@ from typing import Final
 
 from msgspec import Struct
 
-_HEADER: Final = re.compile(
-    r"^=== (?P<exe>[^:\s]+)::(?P<fn>[^:\s]+)(?:::(?P<ordinal>\d+))? (?P<io>inputs|outputs) ===$"
-)
-_TENSOR: Final = re.compile(
-    r"^(?P<shape>(?:\d++x)*+)(?P<type>(?:b?f|tf|[su]?i|ui)\d+\w{0,16})=(?P<values>.*)$", re.DOTALL
-)
+from livedbg.text.patterns import lazy_re
+
+_HEADER: Final = lazy_re(r"^=== (?P<exe>[^:\s]+)::(?P<fn>[^:\s]+)(?:::(?P<ordinal>\d+))? (?P<io>inputs|outputs) ===$")
+_TENSOR: Final = lazy_re(r"^(?P<shape>(?:\d++x)*+)(?P<type>(?:b?f|tf|[su]?i|ui)\d+\w{0,16})=(?P<values>.*)$", re.DOTALL)
 _MOST: Final = 1 << 20  # characters of values that are read
 
 

@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from glob import escape
@@ -31,6 +30,7 @@ from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
 from livedbg.session.adapter import Request
 from livedbg.session.log_formats import no_log_suffixes
 from livedbg.session.systems import declared, note_problem, systems
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
@@ -151,7 +151,7 @@ def _environment(path: Path) -> dict[str, str]:
 
 _HEAD_LEAST = 16  # bytes of a beginning that identify a file
 _ODD = 8  # pipes, devices and the like in a folder that are named one by one
-_PART = re.compile(r"(?:\.(?P<number>\d{1,3}))?(?:\.(?:gz|zst))?$")
+_PART = lazy_re(r"(?:\.(?P<number>\d{1,3}))?(?:\.(?:gz|zst))?$")
 
 
 class Candidate(Struct, frozen=True):

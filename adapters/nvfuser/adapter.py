@@ -27,7 +27,6 @@ from livedbg.text.sanitize import clean_line
 if TYPE_CHECKING:
     from livedbg.adapters.nvfuser.log_follower import LogFollower
 import os
-import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
@@ -42,6 +41,7 @@ from livedbg.linux.target_files import is_regular
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
 from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
 from livedbg.session.pacing import Limit, Stopwatch
+from livedbg.text.patterns import lazy_re
 
 _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
@@ -231,12 +231,12 @@ def _candidates(paths: Iterable[str]) -> Iterator[Path]:
 
 
 _NAMES: Final = (  # each with what it begins with, which is found sooner
-    ("nvfuser_", re.compile(r"nvfuser_\w{1,200}?_f(?P<fusion>\d{1,18})_c\d{1,18}_r\d{1,18}_g(?P<group>\d{1,18})\b")),
-    ("Arguments for fusion ", re.compile(r"Arguments for fusion (?P<fusion>\d{1,18}) group (?P<group>\d{1,18}):")),
-    ("Error from segmentation group ", re.compile(r"Error from segmentation group (?P<group>\d{1,18}):")),
+    ("nvfuser_", lazy_re(r"nvfuser_\w{1,200}?_f(?P<fusion>\d{1,18})_c\d{1,18}_r\d{1,18}_g(?P<group>\d{1,18})\b")),
+    ("Arguments for fusion ", lazy_re(r"Arguments for fusion (?P<fusion>\d{1,18}) group (?P<group>\d{1,18}):")),
+    ("Error from segmentation group ", lazy_re(r"Error from segmentation group (?P<group>\d{1,18}):")),
 )
 _OURS: Final = tuple(word.decode() for word in TRIGGERS if word not in {b"Exception raised from ", b"***Runtime***"})
-_RAISED: Final = re.compile(r"Exception raised from \S+ at \S*(?:Fuser/|csrc/)")
+_RAISED: Final = lazy_re(r"Exception raised from \S+ at \S*(?:Fuser/|csrc/)")
 
 
 class NvfuserDecoder(LogDecoder):

@@ -5,7 +5,6 @@ Which logged exceptions the rules for nvFuser report the cause of.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from msgspec import field
@@ -13,6 +12,7 @@ from msgspec import field
 from livedbg.model import Diagnostic, Evidence, ExceptionHit
 from livedbg.model.facts import Facts, facts_from, facts_of
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
 
 class FusionFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.fusion"):
@@ -74,7 +74,7 @@ def fusion_facts(said: Diagnostic) -> FusionFacts:
     return facts_from({**texts, "available": options}, FusionFacts)
 
 
-_OURS: Final = re.compile(
+_OURS: Final = lazy_re(
     r"INTERNAL ASSERT FAILED at \"?\S*(?:[Ff]user/|/csrc/|codegen/cuda/)|Error from segmentation group"
     r"|Detected exception while compiling fusion segments"
 )

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Final
 from livedbg.adapters.nvfuser.records import Place
 from livedbg.model import LogSource, ids
 from livedbg.model.events import Event, Stamp
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.adapters.nvfuser.dumps.statement_reader import Said
     from livedbg.adapters.nvfuser.events import Emitter
 
-_STREAM: Final = re.compile(r"(?:^|[._-])?(?:std)?(?:out|err)(?:put|or)?(?=$|[._-])", re.IGNORECASE)
-_RANK: Final = re.compile(r"(\d+)")
+_STREAM: Final = lazy_re(r"(?:^|[._-])?(?:std)?(?:out|err)(?:put|or)?(?=$|[._-])", re.IGNORECASE)
+_RANK: Final = lazy_re(r"(\d+)")
 _JOBS: Final = 5_000
 
 

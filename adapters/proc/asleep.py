@@ -25,7 +25,6 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
@@ -42,6 +41,7 @@ from livedbg.linux.maps import Mapping as MemoryMapping
 from livedbg.linux.maps import find_mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall, child_pids, living_task, process_ids, read_stat, status_fields
 from livedbg.model import ThreadState, ids
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 
@@ -86,7 +86,7 @@ LONG_NS: Final = 1_000_000_000
 _EVERY: Final = 16
 """Looks after which a process that sleeps on is looked at again: others may begin to trace it or map its memory."""
 
-_HELD_BACK: Final = re.compile(r"refrigerator|freez|seccomp|ptrace|signal_stop")
+_HELD_BACK: Final = lazy_re(r"refrigerator|freez|seccomp|ptrace|signal_stop")
 """Kernel functions in which a thread waits for something else than its system call says."""
 
 _HEADLESS: Final = "is seen only in part: its main thread has ended (pthread_exit)"

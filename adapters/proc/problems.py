@@ -8,7 +8,6 @@ that of a garbage collector, a timer or a loop that polls.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from livedbg.linux.live_environment import Libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task
 from livedbg.model import POLLS, UNSEEN_RUNTIME, SourceHealth, SourceStatus, ids
+from livedbg.text.patterns import lazy_re
 
 _GO: Final = b"\xff Go buildinf:"
 """Begins the section .go.buildinfo (src/debug/buildinfo/buildinfo.go)."""
@@ -55,10 +55,12 @@ _RUNTIMES: Final = (
         "Node.js",
         "promises and callbacks",
         "kill -USR1 {pid}   opens its inspector on port 9229: node inspect -p {pid}",
-        program=r"node(js)?",
+        program=r"node(?:js)?",
     ),
     UnseenRuntime(".NET", "managed threads and locks", "dotnet-stack report -p {pid}", files=r"/libcoreclr\.so$"),
-    UnseenRuntime("Erlang", "processes of the VM", "a remote shell, then erlang:processes()", program=r"beam(\.smp)?"),
+    UnseenRuntime(
+        "Erlang", "processes of the VM", "a remote shell, then erlang:processes()", program=r"beam(?:\.smp)?"
+    ),
     UnseenRuntime(
         "Open MPI",
         "messages (its ranks poll while they wait)",
@@ -86,6 +88,9 @@ _RUNTIMES: Final = (
     ),
 )
 
+_FILES: Final = lazy_re("|".join(f"(?P<of_{n}>{each.files})" for n, each in enumerate(_RUNTIMES) if each.files))
+_PROGRAMS: Final = lazy_re("|".join(f"(?P<of_{n}>{each.program})" for n, each in enumerate(_RUNTIMES) if each.program))
+
 _GO_RUNTIME: Final = UnseenRuntime(
     "the Go runtime", "goroutines", "kill -QUIT {pid}   prints all goroutines and ends the program"
 )
@@ -99,11 +104,10 @@ def runtime_of(pid: int) -> UnseenRuntime | None:
         paths = {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
     except OSError:
         return None
-    for runtime in _RUNTIMES:
-        if runtime.program and re.fullmatch(runtime.program, program):
-            return runtime
-        if runtime.files and any(re.search(runtime.files, path) for path in paths):
-            return runtime
+    found = [_PROGRAMS.fullmatch(program), *map(_FILES.search, paths)]
+    numbers = [int(match.lastgroup.removeprefix("of_")) for match in found if match is not None and match.lastgroup]
+    if numbers:
+        return _RUNTIMES[min(numbers)]
     return _GO_RUNTIME if _is_go(exe) else None
 
 

@@ -14,7 +14,6 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,12 +23,13 @@ from livedbg.linux.descriptors import Descriptor, Holder, fd_links
 from livedbg.linux.handled_signals import handled_signals, signal_name
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task, read_file
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _PYTHON: Final = "python"
 
-_PLAIN_DEVICES: Final = re.compile(r"/dev/(?:null|zero|full|u?random|tty\w*|pts/\d+|ptmx|console|shm/.*)")
-_PLAIN_KINDS: Final = re.compile(r"anon_inode:(?:\[(?:eventpoll|eventfd|timerfd|signalfd|pidfd)\]|inotify)")
+_PLAIN_DEVICES: Final = lazy_re(r"/dev/(?:null|zero|full|u?random|tty\w*|pts/\d+|ptmx|console|shm/.*)")
+_PLAIN_KINDS: Final = lazy_re(r"anon_inode:(?:\[(?:eventpoll|eventfd|timerfd|signalfd|pidfd)\]|inotify)")
 """What signals nobody's eventfd."""
 
 

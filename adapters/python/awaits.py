@@ -14,7 +14,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -22,10 +21,11 @@ from livedbg.cpython.coroutines import CoroutineFrame
 from livedbg.cpython.event_loops import LoopTask, callbacks, is_pending, is_task
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
+from livedbg.text.patterns import lazy_re
 
 _MOST: Final = 2_000
-_LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/asyncio/")
-_NOT_THE_USERS: Final = re.compile(
+_LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/asyncio/")
+_NOT_THE_USERS: Final = lazy_re(
     r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|/(?:site|dist)-packages/(?:trio|anyio|gevent)/"
 )
 _KINDS: Final = {"Lock": "pylock", "Semaphore": "sem", "BoundedSemaphore": "sem", "Event": "cond", "Condition": "cond"}

@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 import math
-import re
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ from livedbg.cpython.greenlets import Greenlet
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame
+from livedbg.text.patterns import lazy_re
 
 _BASICSIZE_AT: Final = 32  # PyTypeObject
 _MOST_WORDS: Final = 64  # of an object
@@ -32,7 +32,7 @@ _FRAMES: Final = 6  # innermost ones whose values are looked through
 _SELF_AT: Final = 24  # PyCFunctionObject: head, m_ml, m_self; PyMethodObject: head, im_func, im_self
 _BOUND: Final = frozenset({"method", "builtin_function_or_method"})
 _LISTS: Final = frozenset({"list", "tuple", "collections.deque"})
-_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/gevent/")
+_LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/gevent/")
 _WAITER: Final = "Waiter"
 _WATCHERS: Final = "gevent.libev.corecext."
 _KINDS: Final = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import resource
 import shutil
 import sys
@@ -26,6 +25,7 @@ from livedbg.linux.family import let_go
 from livedbg.linux.owner_rights import as_owner
 from livedbg.model import Frame, ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _TRIES: Final = 4
@@ -41,7 +41,7 @@ class SpyLocal(Struct, frozen=True):
     repr: str | None = None
 
 
-_MADE: Final = re.compile(r"MainThread|(?:Thread|Dummy)-\d+(?: \(.*\))?|")
+_MADE: Final = lazy_re(r"MainThread|(?:Thread|Dummy)-\d+(?: \(.*\))?|")
 _MOST_NAME: Final = 60
 
 

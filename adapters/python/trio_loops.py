@@ -10,7 +10,6 @@ deadline, and whose tasks end with it.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -25,10 +24,11 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.cpython.trio_tasks import TrioTask, confirmed_trio, read_trio
+from livedbg.text.patterns import lazy_re
 
 _MOST: Final = 2_000
-_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/trio/|/trio/_(?:core/|[^/]*\.py$)")
-_WRAPPERS: Final = re.compile(r"AsyncContextManagerMixin\.|_make_simple_sock_method_wrapper\.|_SocketType\._")
+_LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/trio/|/trio/_(?:core/|[^/]*\.py$)")
+_WRAPPERS: Final = lazy_re(r"AsyncContextManagerMixin\.|_make_simple_sock_method_wrapper\.|_SocketType\._")
 _LOCKS: Final = frozenset({"Lock", "StrictFIFOLock"})
 _CELL_AT: Final = 16
 _AHEAD_S: Final = 0.05  # a deadline is overdue from that on

@@ -10,6 +10,7 @@ from msgspec import field
 
 from livedbg.model import Task
 from livedbg.model.facts import Facts, facts_from, facts_of
+from livedbg.text.patterns import lazy_re
 
 
 class CallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.call"):
@@ -168,7 +169,7 @@ _BY_RANK: Final = {
     "handles": r"signals of rank (\d{1,9})",
     "enters": r"rank (\d{1,9}) enters by",
 }
-_SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) s")
+_SECONDS: Final = lazy_re(r"(\d{1,9}(?:\.\d{1,9})?) s")
 
 
 def _call_of_texts(texts: Mapping[str, str]) -> CallFacts:

@@ -8,35 +8,36 @@ A line in, what it says out; a line that says nothing gives None.
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
 from typing import Final
 
 from msgspec import Struct
 
-_QUEUE: Final = re.compile(
+from livedbg.text.patterns import lazy_re
+
+_QUEUE: Final = lazy_re(
     r"AMDGPU Queue (?P<agent>\d{1,6}):(?P<queue>\d{1,9})(?: \(QID \d{1,20}\))? +(?P<type>\S.{0,40}?) +"
     r"(?P<read>\d{1,20}) +(?P<write>\d{1,20}) +(?P<size>\d{1,20}) +0x[0-9a-f]{1,16}"
 )
-_DISPATCH: Final = re.compile(
+_DISPATCH: Final = lazy_re(
     r"AMDGPU Dispatch (?P<id>\d{1,6}:\d{1,9}:\d{1,12})(?: \(PKID (?P<packet>\d{1,20})\))? {1,50}"
     r"(?P<grid>\[[\d,]{1,60}\]) {1,50}"
     r"(?P<group>\[[\d,]{1,60}\]) {1,50}(?P<fence>[A-Za-z|]{0,20}) {1,50}(?P<kernel>\S.{0,1000})"
 )
-_WAVE: Final = re.compile(
+_WAVE: Final = lazy_re(
     r"^\s{0,100}(?:\* )?\s{0,100}\d{1,9} {1,50}AMDGPU Wave (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12}|\?:\?:\?:\d{1,12})"
     r" \((?P<group>[\d,?]{1,60})\)/(?:\d{1,9}|\?)(?: {1,50}\"(?P<name>[^\"]{0,64})\")? {1,50}(?P<frame>\S.{0,4000})"
 )
-_LANE: Final = re.compile(
+_LANE: Final = lazy_re(
     r"AMDGPU Lane (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12})/(?P<lane>\d{1,4}) \((?P<group>[\d,]{1,60})\)"
     r"\[(?P<item>[\d,]{1,60})\]"
 )
-_SIGNAL: Final = re.compile(
+_SIGNAL: Final = lazy_re(
     r"^(?:Thread \d{1,9}|Program)(?: \"[^\"]{0,64}\")? received signal (?P<name>SIG[A-Z]{2,8}), (?P<text>[^.\n]{1,60})"
 )
 _FATAL: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"})
-_FRAME: Final = re.compile(r"^(?:#\d{1,4} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[^\s(][^(\n]{0,500}?) ?\(")
-_PLACE: Final = re.compile(r"\) at (?P<file>[^\s:][^:\n]{0,400}):(?P<line>\d{1,9})\s*$")
+_FRAME: Final = lazy_re(r"^(?:#\d{1,4} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[^\s(][^(\n]{0,500}?) ?\(")
+_PLACE: Final = lazy_re(r"\) at (?P<file>[^\s:][^:\n]{0,400}):(?P<line>\d{1,9})\s*$")
 _COMMENT: Final = "<"
 
 

@@ -27,16 +27,15 @@ from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.model.facts import MessageFacts
 from livedbg.session.adapter import Request
 from livedbg.session.log_adapter import LogsAdapter
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 
-_WAVE: Final = re.compile(
+_WAVE: Final = lazy_re(
     r"wave_\d{1,12}: pc=0x[0-9a-f]{1,16}(?: \(kernel_code_entry=0x[0-9a-f]{1,16}\s+<(?P<kernel>[^\n]{1,2000}?)>"
     r"(?:, kernargs=0x[0-9a-f]{1,16})?\))? \((?:stopped, reason: (?P<reason>[A-Z_| ]{1,80})|running)\)"
 )
-_HEAD: Final = re.compile(
-    r"^(?:Queue error|System event) \(HSA_|emory access fault by GPU ", re.MULTILINE | re.IGNORECASE
-)
-_FUNCTION: Final = re.compile(r"Disassembly for function (?P<name>[^\n]{1,2000}?):\s*$", re.MULTILINE)
+_HEAD: Final = lazy_re(r"^(?:Queue error|System event) \(HSA_|emory access fault by GPU ", re.MULTILINE | re.IGNORECASE)
+_FUNCTION: Final = lazy_re(r"Disassembly for function (?P<name>[^\n]{1,2000}?):\s*$", re.MULTILINE)
 _WORDS: Final = {
     "ASSERT_TRAP": "an assertion or trap",
     "MEMORY_VIOLATION": "an access to memory that it may not use",

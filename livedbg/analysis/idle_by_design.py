@@ -8,7 +8,6 @@ nothing of which it is, so a rule must not call them stuck.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,9 +15,10 @@ from livedbg.analysis.closed import Closed, ClosedSet
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of
 from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
+from livedbg.text.patterns import lazy_re
 
-_THREADING: Final = re.compile(r"(^|/)threading\.py$")
-_LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
+_THREADING: Final = lazy_re(r"(^|/)threading\.py$")
+_LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "barrier:", "thread:", "gil:")
 _CALLS: Final = frozenset(
     {

@@ -3,11 +3,11 @@ or for a semaphore."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 
 _WORKERS: Final = frozenset(
     {
@@ -20,7 +20,7 @@ _WORKERS: Final = frozenset(
 )
 """Functions of the standard library that take a job, do it, and take the next one (3.11 to 3.14)."""
 
-_QUEUES: Final = re.compile(r"/(multiprocessing/(queues|connection|synchronize)|queue|threading|selectors)\.py$")
+_QUEUES: Final = lazy_re(r"/(multiprocessing/(queues|connection|synchronize)|queue|threading|selectors)\.py$")
 """What they call to take it. A job that runs has other files above them."""
 
 
@@ -41,7 +41,7 @@ def waits_for_job(frames: Sequence[Frame]) -> bool:
     return False
 
 
-_POOLS: Final = re.compile(r"/(concurrent/futures/(_base|thread|process)|multiprocessing/pool)\.py$")
+_POOLS: Final = lazy_re(r"/(concurrent/futures/(_base|thread|process)|multiprocessing/pool)\.py$")
 _AT_EXIT: Final = "_python_exit"  # of an interpreter that ends: the job may be a server
 
 

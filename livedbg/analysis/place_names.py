@@ -7,20 +7,21 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 from livedbg.text.demangling import short_symbol
+from livedbg.text.patterns import lazy_re
 from livedbg.text.rust_paths import plain_path
 
-_LAMBDA: Final = re.compile(r"\{lambda\([^{}]*\)#\d+\}|<lambda\([^<>]*\)>|\{lambda#\d+\}")
-_TAIL: Final = re.compile(
+_LAMBDA: Final = lazy_re(r"\{lambda\([^{}]*\)#\d+\}|<lambda\([^<>]*\)>|\{lambda#\d+\}")
+_TAIL: Final = lazy_re(
     r"(?: const| volatile| &{1,2}| noexcept| ?\[clone [^\]]{0,100}\]|\[abi:\w{1,100}\]| \(\.\w[\w.]{0,100}\)){1,20}$"
 )
-_SUFFIX: Final = re.compile(r"\.(?:constprop|isra|part|cold|lto_priv)\.?\d*")
-_OPERATOR: Final = re.compile(r"(?<![\w])operator(\(\)|\[\]|[-+*/%^&|~!=<>,]{1,3})")
+_SUFFIX: Final = lazy_re(r"\.(?:constprop|isra|part|cold|lto_priv)\.?\d*")
+_OPERATOR: Final = lazy_re(r"(?<![\w])operator(\(\)|\[\]|[-+*/%^&|~!=<>,]{1,3})")
 _CALL: Final = "::operator()"
 _MARKED: Final = {ord(letter): 0xE000 + place for place, letter in enumerate("()[]<>*& ")}
 _UNMARKED: Final = {mark: letter for letter, mark in _MARKED.items()}
-_INNER: Final = re.compile(r"(?:\.<locals>)?\.<(?:list|set|dict)comp>|(?:\.<locals>)?\.<genexpr>")
-_BASE_62: Final = re.compile(r"[0-9A-Za-z]{0,11}_")
-_LENGTH: Final = re.compile(r"([1-9]\d{0,3})_?")
+_INNER: Final = lazy_re(r"(?:\.<locals>)?\.<(?:list|set|dict)comp>|(?:\.<locals>)?\.<genexpr>")
+_BASE_62: Final = lazy_re(r"[0-9A-Za-z]{0,11}_")
+_LENGTH: Final = lazy_re(r"([1-9]\d{0,3})_?")
 _LONGEST: Final = 40
 _SHORT: Final = 24
 _MOST: Final = 2000

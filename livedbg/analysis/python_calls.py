@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
 from livedbg.analysis.place_names import Placed
+from livedbg.text.patterns import lazy_re
 
 _C_FUNCTIONS: Final = {
     "lock_PyThread_acquire_lock": "Lock.acquire",
@@ -21,13 +21,13 @@ _C_FUNCTIONS: Final = {
 }
 """Functions of CPython's own modules that wait (Modules/_threadmodule.c, _queuemodule.c, _multiprocessing)."""
 
-_LOCK_CALLS: Final = re.compile(r"sem_\w+|pthread_(?:cond|mutex|rwlock|join|barrier)\w*|futex(?:_\w+| wait)?")
+_LOCK_CALLS: Final = lazy_re(r"sem_\w+|pthread_(?:cond|mutex|rwlock|join|barrier)\w*|futex(?:_\w+| wait)?")
 
-_WRAPPER: Final = re.compile(r"<locals>\.[^.]+$|^_?(?:wrapper|wrapped|inner|decorated|decorate_context|_fn)$")
+_WRAPPER: Final = lazy_re(r"<locals>\.[^.]+$|^_?(?:wrapper|wrapped|inner|decorated|decorate_context|_fn)$")
 """Functions that a decorator put around the one that was called: closures, and their usual names before Python 3.11."""
 
-_PACKAGE: Final = re.compile(r"/(?:site|dist)-packages/([^/]{1,2000}?)(?:/.{0,4000})?\.py$")
-_MODULE: Final = re.compile(r"/lib(?:64)?/python\d[^/]{0,2000}/(.{1,4000})\.py$")
+_PACKAGE: Final = lazy_re(r"/(?:site|dist)-packages/([^/]{1,2000}?)(?:/.{0,4000})?\.py$")
+_MODULE: Final = lazy_re(r"/lib(?:64)?/python\d[^/]{0,2000}/(.{1,4000})\.py$")
 """An installed package, and a module of the standard library, in the path of a file."""
 
 

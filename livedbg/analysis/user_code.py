@@ -30,14 +30,15 @@ from msgspec import Struct
 from livedbg.analysis.place_names import Placed, plain_name, rust_name
 from livedbg.analysis.python_calls import full_call, python_call
 from livedbg.model import Frame, Stack
+from livedbg.text.patterns import lazy_re
 
-_HEADER: Final = re.compile(
+_HEADER: Final = lazy_re(
     r"/include/c\+\+/(?:v1|[\d.]+)/(barrier|condition_variable|future|latch|mutex|semaphore|shared_mutex|thread)$"
 )
 """Headers of the C++ library that wait, each with the class of its name; a name from debug information has no class."""
 
-_LIBRARY: Final = re.compile(r"(?:std|boost|tbb|folly|absl)::(?:\w+::)*[a-z]\w*")
-_RUST: Final = re.compile(r"/rustc/[^/]+/library/|^library/|/rustlib/src/")
+_LIBRARY: Final = lazy_re(r"(?:std|boost|tbb|folly|absl)::(?:\w+::)*[a-z]\w*")
+_RUST: Final = lazy_re(r"/rustc/[^/]+/library/|^library/|/rustlib/src/")
 
 
 def native_call(frames: Sequence[Placed], user: int) -> str:
@@ -95,17 +96,17 @@ _NAMES: Final = "|".join(sorted(sys.stdlib_module_names))
 _MODULES: Final = (
     (
         Inside.NEVER,
-        re.compile(
+        lazy_re(
             r"(?:lib(?:c|m|rt|dl|pthread|util|resolv|nsl|anl|musl-\w{1,40}|stdc\+\+|c\+\+(?:abi)?|supc\+\+|gcc_s|unwind|ffi|atomic"
             r"|(?:a|t|l|m|ub|hwa)san|clang_rt\.[\w-]{1,60})|ld(?:-linux[\w-]{0,40}|-musl[\w-]{0,40}|-[\d.]{1,20})?|libc-[\d.]{1,20}"
             r"|libpthread-[\d.]{1,20}|linux-vdso|linux-gate)(?:[.-]so\b|[.-]\d|$)|\[vdso\]|linux-vdso|ld-linux"
             r"|libpython\d|python\d?(?:\.\d+)?[a-z]?$"
         ),
     ),
-    (Inside.LIBRARY, re.compile(rf"(?:{_NAMES})\.(?:cpython-|abi3\.|so$)")),
+    (Inside.LIBRARY, lazy_re(rf"(?:{_NAMES})\.(?:cpython-|abi3\.|so$)")),
     (
         Inside.LIBRARY,
-        re.compile(
+        lazy_re(
             r"lib(?:gomp|omp|iomp5|mpi\w{0,40}|open-(?:pal|rte)|pmix|prrte|uc[mpst]|fabric|ibverbs|rdmacm|mlx\d|numa|hwloc|event\w{0,40}"
             r"|uv|ev|zmq|ssl|crypto|curl|z|zstd|lz4|glib-2|gio-2|gobject-2|tbb\w{0,40}|stdbuf|jemalloc|tcmalloc\w{0,40}|mimalloc"
             r"|boost_\w{1,60}|absl_\w{1,60}|grpc\w{0,40}|protobuf)[.-]"
@@ -115,11 +116,11 @@ _MODULES: Final = (
 _FILES: Final = (
     (
         Inside.PACKAGE,  # Cython's sources have paths within their package
-        re.compile(r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"),
+        lazy_re(r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"),
     ),
     (
         Inside.LIBRARY,
-        re.compile(
+        lazy_re(
             r"/lib(?:64)?/(?:python|pypy)\d[^/]{0,100}/|/python\d{1,9}\.zip/|/cpython[^/]{0,200}/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
             r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|/rustlib/src/"
@@ -128,7 +129,7 @@ _FILES: Final = (
     ),
     (
         Inside.NEVER,
-        re.compile(
+        lazy_re(
             r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/gcc/|^/usr/src/(?:debug|gdb-python|python\d?|glibc|gcc)[^/]{0,200}/"
             r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string|time|signal|elf)/"
             r"|/glibc-[\d.]{1,20}[^/]{0,100}/|/libstdc\+\+-v3/|(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps|csu)/"
@@ -137,29 +138,29 @@ _FILES: Final = (
     ),
 )
 _JVM: Final = (
-    (Inside.LIBRARY, re.compile(r"(?:javax?|jdk|sun|com\.sun|scala|kotlinx?|groovy|clojure)\.")),
+    (Inside.LIBRARY, lazy_re(r"(?:javax?|jdk|sun|com\.sun|scala|kotlinx?|groovy|clojure)\.")),
     (
         Inside.PACKAGE,
-        re.compile(r"(?:org\.(?:apache|springframework|junit|eclipse|hibernate|slf4j)|io\.(?:netty|grpc)|akka)\."),
+        lazy_re(r"(?:org\.(?:apache|springframework|junit|eclipse|hibernate|slf4j)|io\.(?:netty|grpc)|akka)\."),
     ),
 )
 """Beginnings of the names of Java's functions."""
-_INTERPRETERS: Final = re.compile(
+_INTERPRETERS: Final = lazy_re(
     r"(?:lib)?(?:perl|ruby|lua|luajit|tcl|tclsh|php|bash|dash|zsh|ksh|busybox|R|julia)(?:-?[\d.])*(?:\.so[\d.]*)?$"
 )
 """Programs and libraries that run scripts; a function is the user's only where its source line is known."""
 
-_SCRIPT: Final = re.compile(r"^/.*/bin/[^/.]+$")
+_SCRIPT: Final = lazy_re(r"^/.*/bin/[^/.]+$")
 """The program of a package: a file of a few lines that its installer wrote."""
 
-_FUNCTIONS: Final = re.compile(
+_FUNCTIONS: Final = lazy_re(
     r"__interceptor_|___interceptor_|__(?:a|t|m|l|ub)san|__sanitizer|__libc_start|_start$|_dl_|clone3?$|start_thread$"
     r"|(?:std|__gnu_cxx|__sanitizer|absl|boost|folly|tbb)::|<null>$|__restore_rt$|_?_?pthread_\w+$"
     r"|_{1,3}(?:GI_+)?(?:lll|futex|pthread|libc|nptl)_|__GI_"
     r"|_?Py(?:Eval|Object|Thread|Run|Function)_\w+$"
 )
-_OPERATORS: Final = re.compile(r"operator (?:new|delete)\b")
-_LIBC: Final = re.compile(
+_OPERATORS: Final = lazy_re(r"operator (?:new|delete)\b")
+_LIBC: Final = lazy_re(
     r"_*(?:lll_lock_wait(?:_private)?|(?:clock_)?nanosleep|syscall|p?poll|epoll_p?wait2?|p?select|p?read(?:64|v)?|p?write(?:64|v)?"
     r"|recv(?:from|msg)?|send(?:to|msg)?|wait(?:pid|4|id)?|accept4?|connect|ioctl|pause|u?sleep|sem_(?:timed)?wait|flock"
     r"|malloc|calloc|realloc|free|posix_memalign|aligned_alloc|abort|raise|futex_\w+"
@@ -167,7 +168,7 @@ _LIBC: Final = re.compile(
 )
 """Functions of a libc that is linked into the program; the user's where they have a source line of the user's."""
 
-_ADDRESS: Final = re.compile(r"0x[0-9a-f]+$|\?+$|$")
+_ADDRESS: Final = lazy_re(r"0x[0-9a-f]+$|\?+$|$")
 _MOST: Final = 65_536
 """Frames and stacks that are remembered."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,10 +17,11 @@ from livedbg.panels.cells import Line, Painted, width_of
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.panels.marks import verdict_mark
 from livedbg.session.view import Timeline
+from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import clock, milliseconds, rate, stopwatch
 from livedbg.themes import Role
 
-_FOLDERS: Final = re.compile(r"(^|\s)/\S*/(?=\S)")
+_FOLDERS: Final = lazy_re(r"(^|\s)/\S*/(?=\S)")
 """The folders of a command's program: the first to go where there is little room."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.session.guide import GuideOption, GuideStep, StepFound
 from livedbg.session.systems import Guide
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
@@ -28,7 +28,7 @@ _WRONG: Final = 12
 _UNDONE: Final = 5
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NEXT: Final = {True: "^n runs CMD again with the settings of the next step", False: "^n goes on to the next step"}
-_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_NAME: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 
 def command_of(guide: Guide) -> click.Command:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +25,13 @@ from livedbg.session.guide import GuideStep, StepAsk, StepFound, StepRun
 from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.systems import Guide
+from livedbg.text.patterns import lazy_re
 
 _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
 _OWN_LIMITS: Final = 20  # runs that a step of a plan makes, at most
 _MOST: Final = 16  # processes whose stacks are taken
-_NEEDED: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
+_NEEDED: Final = lazy_re(r"\{([a-z][a-z0-9-]*)\}")
 
 
 @dataclass(frozen=True, slots=True)

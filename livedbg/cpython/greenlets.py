@@ -21,7 +21,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import struct
 import time
 from collections.abc import Iterable, Iterator, Set
@@ -35,6 +34,7 @@ from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.memory import is_heap, used_pieces
+from livedbg.text.patterns import lazy_re
 
 MOST_SEARCHED: Final = 256 << 20
 """Bytes that one search reads."""
@@ -98,7 +98,7 @@ class HeapSearch:
 MOST_GREENLETS: Final = 5_000
 """Greenlets of a process that are read."""
 
-_KNOWN: Final = re.compile(r"3\.[1-5]\.\d+")
+_KNOWN: Final = lazy_re(r"3\.[1-5]\.\d+")
 _SUBCLASSES_AT: Final = 360  # PyTypeObject
 _REFERENT_AT: Final = 16  # PyWeakReference
 _MOST_TYPES: Final = 64

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -16,9 +15,10 @@ from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import living_task
+from livedbg.text.patterns import lazy_re
 
-_LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
-_PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
+_LIBRARY: Final = lazy_re(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
+_PROGRAM: Final = lazy_re(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
 
 
 class Interpreter(Struct, frozen=True):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
+from livedbg.text.patterns import lazy_re
+
+_ESCAPE = lazy_re(r"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 
 

@@ -29,6 +29,7 @@ from livedbg.gdbmi.records import Record, c_string, parse_line
 from livedbg.linux.family import exited, let_go
 from livedbg.linux.owner_rights import as_owner
 from livedbg.model.errors import ToolMissing
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _READ: Final = 1 << 18
@@ -38,7 +39,7 @@ _START_S: Final = 60.0
 _REST_S: Final = 1.0  # for what gdb wrote before it ended
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13
 _MARK: Final = "livedbg-json:"
-_TOKEN: Final = re.compile(rb"(\d{1,18})\^")
+_TOKEN: Final = lazy_re(rb"(\d{1,18})\^")
 
 
 def find_gdb(path: str | None = None) -> str | None:

@@ -18,13 +18,14 @@ from typing import Any, Final, NamedTuple
 
 from livedbg.gdbmi.c_strings import c_string
 from livedbg.gdbmi.tables import mi_table
+from livedbg.text.patterns import lazy_re
 
 __all__ = ["MAX_PAYLOAD", "Record", "c_string", "parse_line"]
 
 DEEPEST: Final = 100
 """Lists and tuples in each other; gdb writes some ten."""
 
-_VALUE: Final = re.compile(r'(?P<name>[A-Za-z_][\w-]*=)?(?:"(?:[^"\\]|\\.)*"|(?P<opened>[\[{]))', re.DOTALL)
+_VALUE: Final = lazy_re(r'(?P<name>[A-Za-z_][\w-]*=)?(?:"(?:[^"\\]|\\.)*"|(?P<opened>[\[{]))', re.DOTALL)
 _CLOSING: Final = {"[": "]", "{": "}"}
 
 
@@ -63,7 +64,7 @@ def is_well_formed(text: str) -> bool:
 MAX_PAYLOAD: Final = 8 << 20
 """Longest result payload that is parsed, bytes; bulk answers come as JSON on the console instead."""
 
-_RECORD = re.compile(r"^(\d{1,18})?([\^*=+])([a-z-]+)(,.*)?$", re.DOTALL)
+_RECORD = lazy_re(r"^(\d{1,18})?([\^*=+])([a-z-]+)(,.*)?$", re.DOTALL)
 
 
 class Record(NamedTuple):

@@ -10,14 +10,15 @@ import re
 from typing import Final
 
 from livedbg.gdbmi.c_strings import c_string
+from livedbg.text.patterns import lazy_re
 
 MAX_ROWS: Final = 100_000
 """Rows that are kept of one table."""
 
-_HEAD: Final = re.compile(r',(\w+)=\{nr_rows="(\d{1,18})",nr_cols="\d{1,18}",hdr=\[')
-_BODY: Final = re.compile(r"body=\[")
-_ROW: Final = re.compile(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
-_FIELD: Final = re.compile(r'(?<![\w-])([\w-]+)=("(?:[^"\\]++|\\.)*+")')
+_HEAD: Final = lazy_re(r',(\w+)=\{nr_rows="(\d{1,18})",nr_cols="\d{1,18}",hdr=\[')
+_BODY: Final = lazy_re(r"body=\[")
+_ROW: Final = lazy_re(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
+_FIELD: Final = lazy_re(r'(?<![\w-])([\w-]+)=("(?:[^"\\]++|\\.)*+")')
 
 
 class MiTable(list[dict[str, str]]):

@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,10 +22,11 @@ from msgspec import Struct
 from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task, read_file
 from livedbg.linux.target_files import read_bytes
+from livedbg.text.patterns import lazy_re
 
 _MOST: Final = 1 << 16  # bytes of a file that are read
 _DEEPEST: Final = 64
-_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+_ESCAPE: Final = lazy_re(r"\\([0-7]{3})")
 _NO_LIMIT: Final = 1 << 60
 """Version 1 writes the greatest multiple of a page for "no limit"."""
 

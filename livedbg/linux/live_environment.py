@@ -8,7 +8,6 @@ version from the library's own banner.
 from __future__ import annotations
 
 import contextlib
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -24,10 +23,11 @@ from livedbg.linux.lines import number
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping as MappedFile
 from livedbg.linux.procfs import living_task
+from livedbg.text.patterns import lazy_re
 
-_BANNER: Final = re.compile(rb"GNU C Library [^\n]{0,80}? version (\d+)\.(\d+)")
-_GLIBC: Final = re.compile(r"^libc(?:-2\.\d+)?\.so(?:\.6(?:\.1)?)?$")
-_MUSL: Final = re.compile(r"^(?:ld-musl-.*|libc\.musl-.*)\.so\.1$")
+_BANNER: Final = lazy_re(rb"GNU C Library [^\n]{0,80}? version (\d+)\.(\d+)")
+_GLIBC: Final = lazy_re(r"^libc(?:-2\.\d+)?\.so(?:\.6(?:\.1)?)?$")
+_MUSL: Final = lazy_re(r"^(?:ld-musl-.*|libc\.musl-.*)\.so\.1$")
 
 
 class Libc(Struct, frozen=True):

@@ -33,14 +33,15 @@ from typing import BinaryIO, Final, NamedTuple, TextIO, TypeVar, cast
 from livedbg.linux.beneath import is_made_up, named_below
 from livedbg.linux.fs_identity import FsIdentity, acting_as, identity_of, is_privileged
 from livedbg.linux.procfs import living_task
+from livedbg.text.patterns import lazy_re
 
 T = TypeVar("T")
 
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_THROUGH: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/(root|cwd)(/.*)?")
-_ITSELF: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/(exe|fd/\d+|map_files/[0-9a-f]+-[0-9a-f]+)")
-_ESCAPED: Final = re.compile(r"\[([*?[])\]")  # glob.escape
+_THROUGH: Final = lazy_re(r"/proc/(\d+)(?:/task/\d+)?/(root|cwd)(/.*)?")
+_ITSELF: Final = lazy_re(r"/proc/(\d+)(?:/task/\d+)?/(exe|fd/\d+|map_files/[0-9a-f]+-[0-9a-f]+)")
+_ESCAPED: Final = lazy_re(r"\[([*?[])\]")  # glob.escape
 
 _identities: dict[int, FsIdentity] = {}  # of targets, as they were last seen
 _claims: dict[str, int] = {}  # who named a path

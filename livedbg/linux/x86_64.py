@@ -15,9 +15,10 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
+
+from livedbg.text.patterns import lazy_re
 
 MACHINE: Final = "x86_64"
 """As uname(2) says it."""
@@ -100,7 +101,7 @@ _KNOWN: Final = frozenset(
     }
 )
 _BY_CONDITION: Final = ("cmov", "set")
-_FLOATS: Final = re.compile(
+_FLOATS: Final = lazy_re(
     r"v?(?:(?:sqrt|min|max|mov[au]?|and|andn|or|xor|unpck[lh]|shuf|blend|round|cmp\w*)[sp][sd]|u?comis[sd]|cvt\w+|"
     r"broadcasts[sd]|rndscale[sp][sd])"
 )

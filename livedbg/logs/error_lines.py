@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.model import LogRecord
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _NO_ERROR: Final = r"None|True|False|null|nil|no\b|ok\b|OK\b|[-+.]?\d"
@@ -29,7 +30,7 @@ _STATUSES: Final = (
 )
 _STATUS: Final = rf"(?:{'|'.join(_STATUSES)})"
 _LEVEL: Final = "(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)"
-EXPLICIT: Final = re.compile(
+EXPLICIT: Final = lazy_re(
     r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?<!level=)(?<!ignoring )" + _LEVEL + r"\b(?![=`'\".-])(?! SUMMARY: 0 )"
     r"|(?<![\w<-])(?:[Ee]rror|[Ff]atal|panic)(?:\[\w{1,12}\])? {0,4}:(?= )" + _VALUE + r"|^[EF][01]\d{3} "
     r"|^\S+(?:Error|Exception): |\bException in thread "
@@ -48,7 +49,7 @@ ERROR_CHARACTERS: Final = 200
 _NAMED: Final = tuple(
     f"{word}{colon}".encode() for word in ("rror", "atal", "anic") for colon in (":", " :", "  :", "   :", "    :", "[")
 )
-_NAMED_EXACT: Final = re.compile(
+_NAMED_EXACT: Final = lazy_re(
     rf"(?:rror|atal|anic)(?:\[\w{{1,12}}\])? {{0,4}}:(?! {{1,4}}(?:{_NO_ERROR}))|(?<=[^ \t\r\n]E)rror: ".replace(
         r"\b", r"(?![\w\x80-\xff])"
     ).encode()

@@ -19,11 +19,12 @@ from livedbg.logs.clock import NS, SourceClock, month_of
 from livedbg.logs.multiline import ErrorDetails, error_details
 from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, Header, Shape, severity_of_word
 from livedbg.model import Severity
+from livedbg.text.patterns import lazy_re
 
-DATED: Final = re.compile(
+DATED: Final = lazy_re(
     r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?(?!\d) ?(Z|[+-]\d\d:?\d\d)?[\])]?[\s|:,-]*"
 )
-_LEVEL: Final = re.compile(
+_LEVEL: Final = lazy_re(
     r"[DTVINWECFPl\[|<(]"  # one set of characters, which is searched for faster than words
     r"(?:(?<!\w.)(?:(?<=D)EBUG|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)ARN(?:ING)?|(?<=E)(?:RR(?:OR)?|XCEPTION)"
     r"|(?<=C)RITICAL|(?<=F)ATAL|(?<=P)ANIC)\b"
@@ -112,14 +113,12 @@ class DatedHeads:
 
 # glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), and the
 # form in brackets (`[W1121 03:11:22.333 file:line]`; once without the time).
-_GLOG = re.compile(
+_GLOG = lazy_re(
     r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
     r"(?:\[!?(?:[-\d]{1,6}/){1,2}\d{1,9}(?:_\d{1,9})?\](?: |$)"  # of a compilation, before the lines of a traceback
     r"(?=$| {2,}\S|Traceback |[A-Za-z_][\w.]*(?:Error|Exception)\b))?"
 )
-_IN_BRACKETS = re.compile(
-    r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?"
-)
+_IN_BRACKETS = lazy_re(r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?")
 
 
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:
@@ -138,7 +137,7 @@ def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
-_BASIC = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
+_BASIC = lazy_re(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
 
 
 def _basic(match: re.Match[str], clock: SourceClock) -> Header:
@@ -146,7 +145,7 @@ def _basic(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # Formatters that put the level before asctime: `ERROR:2026-03-26 21:59:41,526:message`, `[INFO] 2026-03-26 21:59:41 …`.
-_LEVEL_DATED = re.compile(
+_LEVEL_DATED = lazy_re(
     r"\[?(DEBUG|INFO|WARNING|ERROR|CRITICAL)\]? {0,4}[:|-]? ?"
     r"\[?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?!\d)"
     r"\]?[\s|:,-]*"
@@ -158,7 +157,7 @@ def _level_dated(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # vLLM and friends: `INFO 11-21 03:11:22 [file.py:12] message`, workers' prefix in parentheses.
-_LEVEL_FIRST = re.compile(
+_LEVEL_FIRST = lazy_re(
     r"(?:\([^()]{1,60}\) )?(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? "
     r"(?:\[[\w./-]{1,100}:\d{1,6}\] )?"
 )
@@ -170,10 +169,8 @@ def _level_first(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # syslog (RFC 3164) and the kernel's ring buffer with its times since boot.
-_SYSLOG = re.compile(
-    r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(\d{1,10})\])?: "
-)
-_KERNEL = re.compile(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
+_SYSLOG = lazy_re(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(\d{1,10})\])?: ")
+_KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
 
 
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
@@ -188,7 +185,7 @@ def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # The rest: `[LEVEL] message`.
-_BRACKETED = re.compile(r"\[ ?(DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
+_BRACKETED = lazy_re(r"\[ ?(DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
 
 
 def _bracketed(match: re.Match[str], clock: SourceClock) -> Header:

@@ -24,6 +24,7 @@ from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import LogRecord, Severity
+from livedbg.text.patterns import lazy_re
 
 _LONGEST: Final = 400
 
@@ -33,13 +34,13 @@ _SOURCES: Final = (
     r"(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|ipp|mm?|rs|go|py|pyx|f90|F90|f|jl|mlir|java|scala|kt|cs|js|ts|swift)"
 )
 _PLACE: Final = rf"(?<![\w.])[\w./+\\-]{{1,300}}\.{_SOURCES}[:(]\d{{1,9}}\b"
-_FAILED: Final = re.compile(
+_FAILED: Final = lazy_re(
     r"\b(?:fail(?:ed|ure)?(?!\.)|errors?(?!\.)|assert(?:ion)?|abort(?:ed|ing)?|panic(?:ked)?|fatal|check|invalid|unhandled|uncaught"
     r"|illegal|out of memory|exception)\b|[a-z]Error\b|[a-z]Exception\b|\w_ASSERT\b|_ERROR\b",
     re.IGNORECASE,
 )
-_PLACED: Final = re.compile(_PLACE)
-_BEGINS: Final = re.compile(
+_PLACED: Final = lazy_re(_PLACE)
+_BEGINS: Final = lazy_re(
     r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
     r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
@@ -48,7 +49,7 @@ _BEGINS: Final = re.compile(
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
-_ANYWHERE: Final = re.compile(
+_ANYWHERE: Final = lazy_re(
     r"error while loading shared libraries: |symbol lookup error: |: version `[^'\n]{1,80}' not found"
     r"|: line \d{1,9}: .{1,200}: "
     r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
@@ -56,8 +57,8 @@ _ANYWHERE: Final = re.compile(
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
     r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting\.{0,3}$|\bgiving up\b"
 )
-_LEVEL: Final = re.compile(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
-_HEADED: Final = re.compile(
+_LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
+_HEADED: Final = lazy_re(
     r"\balready in use\b|\bshutdown\b"
     r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
     r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
@@ -67,7 +68,7 @@ _HEADED: Final = re.compile(
     r"|\b(?:could not|can(?:no|')t|unable to) (?:start|init|load|open|creat|alloc|connect|launch|run|find)"
 )
 """What a logger's line at the level of errors must say."""
-_NO_END: Final = re.compile(
+_NO_END: Final = lazy_re(
     r"\bretr(?:y|ies|ying)\b|\bagain\b|\bignor(?:e|ed|ing)\b|\bskip(?:ped|ping)?\b|\bfall(?:ing)? ?back\b|\bwarning\b"
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
@@ -76,7 +77,7 @@ _NO_END: Final = re.compile(
     r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
     re.IGNORECASE,
 )
-_POST_MORTEM: Final = re.compile(
+_POST_MORTEM: Final = lazy_re(
     r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
     r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|report|see |wandb|srun"
     r"|slurm|make|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
@@ -91,7 +92,7 @@ _POST_MORTEM: Final = re.compile(
 )
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
 
-_TESTS: Final = re.compile(
+_TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
     r"|^\[={10}\] \d+ tests? from \d+ test (?:suites?|cases?) ran\."
     r"|^Ran \d+ tests? in \d+\.\d+s|^\d{1,3}% tests passed, \d+ tests? failed out of \d+"
@@ -148,26 +149,26 @@ def follows_an_end(record: LogRecord) -> bool:
 
 # how far a run is: steps and progress bars, workers that are started again
 
-_BAR: Final = re.compile(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
-_STEP: Final = re.compile(
+_BAR: Final = lazy_re(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
+_STEP: Final = lazy_re(
     r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}"
     r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
     re.IGNORECASE,
 )
-_NO_STEP: Final = re.compile(
+_NO_STEP: Final = lazy_re(
     r"error|exception|fail|abort|resum|restor|load|every|max|total|checkpoint|kill", re.IGNORECASE
 )
-_STARTS: Final = re.compile(
+_STARTS: Final = lazy_re(
     r"\b(?:start(?:ed|ing)|beginning|launching|loading(?! best)|initiali[sz]ing|building|resuming|running"
     r"|entering|processing|(?<!done )waiting for)\b",
     re.IGNORECASE,
 )
-_SHUTS_DOWN: Final = re.compile(
+_SHUTS_DOWN: Final = lazy_re(
     r"\b(?:shutting down|shut down|exiting|exited|terminated|terminating|killed|giving up|gave up|cancell?ed|aborted"
     r"|stopped|received signal|received SIG[A-Z]+)\b",
     re.IGNORECASE,
 )
-_RESTARTED: Final = re.compile(
+_RESTARTED: Final = lazy_re(
     r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
 )
 
@@ -201,14 +202,14 @@ def restarts(line: str) -> bool:
 
 # who waits
 
-_WAITS: Final = re.compile(
+_WAITS: Final = lazy_re(
     r"\b(?:still )?(?:waiting|awaiting|waits|blocked|pending|queued|polling)\b"
     r"|\bnot (?:yet )?(?:ready|available|reachable|joined|up|connected)\b"
     r"|\b(?:retrying|trying again|reconnecting|connecting to|no response|unreachable)\b"
     r"|\byet to (?:join|arrive|respond)\b",
     re.IGNORECASE,
 )
-_OVER: Final = re.compile(
+_OVER: Final = lazy_re(
     r"\b(?:done|finished|stopped|no longer|without|after|stop) (?:waiting|being blocked|polling)|\bif\b|\bwhen\b",
     re.IGNORECASE,
 )
@@ -216,11 +217,11 @@ _BARRIER: Final = (
     r"(?: at| in| into| for| on| the| a| all| ranks| of){0,4}[ :'\"]{1,3}"
     r"(?P<name>(?:[\w./:-]{1,40} ){0,3}?barrier\b[^\n]{0,40})"
 )
-_ENTERS: Final = re.compile(
+_ENTERS: Final = lazy_re(
     rf"\b(?:enter(?:s|ed|ing)?|reach(?:es|ed|ing)?|arriv(?:es|ed|ing)|wait(?:s|ing)?|before){_BARRIER}", re.IGNORECASE
 )
-_RANK: Final = re.compile(r"[^A-Za-z]{0,40}\[?[Rr]ank[ =:_-]?(?P<rank>\d{1,6})\b")
-_NUMBER: Final = re.compile(r"\d+")
+_RANK: Final = lazy_re(r"[^A-Za-z]{0,40}\[?[Rr]ank[ =:_-]?(?P<rank>\d{1,6})\b")
+_NUMBER: Final = lazy_re(r"\d+")
 
 
 def waits(line: str) -> bool:
@@ -248,7 +249,7 @@ def without_numbers(line: str) -> str:
 
 # failures that don't call themselves errors
 
-_SPEAKS: Final = re.compile(
+_SPEAKS: Final = lazy_re(
     r"(?<![\w-])(?:fail(?:ed|ure|s)?|severe|fatal|abort(?:ed|ing)|unable to|could not|can(?:no|')t|refused|timed out"
     r"|killed|lost|crash(?:ed)?|panic(?:ked)?|terminated|unreachable|corrupted|evicted)(?![\w=-])(?! ?[:=] ?0\b)"
     r"|\bexit(?:ed)?(?: with)? (?:code|status) [1-9-]|\b(?:result|rc|ret|retcode|errno|status)[ =:]{1,3}-\d"
@@ -256,7 +257,7 @@ _SPEAKS: Final = re.compile(
     r"|\b(?:no|lack of|missed|lost) (?:\w+ )?heart-?beats?\b",
     re.IGNORECASE,
 )
-_NO_FAILURE: Final = re.compile(
+_NO_FAILURE: Final = lazy_re(
     r"\b0 (?:fail|crash|abort|lost)"
     r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
     r"|\bcaught\b(?! signal)|\bhandled\b",
@@ -271,7 +272,7 @@ _WORDS: Final = AhoCorasick(
     )
 )
 """One of these, in small letters, is in whatever `_SPEAKS` finds; most lines have none."""
-_OF_A_DEBUGGER: Final = re.compile(r'\d*(?:\^(?:done|error|running|connected|exit)\b|[*=+][a-z-]{1,40},|[~@&]")')
+_OF_A_DEBUGGER: Final = lazy_re(r'\d*(?:\^(?:done|error|running|connected|exit)\b|[*=+][a-z-]{1,40},|[~@&]")')
 """Records of gdb/MI: what a debugger read in a program that may go on."""
 
 
@@ -293,8 +294,8 @@ def is_of_a_debugger(line: str) -> bool:
 
 # messages of several lines, and processes that lines name
 
-_SAYS_WHAT: Final = re.compile(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
-_QUOTED: Final = re.compile(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
+_SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
+_QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
 _SHOWN: Final = 300
 
 
@@ -322,15 +323,15 @@ def names_process(text: str, pid: str) -> bool:
     return _naming(pid).search(text) is not None
 
 
-_LOGFMT: Final = re.compile(
+_LOGFMT: Final = lazy_re(
     r"(?:[\w.]{1,30}=(?:\"(?:[^\"\\]|\\.){0,500}\"|[^\s\"]{0,200}) ){0,12}?"
     r"level=\"?(?:trace|debug|info|notice)\b",
     re.IGNORECASE,
 )
 _KEY: Final = 30
-_PAIR: Final = re.compile(rf"[\w.]{{1,{_KEY}}}=\S")
-_JSON: Final = re.compile(r"\{.{0,2000}?\"(?:level|lvl|severity)\" ?: ?\"(?:trace|debug|info|notice)\"", re.IGNORECASE)
-_FLUENTD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [\w.*-]{1,200}: \{\"")
+_PAIR: Final = lazy_re(rf"[\w.]{{1,{_KEY}}}=\S")
+_JSON: Final = lazy_re(r"\{.{0,2000}?\"(?:level|lvl|severity)\" ?: ?\"(?:trace|debug|info|notice)\"", re.IGNORECASE)
+_FLUENTD: Final = lazy_re(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [\w.*-]{1,200}: \{\"")
 
 
 def may_store_others(text: str) -> bool:

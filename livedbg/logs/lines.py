@@ -7,14 +7,14 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean
 
-_BAR: Final = re.compile(  # tqdm (std.py: format_meter)
+_BAR: Final = lazy_re(  # tqdm (std.py: format_meter)
     r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *[\d.]{1,20}[kKMGT]?/[\d.?]{1,20}[kKMGT]? \[[^\]\n]{0,200}\] ?"
 )
 
@@ -45,7 +45,7 @@ def _only_bar(text: str) -> bool:
     return match is not None and not clean(text)[match.end() :].strip()
 
 
-_SAID: Final = re.compile(
+_SAID: Final = lazy_re(
     r"rror|xception|raceback|  File \"|[Ff]ault|FATAL|fatal|abort|Abort|assert|WARN|warn|fail|Fail|Kill|terminate"
 )
 

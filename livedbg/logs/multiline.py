@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from livedbg.logs.shapes import IGNORED
 from livedbg.logs.tracebacks import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
+from livedbg.text.patterns import lazy_re
 
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
@@ -22,36 +23,36 @@ MAX_LINES = 5_000
 _MAX_INDENTED: Final = 100
 """So many lines can hang on one by their indentation alone: what a tool runs is often printed below its heading."""
 
-_TRACEBACK = re.compile(
+_TRACEBACK = lazy_re(
     r"\s{0,100}(?:[+|] {0,40}){0,40}(?:Exception Group )?Traceback \(most recent call (?:last|first)\):"
 )
-_EMBEDDED = re.compile(  # what stands between an exception and the traceback that it quotes
+_EMBEDDED = lazy_re(  # what stands between an exception and the traceback that it quotes
     r"Original Traceback \(most recent call last\):|-- Process \d+ terminated with the following error:|\"\"\"$"
 )
-_FAULT = re.compile(r"Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
-_FAULT_LINE = re.compile(
+_FAULT = lazy_re(r"Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
+_FAULT_LINE = lazy_re(
     r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
     r"|  |Garbage-collecting|<"
 )
-_LINK = re.compile(r"During handling of the above exception, another|The above exception was the direct cause of")
-_VALIDATION = re.compile(r"\S+: \d{1,4} validation errors? for \S+$")
+_LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
+_VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
 _ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
-_NATIVE_STACK = re.compile(
+_NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
     r"|Backtrace|======= (?:Backtrace|Memory map)"
     r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
 )
-_REPORT = re.compile(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
-_REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
+_REPORT = lazy_re(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
+_REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
     r"[ \t]|=>|==\d+==(?!ERROR|WARNING)|(?:READ|WRITE) of size|0x[0-9a-f]+ is located|\[0x|Address 0x"
     r"|(?:freed|(?:previously )?allocated) by |Thread T\d+|(?:HINT|Hint|SUMMARY|Cause): |\w+Sanitizer can not"
     r"|Shadow byte|(?:Ind|D)irect leak of|Objects leaked above|This frame has|Memory tags around|Tags for short"
 )
 
 
-_JAVA_LINE = re.compile(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
-_GO_LINE = re.compile(r"\[signal |goroutine \d|\t|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
+_GO_LINE = lazy_re(r"\[signal |goroutine \d|\t|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})

@@ -18,29 +18,30 @@ from msgspec.structs import replace
 
 from livedbg.logs.writers import NO_TAG, Tag
 from livedbg.model import LogSource
+from livedbg.text.patterns import lazy_re
 
-_RANK: Final = re.compile(r"(?<![a-z])rank[_.=-]?(?P<rank>\d{1,6})(?![a-z\d])", re.IGNORECASE)
-_WORD_BEFORE: Final = re.compile(r"(?<![a-z])([a-z]+)[_.-]?$", re.IGNORECASE)
+_RANK: Final = lazy_re(r"(?<![a-z])rank[_.=-]?(?P<rank>\d{1,6})(?![a-z\d])", re.IGNORECASE)
+_WORD_BEFORE: Final = lazy_re(r"(?<![a-z])([a-z]+)[_.-]?$", re.IGNORECASE)
 _OF_PARTS: Final = frozenset(
     ("tp", "pp", "dp", "ep", "cp", "sp", "mp", "vp", "tensor", "pipeline", "data", "expert", "node", "group", "shard")
 ) | frozenset(("lora", "qlora", "dora", "low", "full", "matrix", "svd", "max"))
 """Before `rank`: it is that of a group, or of a matrix."""
 
-_WORKER: Final = re.compile(r"(?:worker|trainer)[_.-]?(\d{1,6})$", re.IGNORECASE)
-_LEADER: Final = re.compile(r"(?:master|chief|head|launcher|ps|leader)(?:[_.-]?\d{1,3})?$", re.IGNORECASE)
-_POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?-(?:worker|master|launcher|ps|chief|head)-\d{1,4}$")
-_NODE: Final = re.compile(r"(?:node|host|compute|nid|gpunode)[_-]?\d{1,6}$", re.IGNORECASE)
-_ATTEMPT: Final = re.compile(r"attempt_(\d{1,6})$")
-_ATTEMPTED: Final = re.compile(r"(?:^|[/_.-])(?:attempt|restart|retry)[_-]?(\d{1,6})(?=[/_.-]|$)", re.IGNORECASE)
-_PART: Final = re.compile(r"(?:rank|worker|local|node|host|gpu|npu|device|task|std(?:out|err))[_-]?\d*", re.IGNORECASE)
-_NUMBERS: Final = re.compile(r"\d+")
-_OF_TASK: Final = re.compile(
+_WORKER: Final = lazy_re(r"(?:worker|trainer)[_.-]?(\d{1,6})$", re.IGNORECASE)
+_LEADER: Final = lazy_re(r"(?:master|chief|head|launcher|ps|leader)(?:[_.-]?\d{1,3})?$", re.IGNORECASE)
+_POD: Final = lazy_re(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?-(?:worker|master|launcher|ps|chief|head)-\d{1,4}$")
+_NODE: Final = lazy_re(r"(?:node|host|compute|nid|gpunode)[_-]?\d{1,6}$", re.IGNORECASE)
+_ATTEMPT: Final = lazy_re(r"attempt_(\d{1,6})$")
+_ATTEMPTED: Final = lazy_re(r"(?:^|[/_.-])(?:attempt|restart|retry)[_-]?(\d{1,6})(?=[/_.-]|$)", re.IGNORECASE)
+_PART: Final = lazy_re(r"(?:rank|worker|local|node|host|gpu|npu|device|task|std(?:out|err))[_-]?\d*", re.IGNORECASE)
+_NUMBERS: Final = lazy_re(r"\d+")
+_OF_TASK: Final = lazy_re(
     r"(?P<job>.+[_.-]\d{4,10})[_.-](?P<node>[a-z]+-?\d{1,6}|\d{1,5})[_.-](?P<task>\d{1,5})$", re.IGNORECASE
 )
-_DAY: Final = re.compile(r"(?:19|20)\d\d[_.-]?\d\d[_.-]?\d\d")
-_SUFFIX: Final = re.compile(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.gz|\.zst)?$", re.IGNORECASE)
-_ELASTIC: Final = re.compile(r"/attempt_\d{1,6}/(\d{1,6})/(?:stdout|stderr|error)\.\w+$")
-_STREAM: Final = re.compile(r"(?:std)?(?:out|err)(?:or)?(?=[_.-]|$)")
+_DAY: Final = lazy_re(r"(?:19|20)\d\d[_.-]?\d\d[_.-]?\d\d")
+_SUFFIX: Final = lazy_re(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.gz|\.zst)?$", re.IGNORECASE)
+_ELASTIC: Final = lazy_re(r"/attempt_\d{1,6}/(\d{1,6})/(?:stdout|stderr|error)\.\w+$")
+_STREAM: Final = lazy_re(r"(?:std)?(?:out|err)(?:or)?(?=[_.-]|$)")
 _FOLDERS: Final = 3  # folders above a log whose names count
 
 

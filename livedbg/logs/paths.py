@@ -23,6 +23,7 @@ from livedbg.linux.target_files import is_closed, is_folder, is_regular
 from livedbg.logs.bytesource import packing_of, transcript_in
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import entry_json
+from livedbg.text.patterns import lazy_re
 
 _MOST_FILES: Final = 20_000
 _DEEPEST: Final = 16
@@ -47,10 +48,8 @@ _OTHER_SUFFIXES: Final = frozenset(
     )
 )
 # fmt: on
-_DOCUMENTS: Final = re.compile(
-    r"(?:README|LICENSE|COPYING|NOTICE|CHANGELOG|AUTHORS|Makefile|CMakeLists)\b", re.IGNORECASE
-)
-_ROTATED: Final = re.compile(
+_DOCUMENTS: Final = lazy_re(r"(?:README|LICENSE|COPYING|NOTICE|CHANGELOG|AUTHORS|Makefile|CMakeLists)\b", re.IGNORECASE)
+_ROTATED: Final = lazy_re(
     r"(?:[.-]\d{4}-?\d\d-?\d\d(?:[-_T.]\d\d(?:[:_.-]?\d){0,30}+)?|[.-]\d{1,10}+|\.gz|\.zst|\.old|\.bak){1,8}+$"
 )
 _MAGIC: Final = (

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 
 ENDED: Final = "sanitizer"
 """Kind of a report with which the sanitizer ended the program."""
@@ -27,47 +28,45 @@ WARNED: Final = "sanitizer-warning"
 _FRAMES: Final = 60
 _LINES: Final = 600
 _LONGEST: Final = 2000  # characters of a line
-_HEAD: Final = re.compile(
+_HEAD: Final = lazy_re(
     r"^(?:==\d{1,18}==ERROR: |WARNING: |==\d{1,18}==WARNING: )(?P<tool>\w{2,20}Sanitizer): (?P<text>.*)$"
 )
-_KIND_ENDS: Final = re.compile(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0x")
-_UNDEFINED: Final = re.compile(
+_KIND_ENDS: Final = lazy_re(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0x")
+_UNDEFINED: Final = lazy_re(
     r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<text>.+)$"
 )
-_VALUE: Final = re.compile(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]{1,16}|\d[\d.]*(?:e[-+]?\d{1,18})?)")
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{5,}\b")
-_FRAME: Final = re.compile(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in )?)? ?(?P<rest>.*)$")
-_MODULE: Final = re.compile(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]{1,16})\)$")
-_BUILD_ID: Final = re.compile(r" \(BuildId: \w+\)$")
+_VALUE: Final = lazy_re(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]{1,16}|\d[\d.]*(?:e[-+]?\d{1,18})?)")
+_ADDRESS: Final = lazy_re(r"\b0x[0-9a-f]{5,}\b")
+_FRAME: Final = lazy_re(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in )?)? ?(?P<rest>.*)$")
+_MODULE: Final = lazy_re(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]{1,16})\)$")
+_BUILD_ID: Final = lazy_re(r" \(BuildId: \w+\)$")
 _PLACES: Final = (
-    re.compile(
-        r"^(?P<function>.+?) (?P<file>/[^:\n]{1,1000}):(?P<line>\d{1,9})(?::\d{1,9})?$"
-    ),  # a path may have blanks
-    re.compile(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
+    lazy_re(r"^(?P<function>.+?) (?P<file>/[^:\n]{1,1000}):(?P<line>\d{1,9})(?::\d{1,9})?$"),  # a path may have blanks
+    lazy_re(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
 )
-_ACCESS: Final = re.compile(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
-_SIGNAL_ACCESS: Final = re.compile(r"The signal is caused by an? (READ|WRITE|UNKNOWN) memory access")
-_PLACED: Final = re.compile(
+_ACCESS: Final = lazy_re(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
+_SIGNAL_ACCESS: Final = lazy_re(r"The signal is caused by an? (READ|WRITE|UNKNOWN) memory access")
+_PLACED: Final = lazy_re(
     r"(?:0x[0-9a-f]+ is located|Address 0x[0-9a-f]+ is located(?= in)) (?P<where>.{1,200}?)(?: \[0x.*| of thread .*)?$",
     re.MULTILINE,
 )
-_GLOBAL: Final = re.compile(
+_GLOBAL: Final = lazy_re(
     r"Location is (global '.{1,200}?' of size \d{1,18}|heap block of size \d{1,18}|stack of .{1,4000}?)(?: at |$)"
 )
-_LEAK: Final = re.compile(r"^Direct leak of (\d{1,18}) byte")
+_LEAK: Final = lazy_re(r"^Direct leak of (\d{1,18}) byte")
 _SECTIONS: Final = (
-    ("freed", re.compile(r"^freed by thread")),
-    ("allocated", re.compile(r"^(?:previously )?allocated by thread")),
-    ("and", re.compile(r"^ *Previous (?P<text>(?:atomic )?(?:read|write) of size \d{1,18})")),
+    ("freed", lazy_re(r"^freed by thread")),
+    ("allocated", lazy_re(r"^(?:previously )?allocated by thread")),
+    ("and", lazy_re(r"^ *Previous (?P<text>(?:atomic )?(?:read|write) of size \d{1,18})")),
 )
-_NOT_OWN_FUNCTION: Final = re.compile(
+_NOT_OWN_FUNCTION: Final = lazy_re(
     r"^(?:__interceptor_|___interceptor_|__asan|__tsan|__msan|__lsan|__ubsan|__sanitizer|__libc_start|_start$|clone3?$"
     r"|start_thread$|asan_thread_start|operator (?:new|delete)\b|(?:std|__gnu_cxx|__sanitizer)::|<null>$"
     r"|(?:malloc|calloc|realloc|free|posix_memalign|aligned_alloc|abort|raise)$|pthread_\w+$"
     r"|(?:mem|str|wcs|wmem)(?:n?(?:cpy|cat|cmp|len|dup)|move|set|r?chr|str|casecmp|tol)$)"
 )
-_NOT_OWN_FILE: Final = re.compile(r"(?:^|/)(?:libsanitizer|compiler-rt|sysdeps|csu)/|/include/c\+\+/")
-_NOT_OWN_MODULE: Final = re.compile(
+_NOT_OWN_FILE: Final = lazy_re(r"(?:^|/)(?:libsanitizer|compiler-rt|sysdeps|csu)/|/include/c\+\+/")
+_NOT_OWN_MODULE: Final = lazy_re(
     r"^(?:lib(?:asan|tsan|ubsan|lsan|msan|hwasan|stdc\+\+|c\+\+|gcc_s|pthread|c|clang_rt\.\w+)|ld-linux)(?![A-Za-z])"
 )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, AnyStr, Final, Generic, Protocol
 
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.writers import WORDS, written_by
+from livedbg.text.patterns import lazy_re
 
 if TYPE_CHECKING:  # whoever searches lines as they are need not know what wraps them
     from livedbg.logs.wrapping.door import FrontDoor
@@ -30,8 +31,8 @@ _OVERLAP = 4096  # of the pieces of a line that is longer than a window
 _REPORT_EVERY = 64  # windows between two progress reports
 _FOLD = bytes(range(256)).lower()  # ASCII upper case to lower case, several times as fast as bytes.lower
 _META = frozenset(".^$*+?{}[]\\|()")
-_ALONE = re.compile(r"\\[AZ]|\(\?<?[=!]")  # constructs that see beyond the match: line by line
-_SEQUENCE = re.compile(
+_ALONE = lazy_re(r"\\[AZ]|\(\?<?[=!]")  # constructs that see beyond the match: line by line
+_SEQUENCE = lazy_re(
     rb"\x1b(?:\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[PX^_][^\x1b\n]*\x1b\\|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-Z\\^-~])"
 )
 
@@ -270,9 +271,9 @@ def _share(done: int, total: int) -> float:
     return min(1.0, done / total) if total > 0 else 1.0
 
 
-_OF_NAMES: Final = re.compile(r"[\w.,:/@\[\] -]*", re.ASCII)
-_WORD: Final = re.compile(r"[A-Za-z\d]+")
-_COLOUR: Final = re.compile(rb"\\u001[bB]\[[0-9;?]*[ -/]*[@-~]")
+_OF_NAMES: Final = lazy_re(r"[\w.,:/@\[\] -]*", re.ASCII)
+_WORD: Final = lazy_re(r"[A-Za-z\d]+")
+_COLOUR: Final = lazy_re(rb"\\u001[bB]\[[0-9;?]*[ -/]*[@-~]")
 
 
 class ShownMatcher:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import Severity
+from livedbg.text.patterns import lazy_re
 
 _D, _I, _W, _E, _C = Severity.DEBUG, Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.CRITICAL
 
@@ -45,12 +46,12 @@ _FIRSTS = 256  # first characters that are remembered
 IGNORED: Final = "Exception ignored "
 """What CPython writes before a traceback that ends nothing (PyErr_WriteUnraisable): of a finaliser, a callback."""
 _IGNORED_LOWER: Final = IGNORED.lower()
-_OF_ERROR: Final = re.compile(
+_OF_ERROR: Final = lazy_re(
     r"error|exception|fail|traceback|caught|retr(?:y|ie)|could|can(?:'t|not)|unable|problem|ignor|skip|crash|abort"
     r"|timed? ?out|trying|attempt|fall(?:ing)? ?back",
     re.IGNORECASE,
 )
-_NO_PYTHON: Final = re.compile(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\w/\w{1,200}\.py:\d{1,9}\]")
+_NO_PYTHON: Final = lazy_re(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\w/\w{1,200}\.py:\d{1,9}\]")
 """Places in headers of C++ loggers, and of Python's that write glog's form on each line (their paths have a `/`)."""
 
 PLAIN = "plain"
@@ -203,7 +204,7 @@ class Recogniser:
         return PLAIN
 
 
-_GUESS = re.compile(
+_GUESS = lazy_re(
     r"(?P<critical>\bterminate called|\bSegmentation fault|^Aborted\b|\bFatal Python error|\bFATAL\b|\bCRITICAL\b"
     r"|\(core dumped\)|\bdouble free or corruption|^\*\*\* stack smashing|\bXid \()"
     r"|(?P<error>Traceback \(most recent call|\bERROR\b|\b\w{0,100}(?:Error|Exception)(?::|$)"

@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 
 _LIMIT: Final = 200
-_NOTHING: Final = re.compile(r"(?!)")
+_NOTHING: Final = lazy_re(r"(?!)")
 
 
 class Listing(NamedTuple):
@@ -35,7 +36,7 @@ class Listing(NamedTuple):
 _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
     {
         "native": Listing(
-            re.compile(
+            lazy_re(
                 r"^[^\S\n]*(?:frame )?#\d{1,18}:? +(?:0x(?P<address>[0-9a-f]{1,16}) in )?(?P<function>.{1,4000}?)"
                 r"(?: \+ 0x[0-9a-f]{1,16})?(?: \(0x(?P<address_2>[0-9a-f]{1,16}) in (?P<module>[^)]{1,1000})\)"
                 r"| (?:at|from) (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,18}))?(?::\d{1,18})?)?$",
@@ -43,40 +44,40 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             )
         ),
         "ucx": Listing(
-            re.compile(
+            lazy_re(
                 r"^ {0,2}\d{1,3} +(?:0x(?P<address>[0-9a-f]{4,16}) (?P<function>\S.{0,400}?)\(\)  "
                 r"(?:\?\?\?:\d{1,9}|[^\s:]{0,400}:0|(?P<file>[^\s:]{0,400}):(?P<line>\d{1,9}))"
                 r"|(?P<module>/\S{1,300}?)\((?P<function_2>[^()\s]{0,300}?)\+0x[0-9a-f]{1,16}\)"
                 r" \[0x(?P<address_2>[0-9a-f]{4,16})\])[ \t]*$",
                 re.MULTILINE,
             ),
-            report=re.compile(
+            report=lazy_re(
                 r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w{0,100}|__sigaction|__restore_rt|gsignal|raise|abort)$"
             ),
         ),
         "report": Listing(  # of glog, abseil and LLVM
-            re.compile(
+            lazy_re(
                 r"^(?: {2,8}@ +0x(?P<address>[0-9a-f]{1,16}) +(?:\d{1,9} +)?(?P<function>\S.{0,2000})"
                 r"| *#\d{1,4} 0x(?P<address_2>[0-9a-f]{1,16}) (?P<function_2>\S.{0,2000}?) "
                 r"(?:(?P<file>[^\s:()]{1,300}):(?P<line>\d{1,9}):\d{1,9}|\((?P<module>[^\s()]{1,300})\+0x[0-9a-f]{1,16}\)))$",
                 re.MULTILINE,
             ),
-            report=re.compile(
+            report=lazy_re(
                 r"(?:google::|absl::|llvm::sys::|\(unknown\)|SignalHandler|CrashHandler|__restore_rt|_{0,4}raise$|gsignal$"
                 r"|_{0,4}abort$|__GI_|__assert|__pthread_kill|pthread_kill|__cxa_|std::terminate|ray::TerminateHandler)"
             ),
         ),
         "go": Listing(
-            re.compile(
+            lazy_re(
                 r"^(?P<function>[\w./*()-]{1,300}?)\((?:[^()\n]{0,300}|\{[^\n]{0,300})\)\n"
                 r"\t(?P<file>/[^\s:]{1,300}):(?P<line>\d{1,9})",
                 re.MULTILINE,
             ),
             "go",
-            re.compile(r"panic$|runtime\.|testing\."),
+            lazy_re(r"panic$|runtime\.|testing\."),
         ),
         "dotnet": Listing(
-            re.compile(
+            lazy_re(
                 r"^ {2,4}at (?P<function>[\w.<>`\[\],]{1,300})\([^\n]{0,300}?\)"
                 r"(?: in (?P<file>[^\n]{1,300}?):line (?P<line>\d{1,9}))?",
                 re.MULTILINE,
@@ -84,7 +85,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             "csharp",
         ),
         "java": Listing(
-            re.compile(
+            lazy_re(
                 r"^[^\S\n]+at (?:[\w.@-]{1,80}/{1,2})?(?P<function>[\w.$<>]{1,300})"
                 r"\((?:(?P<file>\w{1,100}\.(?:java|scala|kt)):(?P<line>\d{1,9})|Native Method|Unknown Source"
                 r"|[\w.]{1,100})\)",
@@ -93,7 +94,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             "java",
         ),
         "gdb": Listing(  # where it says that a program stopped
-            re.compile(
+            lazy_re(
                 r"^(?:#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) "
                 r"\((?:[^\n]|\n {4}){0,500}?\)(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})"
                 r"| from (?P<module>/\S{1,300}))",

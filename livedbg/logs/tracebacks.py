@@ -27,15 +27,14 @@ from msgspec.structs import replace
 
 from livedbg.logs.stack_listings import native_frames
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
 
-_FILE: Final = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
-_RAISED: Final = re.compile(
-    r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL
-)
-_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):")
+_FILE: Final = lazy_re(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
+_RAISED: Final = lazy_re(r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL)
+_TRACEBACK: Final = lazy_re(r"Traceback \(most recent call last\):")
 _ESCAPED: Final = r"Traceback (most recent call last):\n"
 _DURING: Final = "During handling of the above exception, another"
 _CAUSE: Final = "The above exception was the direct cause of"
@@ -44,7 +43,7 @@ _REPORTERS: Final = frozenset({"CalledProcessError", "RemoteTraceback", "_Remote
 """Exceptions that only say that something else failed."""
 _FRAME_LIMIT: Final = 200
 _SOURCE_LIMIT: Final = 200
-_NO_SOURCE: Final = re.compile(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}|={3,})")
+_NO_SOURCE: Final = lazy_re(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}|={3,})")
 """Below a frame: marks of columns, how often it is repeated, how many lines are left out, what parts groups."""
 _BRIEF: Final = 200
 
@@ -280,30 +279,30 @@ def _brief(block: _Block) -> str:
     return (f"{block.type}: {message}" if message else block.type)[:_BRIEF]
 
 
-BOX_BEGIN: Final = re.compile(r"\s*[╭┌+][─\-━ ]+Traceback \(most recent call last\)[─\-━ ]++[╮┐+]?\s*$")
-BOX_LINE: Final = re.compile(r"\s*[│┃|╭╰┌└+❱]")
-BOX_END: Final = re.compile(r"\s*[╰└+][─\-━]{10,}[╯┘+]\s*$")
-NOTEBOOK_BEGIN: Final = re.compile(r"([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$")
-RAY_BEGIN: Final = re.compile(r"(?:.{0,200}: )?ray::[\w.<>:\[\]]+\(\) \(pid=\d{1,10}\b")
+BOX_BEGIN: Final = lazy_re(r"\s*[╭┌+][─\-━ ]+Traceback \(most recent call last\)[─\-━ ]++[╮┐+]?\s*$")
+BOX_LINE: Final = lazy_re(r"\s*[│┃|╭╰┌└+❱]")
+BOX_END: Final = lazy_re(r"\s*[╰└+][─\-━]{10,}[╯┘+]\s*$")
+NOTEBOOK_BEGIN: Final = lazy_re(r"([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$")
+RAY_BEGIN: Final = lazy_re(r"(?:.{0,200}: )?ray::[\w.<>:\[\]]+\(\) \(pid=\d{1,10}\b")
 
 _HEADER: Final = "Traceback (most recent call last):"
 _FILLER: Final = "    "
 _SIDES: Final = "│┃|"
 _CORNERS: Final = ("╭", "╰", "┌", "└", "+")
 _BOX_FRAME: Final = (
-    re.compile(
+    lazy_re(
         r"(?P<file>(?:/|[A-Za-z]:|<|\.)[^:│|]{0,500}|[\w.-]{1,200}\.py)"
         r":(?P<line>\d{1,9}) in (?P<function>[^│|]{1,200}?)\s*$"
     ),
-    re.compile(r"in (?P<function>[\w.<>]{1,200}):(?P<line>\d{1,9})\s*$"),
+    lazy_re(r"in (?P<function>[\w.<>]{1,200}):(?P<line>\d{1,9})\s*$"),
 )
 _NOTEBOOK_FRAME: Final = (
-    re.compile(r"(?P<file>(?:Cell )?In ?\[\d{1,6}\]), line (?P<line>\d{1,9})(?:, in (?P<function>[\w.<>]+))?"),
-    re.compile(r"File (?P<file>\S.{0,500}?):(?P<line>\d{1,9}),? in (?P<function>[\w.<>]+)"),
-    re.compile(r"(?P<file>(?:~|/|<ipython-input)\S{0,500}) in (?P<function>[\w.<>]+)"),
+    lazy_re(r"(?P<file>(?:Cell )?In ?\[\d{1,6}\]), line (?P<line>\d{1,9})(?:, in (?P<function>[\w.<>]+))?"),
+    lazy_re(r"File (?P<file>\S.{0,500}?):(?P<line>\d{1,9}),? in (?P<function>[\w.<>]+)"),
+    lazy_re(r"(?P<file>(?:~|/|<ipython-input)\S{0,500}) in (?P<function>[\w.<>]+)"),
 )
-_ARROW: Final = re.compile(r"-+> (\d{1,9}) ")
-_GROUP: Final = re.compile(r"^ *[|+] ?(-?\+?-{3,} \d{1,9} -{3,}$|-{10,}$)?")
+_ARROW: Final = lazy_re(r"-+> (\d{1,9}) ")
+_GROUP: Final = lazy_re(r"^ *[|+] ?(-?\+?-{3,} \d{1,9} -{3,}$|-{10,}$)?")
 
 
 def plain_form(lines: Sequence[str]) -> list[str]:

@@ -30,6 +30,7 @@ import msgspec
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import entry_json
 from livedbg.logs.wrapping.rows import may_be_host
+from livedbg.text.patterns import lazy_re
 
 Transcript = Callable[[BinaryIO], Iterator[bytes]]
 """Pieces of the lines of a file that is at its beginning."""
@@ -56,7 +57,7 @@ def transcript_of(head: bytes) -> Transcript | None:
 _FIELDS: Final = frozenset(
     ("MESSAGE", "__REALTIME_TIMESTAMP", "_PID", "_HOSTNAME", "SYSLOG_IDENTIFIER", "_TRANSPORT", "CONTAINER_NAME")
 )
-_NAME: Final = re.compile(rb"[A-Z\d_]{1,64}")
+_NAME: Final = lazy_re(rb"[A-Z\d_]{1,64}")
 _LONGEST: Final = 1 << 20  # bytes of a field that are kept
 _PIECE: Final = 64 * 1024
 
@@ -107,8 +108,8 @@ def _journal_lines(file: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-_RULE: Final = re.compile(rb"-{15,16}\r?\n")
-_HOSTS: Final = re.compile(
+_RULE: Final = lazy_re(rb"-{15,16}\r?\n")
+_HOSTS: Final = lazy_re(
     rb"([A-Za-z][\w.-]{0,62}(?:\[[\d,-]{1,200}\][\w.-]{0,62})?(?:,[A-Za-z][\w.,\[\]-]{1,400})?)(?: \(\d{1,6}\))?\r?\n"
 )
 _PIECE_BLOCKS: Final = 64 * 1024
@@ -172,11 +173,11 @@ def _said(line: bytes, host: str) -> bytes:
     return _journal_entry(MESSAGE=text, _HOSTNAME=host) if text else b"\n"
 
 
-_BEGIN: Final = re.compile(
+_BEGIN: Final = lazy_re(
     rb"(?:\xef\xbb\xbf)?\s*(?:(?P<list>\[)\s*\{|(?P<of>\{\s*\"(?:events|entries|logs)\"\s*:\s*\[)"
     rb"|(?P<one>\{[ \t]*\r?\n))"
 )
-_TOKEN: Final = re.compile(rb"[^\"{}\[\]]*+(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"[^\"{}\[\]]*+)*+", re.DOTALL)
+_TOKEN: Final = lazy_re(rb"[^\"{}\[\]]*+(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"[^\"{}\[\]]*+)*+", re.DOTALL)
 _TRIED: Final = 20  # entries at the beginning of which one must hold a text
 _PIECE_DOCUMENTS: Final = 1 << 18
 _BETWEEN: Final = b" \t\r\n,\xef\xbb\xbf"
@@ -307,7 +308,7 @@ def _time(entry: bytes) -> int:
     return 0 if opened is None or opened.wall_ns is None else opened.wall_ns
 
 
-_BEGIN_TERMINAL: Final = re.compile(
+_BEGIN_TERMINAL: Final = lazy_re(
     rb'\{[^\n]{0,4000}"version": ?[23][,}][^\n]*\n(?:#[^\n]*\n)*(?:\[ ?\d+(?:\.\d+)?, ?"[a-z]", ?"|$)'
 )
 _PIECE_TERMINAL: Final = 64 * 1024

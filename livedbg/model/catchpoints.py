@@ -22,6 +22,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.model.errors import UsageError
+from livedbg.text.patterns import lazy_re
 
 HOLD_MOST_S: Final = 600
 """A thread that is held goes on after so many seconds, whatever was asked for."""
@@ -128,7 +129,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
 
 
 _PYTHON: Final = "python:"
-_SIGNAL: Final = re.compile(r"SIG[A-Z][A-Z0-9]*")
+_SIGNAL: Final = lazy_re(r"SIG[A-Z][A-Z0-9]*")
 
 
 class Pattern:

@@ -11,7 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,9 +18,10 @@ import msgspec
 
 from livedbg.model.events import Event, LogSourceSeen, decode
 from livedbg.text.json_text import clean_value, needs_cleaning
+from livedbg.text.patterns import lazy_re
 
 _encoder = msgspec.json.Encoder()
-_WIDE: Final = re.compile(rb"[0-9]{19}")  # digits of an integer that may need more than 63 bits
+_WIDE: Final = lazy_re(rb"[0-9]{19}")  # digits of an integer that may need more than 63 bits
 
 
 def gated(events: Iterable[Event]) -> list[Event]:

@@ -7,12 +7,13 @@ the entity, unique over all hosts of a job, and what users see in `report --json
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from msgspec import Struct
 
-_PROCESS: Final = re.compile(r"process:[^/\s]{1,255}/\d+")
+from livedbg.text.patterns import lazy_re
+
+_PROCESS: Final = lazy_re(r"process:[^/\s]{1,255}/\d+")
 
 
 class EntityRef(Struct, frozen=True):

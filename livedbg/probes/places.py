@@ -10,7 +10,6 @@ so.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -19,6 +18,7 @@ from livedbg.linux.elf import ElfError, ElfFile, read_marks
 from livedbg.linux.elf_symbols import defined_symbols, possible_names
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
+from livedbg.text.patterns import lazy_re
 
 
 class Place(NamedTuple):
@@ -37,8 +37,8 @@ _MARKS: Final = {"__cxa_throw": ("throw", "8@%rdi 8@%rsi"), "__cxa_rethrow": ("r
 """Functions of the runtime that libstdc++ marks: the name of the mark, and where its arguments must be: as at the
 function's beginning. That of `__cxa_begin_catch` has them elsewhere."""
 
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_PART: Final = re.compile(r"\.(cold|part|constprop)")  # pieces of a function that are not its beginning
+_WORD: Final = lazy_re(r"[A-Za-z_]\w*")
+_PART: Final = lazy_re(r"\.(cold|part|constprop)")  # pieces of a function that are not its beginning
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,12 @@ from livedbg.linux import memory
 from livedbg.linux.procfs import process_exists
 from livedbg.model.errors import TargetError
 from livedbg.probes.perf import NoPerf
+from livedbg.text.patterns import lazy_re
 
 _PLACES: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # the same on all machines (asm-generic/unistd.h)
 _CREATE, _CLOEXEC = 6, 1  # FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC
-_FIELD: Final = re.compile(
+_FIELD: Final = lazy_re(
     r"field:(?P<type>[^;]{0,200}?) ?(?P<name>\w{1,100})(\[\w{0,100}\])?;\s*offset:(?P<offset>\d+);\s*size:(?P<size>\d+)"
 )
 _GROUP: Final = "livedbg_"
@@ -242,7 +243,7 @@ def _call(number: int, *arguments: object) -> int:
 
 _WORD: Final = 8
 _PIECE: Final = 64  # MAX_ARRAY_LEN, kernel/trace/trace_probe.h
-_NAME: Final = re.compile(r"(?P<name>\w+)_p\d+")
+_NAME: Final = lazy_re(r"(?P<name>\w+)_p\d+")
 
 
 def pieces(name: str, pointer: str, size: int) -> tuple[str, ...]:

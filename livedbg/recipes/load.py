@@ -18,11 +18,12 @@ from msgspec import structs
 from livedbg.model.errors import UsageError
 from livedbg.recipes.model import Recipe
 from livedbg.session.systems import note_problem, systems
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.typed import ready
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_NAME = lazy_re(r"[a-z0-9][a-z0-9-]*")
 
 
 def own_folder() -> Path:

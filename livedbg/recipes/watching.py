@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import re
 import shlex
 import shutil
 import subprocess
@@ -31,12 +30,13 @@ from livedbg.recipes.plan import Part, Plan
 from livedbg.recipes.sources import folders_above
 from livedbg.recipes.witness import Seen, Witness
 from livedbg.session.launch import Launched
+from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean, clean_line
 
 _LOOK_S: Final = 0.5
 _MOST: Final = 10_000  # files that are reported
-_HEAP: Final = re.compile(rb"heap profile: *\d+: *(\d+) \[ *\d+: *(\d+)\]")
+_HEAP: Final = lazy_re(rb"heap profile: *\d+: *(\d+) \[ *\d+: *(\d+)\]")
 """Objects and bytes in use, and those ever allocated (gperftools docs/heapprofile.html; src/heap-profile-table.cc)."""
 
 

@@ -46,6 +46,7 @@ from livedbg.model.facts import DescriptorFacts, Facts, GroupFacts, LockFacts, M
 from livedbg.model.gate import gated_line
 from livedbg.model.launches import TRACED, TRACED_TO
 from livedbg.text.json_text import clean_value
+from livedbg.text.patterns import lazy_re
 from livedbg.text.typed import ready
 
 _SOURCES: Final = {"zero": "no stop", "zero+py-spy": "no stop+py-spy"}
@@ -75,7 +76,7 @@ _WAITS: Final = (
     (r"stopped|a freeze", WaitKind.STOP),
 )
 """How `Thread.waits_in` begins -> what kind of wait that is: recordings of before 0.2 have the words alone."""
-_SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
+_SLEEP: Final = lazy_re(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
 
 _FACTS: Final[dict[str, type[Facts]]] = {
     "cgroup": GroupFacts,

@@ -38,6 +38,7 @@ from msgspec import structs
 
 from livedbg.repeats.outcome import RunEnd
 from livedbg.session.systems import systems
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
@@ -265,15 +266,15 @@ def _still_open(lines: Sequence[str], pair: Pair) -> Iterator[int]:
 
 _MOST_BYTES: Final = 8 << 20
 _LONGEST: Final = 300
-_STAMP: Final = re.compile(
+_STAMP: Final = lazy_re(
     r"^(?:\[?(?:\d{4}-\d\d-\d\d[T ]?)?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ :]*"
     r"|\[?\d{4}-\d\d-\d\d[T ]?\]?[ :]*|\[ *\d+\.\d+\] *)+"
 )
-_DURATION: Final = re.compile(
+_DURATION: Final = lazy_re(
     r" ?(?:\b(?:in|took|after|for) )?(?<![\w.])\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|secs?|seconds?|min|minutes?)\b"
 )
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{5,}\b")
-_BRACKETS: Final = re.compile(r" ?(?:\(\s*\)|\[\s*\])")
+_ADDRESS: Final = lazy_re(r"\b0x[0-9a-fA-F]{5,}\b")
+_BRACKETS: Final = lazy_re(r" ?(?:\(\s*\)|\[\s*\])")
 
 
 def lines_of(path: Path) -> list[str]:

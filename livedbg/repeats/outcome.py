@@ -7,7 +7,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
@@ -16,11 +15,12 @@ from msgspec import Struct, structs
 
 from livedbg.logs.sanitizers import ENDED, WARNED, own_frames, place_of
 from livedbg.model import ExceptionHit, Frame, Stack
+from livedbg.text.patterns import lazy_re
 
 How = Literal["well", "code", "signal", "hung", "cut"]
 _FRAMES: Final = 12
-_CHANGING: Final = re.compile(r"0x[0-9a-f]+|\d+")
-_HELPERS: Final = re.compile(
+_CHANGING: Final = lazy_re(r"0x[0-9a-f]+|\d+")
+_HELPERS: Final = lazy_re(
     r"^(?:__cxa_\w+|_Unwind_\w+|__GI_\w+|raise|abort|__libc_message|__pthread_kill\w*|gsignal|std::terminate.*"
     r"|malloc_printerr|__interceptor_\w+|_PyErr_\w+|PyErr_\w+"
     r"|(?:__)?(?:GI_|libc_|pthread_|lll_|futex_|new_sem_)\w+|do_futex_wait.*|(?:__)?(?:poll|select|epoll_wait|syscall)"

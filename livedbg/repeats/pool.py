@@ -13,18 +13,18 @@ Invariants:
 from __future__ import annotations
 
 import queue
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 from livedbg.model.errors import UsageError
+from livedbg.text.patterns import lazy_re
 
 Result = TypeVar("Result")
 _MOST_DEVICES: Final = 1024
 _SLICE_S: Final = 0.5
 """Longest wait before Python can run the handler of a signal that the kernel gave to another thread."""
-_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+_NUMBER: Final = lazy_re(r"[0-9]{1,6}")
 
 
 class Pool(Generic[Result]):

@@ -11,9 +11,10 @@ from livedbg.report.document import FrameOut, ReportDocument
 from livedbg.report.stacks import group_lines
 from livedbg.report.text import label
 from livedbg.report.tree import wait_tree
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
+_SPECIAL: Final = lazy_re(r"([\\`*_{}\[\]<>#|~!&@])")
 _STACKS: Final = 12
 
 

@@ -6,7 +6,6 @@ The facade over livedbg.linux for the command line; it never touches a process.
 from __future__ import annotations
 
 import os
-import re
 import time
 from pathlib import Path
 from typing import Final
@@ -29,6 +28,7 @@ from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.recognition import of_running
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "ptrace_scope",
 ]
 
-_NOT_IN_NAMES: Final = re.compile(r"[/:\s]+")
+_NOT_IN_NAMES: Final = lazy_re(r"[/:\s]+")
 
 
 class Candidate(Struct, frozen=True, kw_only=True):

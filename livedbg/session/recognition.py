@@ -8,19 +8,18 @@ counts only where the user names the process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-
-from msgspec import Struct
 
 from livedbg.analysis.rules.chapters import is_told
 from livedbg.linux.descriptors import fd_links
 from livedbg.model import Process, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import Signs, system_named, systems
+from livedbg.text.patterns import lazy_re
 
 _LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
     {
@@ -34,20 +33,10 @@ _LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
 """What recipes are for besides systems."""
 _DEVICES: Final = MappingProxyType({"accelerator": Signs(devices=("/dev/accel",))})
 """Devices of the kernel's accel subsystem, whosever they are."""
-_ENTITY: Final = re.compile(r"^(?:task|core|run|ring):([^/]+)/")
+_ENTITY: Final = lazy_re(r"^(?:task|core|run|ring):([^/]+)/")
 _OWN_KINDS: Final = frozenset({"core", "gpu", "group", "ring", "stream"})
+_FRAMEWORK: Final = "framework"  # beside the fields of `Signs`: files of its code, `System.framework`
 _SCANNED: Final = 2000  # stacks and tasks of a state
-
-
-class _Compiled(Struct, frozen=True):
-    """The signs of one system, one expression a kind; None where it has none."""
-
-    files: re.Pattern[str] | None
-    mapped: re.Pattern[bytes] | None
-    devices: re.Pattern[str] | None
-    arguments: re.Pattern[str] | None
-    formats: re.Pattern[str] | None
-    modules: re.Pattern[str] | None
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -63,8 +52,7 @@ def by_files(paths: Iterable[str], *, languages: bool = True) -> set[str]:
         paths: of mapped files.
         languages: name `python` and `c++` too.
     """
-    listed = list(paths)
-    return {name for name, signs in _signs(languages).items() if _any(signs.files, listed)}
+    return _shown("files", paths, languages)
 
 
 def of_running(pid: int, *, languages: bool = False) -> set[str]:
@@ -77,13 +65,8 @@ def of_running(pid: int, *, languages: bool = False) -> set[str]:
     Raises:
         OSError: it is gone, or is not ours to see.
     """
-    maps = Path(f"/proc/{pid}/maps").read_bytes()
-    links = list(fd_links(pid).values())
-    return {
-        name
-        for name, signs in _signs(languages).items()
-        if (signs.mapped is not None and signs.mapped.search(maps)) or _any(signs.devices, links)
-    }
+    mapped = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").split("\n")
+    return by_files(mapped, languages=languages) | _shown("devices", fd_links(pid).values(), languages)
 
 
 def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
@@ -93,16 +76,12 @@ def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
         snapshot: the state.
         process: the one that the user means; None for all of it.
     """
-    signs = _signs(languages=True)
     found: set[str] = set()
     if process is not None:
-        found |= {name for name, sign in signs.items() if _any(sign.arguments, process.command)}
-        found |= by_files([process.exe or ""])
+        found = _shown("arguments", process.command) | by_files([process.exe or ""])
     modules, languages = _modules(snapshot, process)
-    found |= {name for name, sign in signs.items() if _any(sign.modules, modules)}
-    found |= languages & _LANGUAGES.keys()
     formats = {source.format for source in snapshot.log_sources.values() if source.format}
-    found |= {name for name, sign in signs.items() if _any(sign.formats, formats)}
+    found |= _shown("modules", modules) | (languages & _LANGUAGES.keys()) | _shown("formats", formats)
     return found | _by_entities(snapshot)
 
 
@@ -124,14 +103,13 @@ class ShownSystems:
             return True
         if any(resource.kind in _OWN_KINDS for resource in snapshot.resources.values()):
             return True
-        signs = _signs(languages=False)[name]
-        if any(_any(signs.arguments, process.command) for process in processes):
+        if any(name in _shown("arguments", process.command) for process in processes):
             return True
         before, self._stacks = self._stacks, dict(snapshot.stacks)
-        system = system_named(name)
-        files = _joined(system.framework.files) if system is not None else None
-        frames = (f for key, stack in self._stacks.items() if before.get(key) is not stack for f in stack.frames)
-        return any(_any(signs.modules, [f.module or ""]) or _any(files, [f.file or ""]) for f in frames)
+        fresh = [f for key, stack in self._stacks.items() if before.get(key) is not stack for f in stack.frames]
+        if name in _shown("modules", {frame.module or "" for frame in fresh}):
+            return True
+        return name in _shown(_FRAMEWORK, {frame.file or "" for frame in fresh})
 
 
 def _modules(snapshot: Snapshot, process: Process | None) -> tuple[set[str], set[str]]:
@@ -158,35 +136,27 @@ def _by_entities(snapshot: Snapshot) -> set[str]:
     return found
 
 
-def _any(pattern: re.Pattern[str] | None, texts: Iterable[str]) -> bool:
-    return pattern is not None and any(map(pattern.search, texts))
-
-
-def _signs(languages: bool) -> Mapping[str, _Compiled]:
-    return _compiled()[1 if languages else 0]
+def _shown(kind: str, texts: Iterable[str], languages: bool = True) -> set[str]:
+    """The systems of which a sign of this kind (a field of `Signs`) is in a text; one expression asks for all first."""
+    whole, own = _expressions(kind)
+    told = list(filter(whole.search, texts))
+    known = (name for name, expression in own.items() if told and any(map(expression.search, told)))
+    return {name for name in known if languages or name not in _LANGUAGES}
 
 
 @cache
-def _compiled() -> tuple[Mapping[str, _Compiled], Mapping[str, _Compiled]]:
-    """Without and with languages."""
-    own = {system.name: _of(system.signs) for system in systems()}
-    devices = {name: _of(signs) for name, signs in _DEVICES.items() if system_named(name) is None}
-    return own | devices, own | {name: _of(signs) for name, signs in _LANGUAGES.items()}
+def _expressions(kind: str) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
+    """One expression for all signs of a kind, and one for each system that has some."""
+    if kind == _FRAMEWORK:
+        signs = {system.name: system.framework.files for system in systems()}
+    else:
+        devices = {name: sign for name, sign in _DEVICES.items() if system_named(name) is None}
+        known = {**devices, **_LANGUAGES, **{system.name: system.signs for system in systems()}}
+        signs = {name: getattr(sign, kind) for name, sign in known.items()}
+    before = "^" if kind in ("devices", "formats", "modules") else ""
+    own = {name: _either(each, before) for name, each in signs.items() if each}
+    return _either(each.pattern for each in own.values()), own
 
 
-def _of(signs: Signs) -> _Compiled:
-    files = _joined(signs.files)
-    return _Compiled(
-        files=files,
-        mapped=None if files is None else re.compile(files.pattern.encode(), re.MULTILINE),
-        devices=_joined(signs.devices, "^"),
-        arguments=_joined(signs.arguments),
-        formats=_joined(signs.formats, "^"),
-        modules=_joined(signs.modules, "^"),
-    )
-
-
-def _joined(expressions: Iterable[str], before: str = "") -> re.Pattern[str] | None:
-    parts: Iterator[str] = (f"(?:{before}(?:{expression}))" for expression in expressions)
-    joined = "|".join(parts)
-    return re.compile(joined) if joined else None
+def _either(expressions: Iterable[str], before: str = "") -> re.Pattern[str]:
+    return lazy_re("|".join(f"(?:{before}(?:{expression}))" for expression in expressions))

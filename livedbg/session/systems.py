@@ -34,6 +34,7 @@ from livedbg.session.system import (
     System,
     TensorFiles,
 )
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 __all__ = [
@@ -83,7 +84,7 @@ class Problem(Struct, frozen=True):
 
 
 _problems: dict[tuple[str, str], Problem] = {}
-_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_NAME: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 
 @cache

@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import has_magic
@@ -31,6 +30,7 @@ from livedbg.model.request import Request
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.hostinfo import check_target, find_by_name
 from livedbg.session.systems import declared, systems
+from livedbg.text.patterns import lazy_re
 from livedbg.text.shell import shell_word
 
 _WRAPPERS: Final = 2
@@ -212,7 +212,7 @@ def _link(pid: int, name: str) -> str:
         return ""
 
 
-_REMOTE: Final = re.compile(r"^(?P<host>[^:/\s]+):(?P<rest>\d+)$")
+_REMOTE: Final = lazy_re(r"^(?P<host>[^:/\s]+):(?P<rest>\d+)$")
 _LATER: Final = ("slurm:", "kubectl:", "ssh:")
 
 

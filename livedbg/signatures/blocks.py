@@ -17,13 +17,14 @@ from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 
 HERE: Final = "here"
 """Of a signature whose values are the one frame."""
 
 
 _JAVA_READ: Final = 60_000
-_JAVA: Final = re.compile(
+_JAVA: Final = lazy_re(
     r"^(?:Exception in thread \"(?P<thread>[^\"\n]{1,100})\" |(?P<cause>Caused by: ))?"
     r"(?:[^\n]{0,300}?(?<![\w.$]))??(?P<type>(?:[a-z_]\w{0,60}\.){1,12}[A-Z][\w$]{0,100})"
     r"(?:: (?P<said>[^\n]{0,1000}))?$"

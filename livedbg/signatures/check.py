@@ -22,8 +22,9 @@ from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import SHORTEST
 from livedbg.signatures.model import Case, Example, Let
 from livedbg.signatures.templates import names_in
+from livedbg.text.patterns import lazy_re
 
-_ID: Final = re.compile(r"[a-z][a-z0-9-]*")
+_ID: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 
 def checked(room: Room) -> Room:

@@ -15,8 +15,9 @@ from typing import Final
 
 from livedbg.logs.tracebacks import plain_form
 from livedbg.text.demangling import demangled_symbol
+from livedbg.text.patterns import lazy_re
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = lazy_re(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
 )
 _FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:(,?) in ([^\s\"]{1,200}))?"

@@ -22,25 +22,26 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.model import Frame, Stack
+from livedbg.text.patterns import lazy_re
 
-_EVAL: Final = re.compile(r"^_PyEval_EvalFrameDefault\b")
-_INTERPRETER: Final = re.compile(
+_EVAL: Final = lazy_re(r"^_PyEval_EvalFrameDefault\b")
+_INTERPRETER: Final = lazy_re(
     r"^(_?Py(Eval|Object_(Vectorcall|Call|FastCall)|Function_Vectorcall|VectorcallCall|ObjectCall|MethodDescr|Run|CFunction)"
     r"|_PyObject|_PyFunction|_PyVectorcall|_PyEval|cfunction_|method_vectorcall|vectorcall_|slot_tp_|object_vacall"
     r"|builtin_exec|run_mod|run_eval_code|pymain_|Py_(RunMain|BytesMain)|thread_run|pythread_wrapper|type_call"
     r"|_Py_(Vector|Check)|do_call_core|_TAIL_CALL_|__libc_start_|_start$|pyrun_|partial_vectorcall|bounded_lru_cache_wrapper)"
 )
-_PYTHON_MODULE: Final = re.compile(r"^(lib)?python[0-9.]*(\.so[0-9.]*)?$|^libpython")
+_PYTHON_MODULE: Final = lazy_re(r"^(lib)?python[0-9.]*(\.so[0-9.]*)?$|^libpython")
 _APART_NS: Final = 2_000_000_000  # layers taken further apart than this may be of different waits
 
 
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORDS: Final = lazy_re(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WAITS: Final = frozenset(
     "spin spins spinning spinlock busywait wait waits waiting barrier recv receive synchronize synchronise".split()  # noqa: SIM905
 )
 """Words in the names of functions that wait for something."""
 
-_ASKS: Final = re.compile(
+_ASKS: Final = lazy_re(
     r"is_?set|is_?done|done|empty|poll\w*|MPI_(Test|Iprobe)\w*|\w*(Stream|Event)Query", re.IGNORECASE
 )
 """Functions that a loop asks whether what it waits for has come."""

@@ -15,11 +15,11 @@ Invariants:
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _LIBRARIES: Final = ("libstdc++.so.6", "libc++abi.so.1")
@@ -33,13 +33,13 @@ _MOST_EXPANDED: Final = 1 << 24
 _MOST_TEXT: Final = 1 << 14
 """Bytes of the demangled text that are read; `clean_line` shortens what it gets."""
 
-_BEGINNING: Final = re.compile(r"_Z[ZNLKrVRO]*(St)?(?=\d)")
-_LENGTH: Final = re.compile(r"\d{1,3}")
+_BEGINNING: Final = lazy_re(r"_Z[ZNLKrVRO]*(St)?(?=\d)")
+_LENGTH: Final = lazy_re(r"\d{1,3}")
 """The beginning of a mangled name, up to the length of its first part, and such a length."""
 
-_REFERENCE: Final = re.compile(r"[ST][0-9A-Z]{0,12}_")
-_PACK: Final = re.compile(r"(?:Dp|sp)(?![KORPV]*T[0-9A-Z]*_)")  # of a mere parameter it costs as a reference does
-_CLOSING: Final = re.compile(r"(?<!operator)(?<!operator-)> (?=>)")
+_REFERENCE: Final = lazy_re(r"[ST][0-9A-Z]{0,12}_")
+_PACK: Final = lazy_re(r"(?:Dp|sp)(?![KORPV]*T[0-9A-Z]*_)")  # of a mere parameter it costs as a reference does
+_CLOSING: Final = lazy_re(r"(?<!operator)(?<!operator-)> (?=>)")
 
 _Demangle = Callable[..., int | None]
 

@@ -13,6 +13,8 @@ import re
 from functools import cache
 from typing import Final
 
+from livedbg.text.patterns import lazy_re
+
 _KINDS: Final = {
     "hex": "[0-9a-fA-F]",
     "upper": "[0-9A-Z]",
@@ -108,7 +110,7 @@ def issued(sign: str) -> re.Pattern[str]:
     return re.compile(ISSUED[sign], re.ASCII)
 
 
-_REST: Final = re.compile(r"[ \t]{0,40}(?P<rest>[\w.+/=-]{6,200})(?![\w.+/=-])", re.ASCII)
+_REST: Final = lazy_re(r"[ \t]{0,40}(?P<rest>[\w.+/=-]{6,200})(?![\w.+/=-])", re.ASCII)
 
 
 def continues(text: str, begin: int = 0) -> re.Match[str] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_POINTER: Final = re.compile(r"(?:&|\*const |\*mut |mut |dyn |'\w+ )+")
-_PATH: Final = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?=$|[<+ ])")
+from livedbg.text.patterns import lazy_re
+
+_POINTER: Final = lazy_re(r"(?:&|\*const |\*mut |mut |dyn |'\w+ )+")
+_PATH: Final = lazy_re(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?=$|[<+ ])")
 _NO_TYPE: Final = frozenset({"fn", "for", "unsafe", "extern", "impl"})
 _DEEPEST: Final = 8
 

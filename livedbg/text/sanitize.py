@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import re
 
-_SEQUENCE = re.compile(
+from livedbg.text.patterns import lazy_re
+
+_SEQUENCE = lazy_re(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x80-\x9f\n]*(?:\x1b\\|\x9c)"  # DCS SOS PM APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b[ -/]+[0-~]"  # nF: character sets, 7-bit controls, …
     r"|\x1b[0-OQ-WYZ\\`-~]"  # Fp, Fe without the string introducers, Fs
 )
-_CONTROL = re.compile(
+_CONTROL = lazy_re(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )

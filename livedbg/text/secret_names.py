@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from functools import lru_cache
 from typing import Final
+
+from livedbg.text.patterns import lazy_re
 
 
 class Secrecy(Enum):
@@ -18,7 +19,7 @@ class Secrecy(Enum):
     SECRET = "secret"
 
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD: Final = lazy_re(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_ENDS: Final = (
     "password", "passwords", "passwd", "passphrase", "passcode", "secret", "secrets", "secretvalue", "secretkeybase",
     "authorization", "sshpass", "authtoken", "accesstoken", "bearertoken", "refreshtoken", "apitoken", "sessiontoken",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.text.patterns import lazy_re
+
 
 class Options:
     """How a program is given secrets.
@@ -52,7 +54,7 @@ PROGRAMS: Final = {
 }  # fmt: skip
 _LOGIN: Final = frozenset(("docker", "podman"))  # -p is a port elsewhere
 
-_PROGRAM: Final = re.compile(
+_PROGRAM: Final = lazy_re(
     rf"(?<![\w.-])(?P<program>{'|'.join(sorted(PROGRAMS, key=len, reverse=True))})(?=[ \t])(?P<rest>[^\n;&|]{{0,500}})"
 )
 

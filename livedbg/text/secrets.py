@@ -22,54 +22,55 @@ from typing import Final
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from livedbg.text.issued_tokens import CASED, ISSUED, continues, issued
+from livedbg.text.patterns import lazy_re
 from livedbg.text.secret_names import Secrecy, secrecy, takes_value
 from livedbg.text.secret_programs import PROGRAMS, Options, options_of, program_segments
 
 MASK: Final = "***"
 _SHOWN: Final = 4
 """At most so many characters of a secret are shown, so that people can tell which one it is."""
-_MASKED: Final = re.compile(r"[\w+/=-]{0,4}\*{3}", re.ASCII)
+_MASKED: Final = lazy_re(r"[\w+/=-]{0,4}\*{3}", re.ASCII)
 
-_ASSIGNED: Final = re.compile(
+_ASSIGNED: Final = lazy_re(
     r"(?i:token|pass|secret|key|auth|pwd|cred)[\w.-]{0,40}(?P<quote>\\?[\"']?|%22)"
     r"(?P<sign>[ \t]{0,3}(?:=>|[:=])[ \t]{0,3}|[ \t]{1,3}|%3[AD])"
 )
 """The end of a name, and the sign or the blanks between it and its value."""
-_ASSIGNED_VALUE: Final = re.compile(r"%22[^%\s]*+(?:%22)?|\\\"[^\"\\\n]*\\\"|\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;&\"'<>]+")
-_OPTION_VALUE: Final = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'-][^\s\"';&|]*")
+_ASSIGNED_VALUE: Final = lazy_re(r"%22[^%\s]*+(?:%22)?|\\\"[^\"\\\n]*\\\"|\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;&\"'<>]+")
+_OPTION_VALUE: Final = lazy_re(r"\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'-][^\s\"';&|]*")
 _LONGEST_NAME: Final = 100
-_HEADER: Final = re.compile(
+_HEADER: Final = lazy_re(
     r"(?i)\b(?P<name>(?:proxy-)?authorization\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3}(?:b?\\?[\"'])?)"
     r"(?P<scheme>(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,3})?(?P<value>[^\s\"'\\,]+)"
 )
-_BEARER: Final = re.compile(r"(?i)\b(?P<name>bearer[ \t]{1,3})(?P<value>[A-Za-z0-9._~+/=-]{8,})")
-_COOKIE: Final = re.compile(
+_BEARER: Final = lazy_re(r"(?i)\b(?P<name>bearer[ \t]{1,3})(?P<value>[A-Za-z0-9._~+/=-]{8,})")
+_COOKIE: Final = lazy_re(
     r"(?i)\b(?P<name>(?:set-)?cookie\\?[\"']?:[ \t]{0,3}\\?[\"']?)(?P<pairs>[^\s\"'=]{1,200}=[^\n\"']*)"
 )
-_PAIR: Final = re.compile(r"(?<==)[^;\s]+")
-_URL: Final = re.compile(r"(?P<scheme>://)(?P<user>[^\s:/@\"'<>]*+)(?P<sign>:?+)(?P<password>[^\s/\"'<>]*)@")
-_PARAMETER: Final = re.compile(r"[?&](?P<name>[\w.-]{1,60})=(?P<value>[^\s&\"'<>#]{8,})")
+_PAIR: Final = lazy_re(r"(?<==)[^;\s]+")
+_URL: Final = lazy_re(r"(?P<scheme>://)(?P<user>[^\s:/@\"'<>]*+)(?P<sign>:?+)(?P<password>[^\s/\"'<>]*)@")
+_PARAMETER: Final = lazy_re(r"[?&](?P<name>[\w.-]{1,60})=(?P<value>[^\s&\"'<>#]{8,})")
 _SIGNED: Final = frozenset(("sig", "signature", "key", "code"))
 """Parameters of addresses that are secrets whatever they look like."""
-_KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-_BASE64_WORD: Final = re.compile(r"[0-9A-Za-z+/]+={0,2}", re.ASCII)
+_KEY_BEGINS: Final = lazy_re(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS: Final = lazy_re(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_BASE64_WORD: Final = lazy_re(r"[0-9A-Za-z+/]+={0,2}", re.ASCII)
 _KEY_LINES: Final = 200
-_BASIC_VALUE: Final = re.compile(r"(?:\\?[\"'])?(?P<value>[0-9A-Za-z+/]{8,500}+={0,2})(?![\w+/-])")
-_BASIC: Final = re.compile(r"(?i)\bbasic[ \t]{1,3}(?P<value>[0-9A-Za-z+/]{8,500}+={0,2})")
-_NETRC: Final = re.compile(r"\b(?:login|account)\s{1,4}\S{1,200}\s{1,4}password\s{1,4}(?P<value>\S+)")
-_PASS_FILE: Final = re.compile(
+_BASIC_VALUE: Final = lazy_re(r"(?:\\?[\"'])?(?P<value>[0-9A-Za-z+/]{8,500}+={0,2})(?![\w+/-])")
+_BASIC: Final = lazy_re(r"(?i)\bbasic[ \t]{1,3}(?P<value>[0-9A-Za-z+/]{8,500}+={0,2})")
+_NETRC: Final = lazy_re(r"\b(?:login|account)\s{1,4}\S{1,200}\s{1,4}password\s{1,4}(?P<value>\S+)")
+_PASS_FILE: Final = lazy_re(
     r"(?<![^\s'\"=])[\w.*-]{1,100}:(?:5432|5433|6432|\*):[\w*-]{1,60}:[\w*.@-]{1,60}:(?P<value>[^\s:'\"]{3,})"
 )
-_ORACLE: Final = re.compile(r"jdbc:oracle:\w{1,10}:[\w.-]{0,60}/(?P<value>[^\s@/\"']{1,200})@")
-_ELEMENT: Final = re.compile(r"<(?P<name>[\w:.-]{1,60})>(?P<value>[^<>\n]+)</")
-_AUTH_COMMAND: Final = re.compile(r"(?i)(?<!\w)auth\"? \"(?:[^\"\n]{1,100}\" \")?(?P<value>[^\"\n]{1,200})\"")
-_HEX_KEY: Final = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{40}(?![0-9A-Za-z_])")
-_LOGIN: Final = re.compile(r"(?i)log(?:ged|ging)?[ _-]?in|api[ _-]?key")
-_NO_SECRET: Final = re.compile(
+_ORACLE: Final = lazy_re(r"jdbc:oracle:\w{1,10}:[\w.-]{0,60}/(?P<value>[^\s@/\"']{1,200})@")
+_ELEMENT: Final = lazy_re(r"<(?P<name>[\w:.-]{1,60})>(?P<value>[^<>\n]+)</")
+_AUTH_COMMAND: Final = lazy_re(r"(?i)(?<!\w)auth\"? \"(?:[^\"\n]{1,100}\" \")?(?P<value>[^\"\n]{1,200})\"")
+_HEX_KEY: Final = lazy_re(r"(?<![0-9A-Za-z_])[0-9a-f]{40}(?![0-9A-Za-z_])")
+_LOGIN: Final = lazy_re(r"(?i)log(?:ged|ging)?[ _-]?in|api[ _-]?key")
+_NO_SECRET: Final = lazy_re(
     r"(?i)(?:true|false|none|null|nil|yes|no|on|off|auto|required|0|1|\*+|\$\w+|\$\{.*|\$\(.*|<.*|\[.*|\{\}|%s|\.\.\.|…)?\Z"
 )
-_PATH: Final = re.compile(r"(?:~|\.{1,2})?/|[\w./-]+\.(?:pem|key|json|crt|ya?ml|txt|toml)\Z")
+_PATH: Final = lazy_re(r"(?:~|\.{1,2})?/|[\w./-]+\.(?:pem|key|json|crt|ya?ml|txt|toml)\Z")
 
 
 def mask_command(words: Sequence[str]) -> tuple[str, ...]:
@@ -100,7 +101,7 @@ def mask_command(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(masked)
 
 
-_NAME: Final = re.compile(r"[\w.:/\[\]@+-]{1,200}")
+_NAME: Final = lazy_re(r"[\w.:/\[\]@+-]{1,200}")
 
 
 def _awaits(options: Options | None, word: str, *, option: bool) -> bool:
@@ -217,7 +218,7 @@ def mask_texts(texts: Sequence[str]) -> list[str]:
     return masked
 
 
-_WHOLE_KEY_LINE: Final = re.compile(
+_WHOLE_KEY_LINE: Final = lazy_re(
     r"(?<![0-9A-Za-z+/])(?=[0-9a-z+/]{0,63}[A-Z])(?=[0-9A-Z+/]{0,63}[a-z])(?:[0-9A-Za-z+/]{64}|[0-9A-Za-z+/]{70})\Z",
     re.ASCII,
 )
@@ -443,7 +444,7 @@ def _mask_programs(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-_SHELL_WORD: Final = re.compile(r"\"[^\"\n]*+\"|'[^'\n]*+'|[^\s\"']++|[\"']")
+_SHELL_WORD: Final = lazy_re(r"\"[^\"\n]*+\"|'[^'\n]*+'|[^\s\"']++|[\"']")
 
 
 def _is_long(value: str) -> bool:

@@ -12,22 +12,21 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
-from platformdirs import user_config_path
 
 from livedbg.model.errors import TouchRefused
 from livedbg.model.request import Request
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 SYSTEM_FILE: Path = Path("/etc/livedbg/config.toml")
 """What holds for everybody on this box."""
 
 _KEY: Final = "read_only"
-_LINE: Final = re.compile(rf"""^\s*["']?{_KEY}["']?\s*=""")
+_LINE: Final = lazy_re(rf"""^\s*["']?{_KEY}["']?\s*=""")
 
 
 class Ban(NamedTuple):
@@ -44,6 +43,8 @@ class Ban(NamedTuple):
 
 def files() -> tuple[Path, Path]:
     """The configuration of this box, and the user's own (XDG Base Directory Specification)."""
+    from platformdirs import user_config_path
+
     return SYSTEM_FILE, user_config_path("livedbg") / "config.toml"
 
 

@@ -19,11 +19,12 @@ from msgspec import structs
 
 from livedbg.linux import target_files
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _AROUND: Final = 3  # lines before and after
 _MOST_BYTES: Final = 16 << 20
-_LANGUAGES: Final = re.compile(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh?|pyx?|rs|go|f|f90)", re.IGNORECASE)
+_LANGUAGES: Final = lazy_re(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh?|pyx?|rs|go|f|f90)", re.IGNORECASE)
 
 
 class SourceLines(NamedTuple):

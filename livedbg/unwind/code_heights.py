@@ -15,13 +15,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from livedbg.text.patterns import lazy_re
+
 _MOST: Final = 4000  # instructions
 _LONGEST: Final = 15  # bytes of an instruction (Intel SDM 2, 2.3.11)
 _WORD: Final = 8
 _ENDS: Final = frozenset({"ret", "retf", "hlt", "ud2", "int3", "iretq"})
-_PREFIXES: Final = re.compile(r"^(?:bnd|notrack|repz|repnz|rep|repne|repe) ")
-_MOVED: Final = re.compile(r"^(rsp|rbp), \[(rsp|rbp)(?: ([+-]) (0x[0-9a-f]+|\d+))?\]$")
-_THROUGH: Final = re.compile(r"^qword ptr \[rip ([+-]) (0x[0-9a-f]+|\d+)\]$")
+_PREFIXES: Final = lazy_re(r"^(?:bnd|notrack|repz|repnz|rep|repne|repe) ")
+_MOVED: Final = lazy_re(r"^(rsp|rbp), \[(rsp|rbp)(?: ([+-]) (0x[0-9a-f]+|\d+))?\]$")
+_THROUGH: Final = lazy_re(r"^qword ptr \[rip ([+-]) (0x[0-9a-f]+|\d+)\]$")
 _READS: Final = frozenset({"cmp", "test", "call"})
 
 

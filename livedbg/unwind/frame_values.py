@@ -16,7 +16,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
+
+from livedbg.text.patterns import lazy_re
 
 if TYPE_CHECKING:
     import drgn
@@ -236,8 +237,8 @@ _UNKNOWN: Final = "<not known without a stop>"
 _NOT_SET: Final = "<not set yet>"
 _UNREADABLE: Final = {"0x10": "a reference", "0x42": "a reference"}  # DW_TAG_reference_type, …_rvalue_reference_type
 
-_STRING_AT: Final = re.compile(r'0x[0-9a-f]+ = (?=")')  # a secret is masked if its name is next to it
-_TAG: Final = re.compile(r"unknown DWARF type tag (0x[0-9a-f]+)")
+_STRING_AT: Final = lazy_re(r'0x[0-9a-f]+ = (?=")')  # a secret is masked if its name is next to it
+_TAG: Final = lazy_re(r"unknown DWARF type tag (0x[0-9a-f]+)")
 
 
 class ValueReader:

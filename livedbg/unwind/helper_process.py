@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import importlib.util
 import os
-import platform
 import signal
 import sys
 import time
@@ -52,7 +51,7 @@ _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, sign
 
 def usable() -> bool:
     """Whether drgn is installed, and for this machine."""
-    return platform.machine() == MACHINE and importlib.util.find_spec("drgn") is not None
+    return os.uname().machine == MACHINE and importlib.util.find_spec("drgn") is not None
 
 
 class HelperProcess:

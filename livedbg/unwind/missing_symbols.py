@@ -6,7 +6,6 @@ Which Debian package a file is of, by dpkg's lists of files (dpkg-query(1), --se
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,12 +13,13 @@ from typing import Final, NamedTuple
 from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile, read_build_id
 from livedbg.linux.maps import parse_maps
+from livedbg.text.patterns import lazy_re
 from livedbg.unwind.modules import Module, Modules
 
 _LISTS: Final = Path("var/lib/dpkg/info")
 _MOST_LISTS: Final = 20_000
 _LARGEST: Final = 8 << 20
-_PYTHON: Final = re.compile(r"(?:lib)?(python3\.\d+)(?:-minimal|-stdlib)?$")
+_PYTHON: Final = lazy_re(r"(?:lib)?(python3\.\d+)(?:-minimal|-stdlib)?$")
 
 
 def packages_of(paths: Collection[str], root: Path = Path("/")) -> dict[str, str]:

@@ -35,6 +35,7 @@ from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile, FileBytes, SectionPlace, read_build_id
 from livedbg.probes.newest import Newest
 from livedbg.text.demangling import demangled_symbol
+from livedbg.text.patterns import lazy_re
 from livedbg.text.rust_demangling import demangled_rust
 from livedbg.unwind.code_heights import Depth
 from livedbg.unwind.drgn_files import add_file, new_program
@@ -44,12 +45,10 @@ from livedbg.unwind.libdw import libdw
 from livedbg.unwind.modules import Module
 from livedbg.unwind.wire import WireFrame
 
-_OPERATOR: Final = re.compile(
-    r"operator(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,|\"\" ?\w+)"
-)
-_QUALIFIER: Final = re.compile(r" (?:const|volatile|noexcept|&|\[)")
-_RUST_HASH: Final = re.compile(r"::h[0-9a-f]{16}$")
-_RUST_ESCAPE: Final = re.compile(r"\$(?:(SP|BP|RF|LT|GT|LP|RP|C)|u([0-9a-f]{1,6}))\$")
+_OPERATOR: Final = lazy_re(r"operator(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,|\"\" ?\w+)")
+_QUALIFIER: Final = lazy_re(r" (?:const|volatile|noexcept|&|\[)")
+_RUST_HASH: Final = lazy_re(r"::h[0-9a-f]{16}$")
+_RUST_ESCAPE: Final = lazy_re(r"\$(?:(SP|BP|RF|LT|GT|LP|RP|C)|u([0-9a-f]{1,6}))\$")
 _RUST_LETTERS: Final = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 from livedbg.unwind.capture import Capture
 
 DEPTH: Final = 256
 """Frames of a stack that are kept, innermost first."""
 
-_ROOT_FRAMES: Final = re.compile(r"^(_start|__?clone3?|start_thread|__libc_start_(call_)?main(_impl)?)$")
+_ROOT_FRAMES: Final = lazy_re(r"^(_start|__?clone3?|start_thread|__libc_start_(call_)?main(_impl)?)$")
 
 
 class Unwound(Struct, frozen=True):

@@ -18,7 +18,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,11 +27,12 @@ from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
 from livedbg.linux import target_files
 from livedbg.linux.procfs import CLOCK_TICK_NS, read_stat
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.unwound import DEPTH, Unwound, is_root, up_to_main
 
-_UNSAFE_PATH: Final = re.compile(r"[\x00-\x1f\x7f]")
+_UNSAFE_PATH: Final = lazy_re(r"[\x00-\x1f\x7f]")
 _LEAST_S: Final = 0.05
 _CPU_S: Final = 4.0  # for any file
 _CPU_BYTES: Final = 4 << 20  # of a file for which gdb may use one second more

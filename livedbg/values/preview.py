@@ -7,7 +7,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 from livedbg.linux import target_files
 from livedbg.model.dumps import ValuePreview
 from livedbg.model.errors import SourceError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.values.dump import Dump, Entry, row, title
 from livedbg.values.readers import Readers
@@ -36,7 +36,7 @@ WHOLE: Final = 1 << 27
 _SAMPLED: Final = 1 << 21
 _LINES: Final = 60
 _WIDE: Final = 400
-_SHADE: Final = re.compile(r"'.' ")
+_SHADE: Final = lazy_re(r"'.' ")
 _LEVELS: Final = str.maketrans(PLAIN_SHADES, "0123456789")
 
 _Signature = tuple[Path, tuple[int, int, int] | None, tuple[int, int, int] | None]

@@ -1,4 +1,4 @@
-"""All patterns of the product: those that are compiled while its modules are imported, and those in its functions."""
+"""All patterns of the product: those that its modules name when they are imported, and those in its functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
+from livedbg.text import patterns
 from livedbg.text.issued_tokens import ISSUED, issued
 
 __all__ = ["Used", "collected"]
 
 _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
-_IMPORTS = re.compile(r"^\s*(?:import|from) re\b", re.MULTILINE)
+_IMPORTS = re.compile(r"^\s*(?:import re|from livedbg\.text\.patterns import)\b", re.MULTILINE)
 _CALL = re.compile(rf"\b([A-Za-z_]\w*)\.({'|'.join(_METHODS)})\b")
+
+
+_BETWEEN = ("/re/__init__.py", "/text/patterns.py", "/patterns/collected.py")  # a pattern and who names it
 
 
 class Used(NamedTuple):
@@ -41,31 +46,29 @@ def collected() -> list[Used]:
 
     roots = [str(Path(os.path.realpath(livedbg.__file__)).parent)]
     roots += [os.path.realpath(f"{roots[0]}/{part}") for part in ("adapters", "panels", "themes")]
-    compiled: dict[tuple[Any, int], tuple[str, int]] = {}
+    named: dict[tuple[Any, int], tuple[str, int]] = {}
     original = re._compile  # type: ignore[attr-defined]
 
     def recording(pattern: Any, flags: Any) -> Any:
-        made = original(pattern, flags)
-        frame = sys._getframe(1)
-        while frame is not None and "/re/" in frame.f_code.co_filename:
+        made, frame = original(pattern, flags), sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
             frame = frame.f_back
-        if frame is not None:
-            file = os.path.realpath(frame.f_code.co_filename)
-            if any(file.startswith(root + "/") for root in roots):
-                compiled.setdefault((made.pattern, made.flags), (file, frame.f_lineno))
+        file = os.path.realpath(frame.f_code.co_filename) if frame is not None else ""
+        if frame is not None and file.startswith(tuple(root + "/" for root in roots)):
+            named.setdefault((made.pattern, made.flags), (file, frame.f_lineno))
         return made
 
-    re._compile = recording  # type: ignore[attr-defined]
-    try:
+    def at_once(pattern: Any, flags: int) -> Any:
+        return re.compile(pattern, flags)
+
+    with mock.patch.object(re, "_compile", recording), mock.patch.object(patterns, "LazyPattern", at_once):
         for found in pkgutil.walk_packages(livedbg.__path__, "livedbg."):
             if not found.name.endswith("__main__"):
                 with contextlib.suppress(ModuleNotFoundError):  # of gdb's own Python, or of an extra
                     importlib.import_module(found.name)
-    finally:
-        re._compile = original  # type: ignore[attr-defined]
     uses = _uses(roots)
     used: dict[tuple[Any, int], Used] = {}
-    for (pattern, flags), (file, line) in compiled.items():
+    for (pattern, flags), (file, line) in named.items():
         name = uses.names.get((file, line), "")
         methods = uses.methods.get((file, name), set()) | uses.methods.get(("", name), set()) if name else set()
         where = f"{_short(file)}.{name or line}"

@@ -25,6 +25,7 @@ from livedbg.adapters.ascend.names import NameMap, by_func_id, task_name
 from livedbg.graphs.declared import Cause, DeclaredTask, Dependency, GraphReader, LostOrder, TaskGraph, Tensor, Terms
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 from livedbg.text.wording import many
@@ -56,10 +57,10 @@ _SHAPE_HELP: Final = (
 )
 """What to do where a file has another shape."""
 
-_PLACE: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
-_IN_LIST: Final = re.compile(r"\.(?P<list>task|tensor|edge)s\[(?P<number>\d+)\](?P<rest>.*)")
-_MISSING: Final = re.compile(r"missing required field `(\w+)`")
-_EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_PLACE: Final = lazy_re(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
+_IN_LIST: Final = lazy_re(r"\.(?P<list>task|tensor|edge)s\[(?P<number>\d+)\](?P<rest>.*)")
+_MISSING: Final = lazy_re(r"missing required field `(\w+)`")
+_EXPECTED: Final = lazy_re(r"Expected `([^`]*)`, got `([^`]*)`")
 _WORDS: Final = {
     "int": "a whole number",
     "str": "text",

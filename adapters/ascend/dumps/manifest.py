@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Annotated, Final
 import msgspec
 
 from livedbg.model.errors import SourceError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 from livedbg.text.wording import many
@@ -34,10 +34,10 @@ _CHUNK: Final = 1 << 22
 _LONGEST: Final = 1 << 16
 _ENTRIES: Final = 1_000_000
 _ELEMENTS: Final = 1 << 62
-_START: Final = re.compile(rb'"(args|tensors)"\s*:\s*\[')
-_ENTRY: Final = re.compile(rb"\{[^{}]*\}")
-_BETWEEN: Final = re.compile(rb"\s*+(?:,\s*+)?")
-_END: Final = re.compile(rb"\s*\]\s*\}\s*")
+_START: Final = lazy_re(rb'"(args|tensors)"\s*:\s*\[')
+_ENTRY: Final = lazy_re(rb"\{[^{}]*\}")
+_BETWEEN: Final = lazy_re(rb"\s*+(?:,\s*+)?")
+_END: Final = lazy_re(rb"\s*\]\s*\}\s*")
 
 _STAGES: Final = {"before_dispatch": "before", "after_completion": "after"}
 

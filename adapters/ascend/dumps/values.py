@@ -10,7 +10,6 @@ an output with an initial value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from livedbg.adapters.ascend.names import raw_id, task_name
 from livedbg.graphs.declared import TaskGraph
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.values.readers import DumpFiles, DumpReader, GoldenFile
@@ -28,7 +28,7 @@ from livedbg.values.readers import DumpFiles, DumpReader, GoldenFile
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values.dump import Dump
 
-_TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
+_TASK: Final = lazy_re(r"r(\d+)t(\d+)\Z")
 _DEPS_BYTES: Final = 1 << 29
 _KERNELS_BYTES: Final = 1 << 28  # of a deps.json that is read for the names of kernels only
 _SUFFIXES: Final = (".pt", ".npy")  # of golden data

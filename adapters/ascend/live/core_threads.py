@@ -14,7 +14,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Table
 from pathlib import Path
@@ -33,8 +32,9 @@ from livedbg.model import Edge, EdgeKind, Process, ids
 from livedbg.model.events import Event, Stamp, ThreadRolesSeen
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.publisher import Publisher
+from livedbg.text.patterns import lazy_re
 
-_FILE: Final = re.compile(r"^(?:aicore_sim_\w{6}|libaicore_kernel\.so)$")
+_FILE: Final = lazy_re(r"^(?:aicore_sim_\w{6}|libaicore_kernel\.so)$")
 _CORE: Final = "_ZL13g_core_id_key"
 _REGISTERS: Final = "_ZL14g_reg_base_key"
 _KEYS_MAX: Final = 1024  # PTHREAD_KEYS_MAX

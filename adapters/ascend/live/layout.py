@@ -10,7 +10,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.forms import read_data
 from livedbg.gdbmi import GdbCommandError, GdbEngine
+from livedbg.text.patterns import lazy_re
 
 EXECUTOR: Final = "g_aicpu_executor"
 """The variable that everything hangs on (aicpu_executor.cpp of both runtimes)."""
@@ -27,7 +27,7 @@ EXECUTOR: Final = "g_aicpu_executor"
 _ROOT: Final = "executor"  # the structure that the others are reached from
 _SCRIPT: Final = Path(__file__).with_name("gdb_types.py")
 _LIMIT_S: Final = 60.0
-_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\"\\]")
+_UNSAFE: Final = lazy_re(r"[\x00-\x1f\x7f\"\\]")
 
 
 class Field(Struct, frozen=True, forbid_unknown_fields=True):

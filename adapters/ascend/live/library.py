@@ -7,7 +7,6 @@ process has mapped would take seconds of some.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -19,9 +18,10 @@ from livedbg.linux.elf import ElfError, ElfFile, read_build_id
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps_text
+from livedbg.text.patterns import lazy_re
 
 _SYMBOLS: Final = ("_ZL16g_aicpu_executor", "g_aicpu_executor")  # a static variable, and one that is not
-_SIMULATOR: Final = re.compile(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
+_SIMULATOR: Final = lazy_re(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 
 
 class Library(Struct, frozen=True):

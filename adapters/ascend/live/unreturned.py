@@ -8,7 +8,6 @@ platform_config.h). A core that waits for work has a number there that is no tas
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,10 +16,11 @@ from livedbg.adapters.ascend.live.image import Image
 from livedbg.adapters.ascend.live.layout import Layout
 from livedbg.adapters.ascend.names import task_name
 from livedbg.linux.maps import Mapping as MappedRange
+from livedbg.text.patterns import lazy_re
 
 _COND: Final = 0x4C8
 _TASKS_END: Final = 0x7FFFFFF0  # numbers from here on, and those with the highest bit (done), are no running task's
-_KERNEL: Final = re.compile(r"/kernel_(\d{1,9})_\w{6}$")
+_KERNEL: Final = lazy_re(r"/kernel_(\d{1,9})_\w{6}$")
 
 
 class Unreturned(NamedTuple):

@@ -31,6 +31,7 @@ from livedbg.linux.access import access_problem
 from livedbg.linux.descriptors import describe, fd_links, fdinfo
 from livedbg.linux.procfs import child_pids, process_exists, read_environment
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
@@ -180,7 +181,7 @@ _PIPE: Final = "CUDA_COREDUMP_PIPE"
 _FLAGS: Final = "CUDA_COREDUMP_GENERATION_FLAGS"
 _HOST_CORE: Final = "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION"
 _MOST_BELOW: Final = 1_000
-_DEFAULT_PIPE: Final = re.compile(r"corepipe[._].*")
+_DEFAULT_PIPE: Final = lazy_re(r"corepipe[._].*")
 _RECIPE: Final = (
     "livedbg launch --recipe cuda-user-coredump -- COMMAND: it can only be switched on before CUDA is loaded"
 )

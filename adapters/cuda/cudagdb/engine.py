@@ -25,13 +25,14 @@ from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
 from livedbg.gdbmi.records import Record
 from livedbg.gdbmi.tables import MiTable
 from livedbg.model.errors import ToolMissing
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _HEX: Final = r"0x[0-9a-fA-F]{1,16}"
 _DIM: Final = r"\(\d{1,18},\d{1,18}(?:,\d{1,18})?\)"
 _LONGEST: Final = 8_192  # a line that is longer is no row
 _CURRENT: Final = r"^\*? ?"
-_GROUP: Final = re.compile(r"^(Device|SM|Warp|Wp|Kernel) (\d{1,18})(?: (SM) (\d{1,18}))?(?: (Warp|Wp) (\d{1,18}))?\s*$")
+_GROUP: Final = lazy_re(r"^(Device|SM|Warp|Wp|Kernel) (\d{1,18})(?: (SM) (\d{1,18}))?(?: (Warp|Wp) (\d{1,18}))?\s*$")
 _NAMES: Final = {"Device": "device", "SM": "sm", "Warp": "warp", "Wp": "warp", "Kernel": "kernel"}
 
 _SHAPES: Final = {
@@ -61,9 +62,7 @@ _SHAPES: Final = {
     "contexts": rf"(?P<context>{_HEX}) (?P<device>\d{{1,18}}) (?P<state>\w+)",
 }
 
-TABLES: Final[Mapping[str, re.Pattern[str]]] = {
-    name: re.compile(f"{_CURRENT}{shape}$") for name, shape in _SHAPES.items()
-}
+TABLES: Final[Mapping[str, re.Pattern[str]]] = {name: lazy_re(f"{_CURRENT}{shape}$") for name, shape in _SHAPES.items()}
 """Table -> the form of its rows, with single blanks; the groups are named as MI names the columns."""
 
 
@@ -90,15 +89,15 @@ def console_rows(table: str, text: str) -> list[dict[str, str]]:
 
 
 Row = TypeVar("Row")
-_UNKNOWN: Final = re.compile(r"undefined (mi )?command|unrecognized option|not implemented", re.IGNORECASE)
+_UNKNOWN: Final = lazy_re(r"undefined (mi )?command|unrecognized option|not implemented", re.IGNORECASE)
 _LEAST_S: Final = 0.05
 
-MI_TABLES: Final = re.compile(r"\w{0,60}InfoCuda\w{1,60}Table")
+MI_TABLES: Final = lazy_re(r"\w{0,60}InfoCuda\w{1,60}Table")
 """Names of its tables in MI output (gdb/cuda/cuda-commands.c in cuda-gdb's source)."""
 
 _SETTINGS: Final = ("set pagination off", "set confirm off", "set width 0", "set height 0", "set auto-load off")
 _SETTING_S: Final = 10.0
-_VERSION: Final = re.compile(r"cuda-gdb\)? ?(?:release )?(\d+\.\d+)?", re.IGNORECASE)
+_VERSION: Final = lazy_re(r"cuda-gdb\)? ?(?:release )?(\d+\.\d+)?", re.IGNORECASE)
 
 
 class Queries:

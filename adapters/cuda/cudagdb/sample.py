@@ -38,12 +38,13 @@ from livedbg.adapters.cuda.cudagdb.tables import (
 )
 from livedbg.gdbmi import GdbGone
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_INSTRUCTION_LINE: Final = re.compile(
+_INSTRUCTION_LINE: Final = lazy_re(
     r"^(?:=>|\*>|\*=>)?\s{0,100}0x[0-9a-fA-F]{1,400}(?: <[^\n]{0,2000}?>)?:\s{1,100}(\S[^\n]{0,2000})$", re.MULTILINE
 )
-_NAME: Final = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9_]+)*)")
+_NAME: Final = lazy_re(r"^(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9_]+)*)")
 
 _MEANINGS: Final[Mapping[str, str]] = {
     "BAR": "waits at a block barrier (__syncthreads)",
@@ -65,11 +66,11 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "EXIT": "is about to end",
 }
 _FAMILIES: Final = (
-    (re.compile(r"LD|ULD"), "reads memory: in a loop it polls"),
-    (re.compile(r"ATOM|RED"), "changes memory atomically: in a loop it polls"),
-    (re.compile(r"ST"), "writes memory"),
-    (re.compile(r"BRA|JMP|BRX|JMX|BREAK"), "jumps: it runs in a loop"),
-    (re.compile(r"ISETP|UISETP|PLOP"), "compares: it runs in a loop, or soon continues"),
+    (lazy_re(r"LD|ULD"), "reads memory: in a loop it polls"),
+    (lazy_re(r"ATOM|RED"), "changes memory atomically: in a loop it polls"),
+    (lazy_re(r"ST"), "writes memory"),
+    (lazy_re(r"BRA|JMP|BRX|JMX|BREAK"), "jumps: it runs in a loop"),
+    (lazy_re(r"ISETP|UISETP|PLOP"), "compares: it runs in a loop, or soon continues"),
 )
 
 
@@ -101,8 +102,8 @@ _WARPS_ASKED: Final = 32  # for exceptions of their lanes
 _FRAMES: Final = 40
 _LINES: Final = 40
 _DEVICE_FRAME: Final = "m68k"  # what cuda-gdb says of a frame on the device
-_SYMBOL: Final = re.compile(r"^(.+?)(?: \+ (\d{1,18}))? in section ")
-_LINE: Final = re.compile(r'^Line (\d{1,18}) of "([^"\n]+)"')
+_SYMBOL: Final = lazy_re(r"^(.+?)(?: \+ (\d{1,18}))? in section ")
+_LINE: Final = lazy_re(r'^Line (\d{1,18}) of "([^"\n]+)"')
 
 
 @dataclass(frozen=True, slots=True)

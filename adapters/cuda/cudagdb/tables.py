@@ -6,14 +6,14 @@ Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 Row = TypeVar("Row")
-_DIM: Final = re.compile(r"\(\d{1,18}(,\d{1,18})*\)")
+_DIM: Final = lazy_re(r"\(\d{1,18}(,\d{1,18})*\)")
 _NO_FILE: Final = frozenset(("", "n/a", "??", "<unknown>"))
 
 

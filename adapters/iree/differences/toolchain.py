@@ -29,6 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.model.errors import SourceError, ToolMissing
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.text.typed import ready
 
@@ -323,8 +324,8 @@ def counterparts(one: Sequence[DispatchCall], other: Sequence[DispatchCall]) -> 
     return found
 
 
-_FILE: Final = re.compile(r"(?P<before>(?:(?:\d++x)*+[a-z]++\d\w*+=)?[@+]|\*)(?P<path>.+)", re.DOTALL)
-_NO_VALUE: Final = re.compile(r"(?:\d+x)*[a-z]+\d\w*")
+_FILE: Final = lazy_re(r"(?P<before>(?:(?:\d++x)*+[a-z]++\d\w*+=)?[@+]|\*)(?P<path>.+)", re.DOTALL)
+_NO_VALUE: Final = lazy_re(r"(?:\d+x)*[a-z]+\d\w*")
 
 
 def absolute(spec: str) -> str:

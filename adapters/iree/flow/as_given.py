@@ -19,20 +19,19 @@ from livedbg.adapters.iree.traced import tensor
 from livedbg.linux.family import Family
 from livedbg.linux.procfs import read_stat
 from livedbg.session.signatures import book
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 EXPECTED: Final = "expected"
 """The fault of a result that is not as `--expected_output` says."""
 _CALLED: Final = "EXEC @"
 """What iree-run-module prints as it calls a function."""
-_UNEXPECTED: Final = re.compile(r"^\[FAILED\] (result\[\d+\]: [^;\n]+)", re.M)
+_UNEXPECTED: Final = lazy_re(r"^\[FAILED\] (result\[\d+\]: [^;\n]+)", re.M)
 _REPORT_S: Final = 120.0
 _SAVED: Final = "IREE_SAVE_TEMPS"
 """Where iree.compiler keeps what it compiles (iree/compiler/tools/debugging.py)."""
-_ERROR: Final = re.compile(
-    r"\berror: |^(?:\w+\.)*\w*(?:Error|Exception)\b|FLAGS ERROR|^\[ *FAILED *\]|\bfailed\b", re.M
-)
-_ESCAPE: Final = re.compile(r"\x1b\[[\d;]*m")
+_ERROR: Final = lazy_re(r"\berror: |^(?:\w+\.)*\w*(?:Error|Exception)\b|FLAGS ERROR|^\[ *FAILED *\]|\bfailed\b", re.M)
+_ESCAPE: Final = lazy_re(r"\x1b\[[\d;]*m")
 _SHOWN: Final = 4  # dispatches
 _MOST: Final = 4 << 20
 

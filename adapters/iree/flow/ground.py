@@ -35,6 +35,7 @@ from livedbg.model.errors import LivedbgError, ToolMissing
 from livedbg.recipes import Ended, plan, recipes, without_effect
 from livedbg.session.guide import StepAsk
 from livedbg.session.tools import find_tool
+from livedbg.text.patterns import lazy_re
 
 Kind = Literal["run", "benchmark", "check", "compile", "python", "other"]
 
@@ -44,12 +45,12 @@ _KINDS: Final[dict[str, Kind]] = {
     "iree-check-module": "check",
     "iree-compile": "compile",
 }
-_RUNTIME: Final = re.compile(r"--(?:task|local|vulkan|cuda|hip|amdgpu|hal|device)_\w+(?:=|$)")
+_RUNTIME: Final = lazy_re(r"--(?:task|local|vulkan|cuda|hip|amdgpu|hal|device)_\w+(?:=|$)")
 """Flags that say how the runtime and its drivers work, which a run with tracing has to have too."""
-_NOT_CARRIED: Final = re.compile(r"--(?:device_replay|device_profiling|device_statistics|device_lead|hal_replay)")
+_NOT_CARRIED: Final = lazy_re(r"--(?:device_replay|device_profiling|device_statistics|device_lead|hal_replay)")
 _COMPILER_VALUES: Final = ("-o", "--output-format-bytecode-file")
 _ENDS: Final = (".mlir", ".mlirbc", ".onnx", ".stablehlo")
-_OUTPUT: Final = re.compile(
+_OUTPUT: Final = lazy_re(
     r"-o$|-o=|--?(?:compile-to|compile-from|output-format|mlir-print|mlir-pass|mlir-timing|save-temp)|--?[\w-]*dump-"
 )
 """Flags that say what is written, and where: a step's compilation does not write over what the user has."""

@@ -31,12 +31,13 @@ from livedbg.adapters.iree.differences.trace import Trace
 from livedbg.adapters.iree.flow.as_given import EXPECTED, AsGiven, run_as_given, saved_source
 from livedbg.adapters.iree.flow.ground import Ground
 from livedbg.model.errors import LivedbgError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-_INPUT: Final = re.compile(r"%\w{1,1000}: (tensor<[^>]{0,2000}>|[\w!.]{1,400})")
-_SPEC: Final = re.compile(r"(?P<shape>(?:\d++x)*+)(?P<type>[a-z]+\d\w*+)(?:=|$)")
-_NUMBER: Final = re.compile(r"[-+]?(?:0x[\da-fA-F]+|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?|inf|nan)")
+_INPUT: Final = lazy_re(r"%\w{1,1000}: (tensor<[^>]{0,2000}>|[\w!.]{1,400})")
+_SPEC: Final = lazy_re(r"(?P<shape>(?:\d++x)*+)(?P<type>[a-z]+\d\w*+)(?:=|$)")
+_NUMBER: Final = lazy_re(r"[-+]?(?:0x[\da-fA-F]+|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?|inf|nan)")
 _WORDS: Final = {"b": "i1", "f": "f", "i": "i", "u": "i"}
 
 

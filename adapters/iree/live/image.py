@@ -21,6 +21,7 @@ from msgspec import Struct
 from livedbg.linux import memory, target_files
 from livedbg.linux.maps import Mapping
 from livedbg.linux.memory import is_heap, used_pieces
+from livedbg.text.patterns import lazy_re
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -124,11 +125,11 @@ class Image:
         return None if data is None else form.unpack(data)
 
 
-_FILE: Final = re.compile(
+_FILE: Final = lazy_re(
     r"/(?:iree-(?:run|benchmark|check)-module|iree-run-replay|iree-benchmark-replay|_runtime\.cpython[^/]*\.so|"
     r"libIREERuntime[^/]*\.so|libiree_runtime[^/]*\.so|libireert[^/]*\.so)$"
 )
-_VERSION: Final = re.compile(r'^VERSION = "([^"]{1,40})"', re.MULTILINE)
+_VERSION: Final = lazy_re(r'^VERSION = "([^"]{1,40})"', re.MULTILINE)
 
 
 class Runtime(Struct, frozen=True):

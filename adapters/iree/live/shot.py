@@ -20,7 +20,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import re
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from livedbg.adapters.iree.live.waits import Waits, is_own_name, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 from livedbg.linux.procfs import parse_schedstat, read_file, read_stat, thread_ids
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _BUFFER: Final = struct.Struct("<2Q128x2Q")  # references, table of functions, first block at 144, last block
@@ -139,8 +139,8 @@ def _is_object(fields: tuple[int, ...], runtime: Runtime) -> bool:
     return 0 < fields[0] < 1 << 20 and runtime.start <= fields[1] < runtime.end
 
 
-_KNOWN: Final = re.compile(r"3\.13\.")
-_VULKAN: Final = re.compile(r"/libvulkan(?:\.so|_)")
+_KNOWN: Final = lazy_re(r"3\.13\.")
+_VULKAN: Final = lazy_re(r"/libvulkan(?:\.so|_)")
 _STATE: Final = struct.Struct("<QQ16xQQ")  # value, untainted, failure, waiters: from 40 on
 _STATE_AT: Final = 40
 

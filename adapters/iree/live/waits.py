@@ -15,7 +15,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
@@ -24,6 +23,7 @@ from msgspec import Struct, field
 from livedbg.adapters.iree.live.operations import Operation, Point
 from livedbg.model import EdgeKind, Stack, Thread
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
 
 class Waits(Struct, frozen=True):
@@ -101,8 +101,8 @@ def _depends(start: int, point: Point, operations: Mapping[int, Operation], prod
     return False
 
 
-_OWN: Final = re.compile(r"iree-(?:worker|pro)|llvmpipe-")
-_INSIDE: Final = re.compile(
+_OWN: Final = lazy_re(r"iree-(?:worker|pro)|llvmpipe-")
+_INSIDE: Final = lazy_re(
     r"(?:lib(?:c|pthread|m|gomp|iomp5|omp|vulkan\w{0,1000}|LLVM\w{0,1000}|drm\w{0,1000}|IREE\w{0,1000}|iree\w{0,1000}|gcc_s|stdc\+\+|\w{0,1000}openblas\w{0,1000})"
     r"[.-]|ld-linux|iree-|_runtime\.cpython|\[|0x)"
 )

@@ -6,7 +6,6 @@ gives the statement, also of a block that was cut.
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Final, Protocol
 
 from livedbg.adapters.nvfuser.dumps.failures import FailureReader
@@ -22,6 +21,7 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Statement,
     Whole,
 )
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _SEGMENT_LINES: Final = 400_000
@@ -29,11 +29,11 @@ _ITEMS: Final = 1_000
 _FOREIGN: Final = 20
 _LONG: Final = 4_096
 
-_REJECTED: Final = re.compile(r"Scheduler _(\w{1,100}?)_ \*\*\*rejected\*\*\* because : (.{0,4000})$")
-_ACCEPTED: Final = re.compile(r"\*\*\*Accepted\*\*\* as: (\w+)")
-_OUTPUT: Final = re.compile(r"^T(\d{1,18})_")
-_TENSOR: Final = re.compile(r"^T(\d{1,18})_[^=]*$")
-_DOMAIN: Final = re.compile(r"^  (root|logical|allocation|contiguity)(?: domain)?: (.*)$")
+_REJECTED: Final = lazy_re(r"Scheduler _(\w{1,100}?)_ \*\*\*rejected\*\*\* because : (.{0,4000})$")
+_ACCEPTED: Final = lazy_re(r"\*\*\*Accepted\*\*\* as: (\w+)")
+_OUTPUT: Final = lazy_re(r"^T(\d{1,18})_")
+_TENSOR: Final = lazy_re(r"^T(\d{1,18})_[^=]*$")
+_DOMAIN: Final = lazy_re(r"^  (root|logical|allocation|contiguity)(?: domain)?: (.*)$")
 _DOMAINS_END: Final = "} // {Re-written complete fusion}"
 
 

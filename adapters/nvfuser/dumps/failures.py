@@ -14,31 +14,28 @@ from typing import Final
 from msgspec import Struct, field
 
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
-_ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
-_WHY: Final = re.compile(
-    r"please report a bug with repro script to NVFuser at https://\S{1,200}/issues\. ?(\S.{0,2000})"
-)
+_GROUP: Final = lazy_re(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
+_ASSERT: Final = lazy_re(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
+_WHY: Final = lazy_re(r"please report a bug with repro script to NVFuser at https://\S{1,200}/issues\. ?(\S.{0,2000})")
 """What a check says in the line that also names it and asks for a report (csrc/exceptions.h)."""
-_RAISED: Final = re.compile(
+_RAISED: Final = lazy_re(
     r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"
 )
-_FRAME: Final = re.compile(
+_FRAME: Final = lazy_re(
     r"frame #\d{1,18}: (.{1,4000}?)(?: \+ 0x[0-9a-f]{1,16})? \((0x[0-9a-f]{1,16}) in ([^()]{1,1000})\)"
 )
-_OUTER: Final = re.compile(r"Use NVFUSER_DISABLE=parallel_compile")
-_TYPE: Final = re.compile(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): ?")
-_NOTE: Final = re.compile(
-    r"(?:: (?:fatal )?error[: ]|\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))"
-)
-_OURS: Final = re.compile(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a torch/csrc of its own
+_OUTER: Final = lazy_re(r"Use NVFUSER_DISABLE=parallel_compile")
+_TYPE: Final = lazy_re(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): ?")
+_NOTE: Final = lazy_re(r"(?:: (?:fatal )?error[: ]|\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))")
+_OURS: Final = lazy_re(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a torch/csrc of its own
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
-_QUOTED: Final = re.compile(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
+_QUOTED: Final = lazy_re(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
-_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
-_SUM: Final = re.compile(r"thread_pool_error_message\.empty\(\)")
+_KERNEL: Final = lazy_re(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
+_SUM: Final = lazy_re(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12
 _FRAMES: Final = 100

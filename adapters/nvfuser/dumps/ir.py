@@ -24,16 +24,18 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-_TENSOR: Final = re.compile(r"\bT(\d{1,18})_(sym|[glst])(?:_((?:std::complex<\w+>|\w+?)))?\[")
-_AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d{1,18})\{")
+from livedbg.text.patterns import lazy_re
+
+_TENSOR: Final = lazy_re(r"\bT(\d{1,18})_(sym|[glst])(?:_((?:std::complex<\w+>|\w+?)))?\[")
+_AXIS: Final = lazy_re(r"\s*([irbsnv?])([A-Za-z.]*)(\d{1,18})\{")
 _INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _LIMIT: Final = 100_000  # characters of one expression that are parsed
-_AXES: Final = re.compile(r"[^()\[\]{}]*(?:\{[^()\[\]{}]*\}[^()\[\]{}]*)*\]")  # of nearly all tensors
-_BRACKET: Final = re.compile(r"[()\[\]{}]")
-_BRACKET_OR_COMMA: Final = re.compile(r"[()\[\]{},]")
-_BRACKET_OR_SIGN: Final = re.compile(r"[()\[\]{}]|(?<=\s)=")
-_BRACKET_OR_OPERATOR: Final = re.compile(rf"[()\[\]{{}}]|(?<=\s)(?:{'|'.join(map(re.escape, _INLINE))})(?=\s)")
+_AXES: Final = lazy_re(r"[^()\[\]{}]*(?:\{[^()\[\]{}]*\}[^()\[\]{}]*)*\]")  # of nearly all tensors
+_BRACKET: Final = lazy_re(r"[()\[\]{}]")
+_BRACKET_OR_COMMA: Final = lazy_re(r"[()\[\]{},]")
+_BRACKET_OR_SIGN: Final = lazy_re(r"[()\[\]{}]|(?<=\s)=")
+_BRACKET_OR_OPERATOR: Final = lazy_re(rf"[()\[\]{{}}]|(?<=\s)(?:{'|'.join(map(re.escape, _INLINE))})(?=\s)")
 
 
 class Axis(Struct, frozen=True):
@@ -229,7 +231,7 @@ def _spread(body: str) -> tuple[str, tuple[str, ...]] | None:
 
 Number = float | int | bool
 
-_LITERAL: Final = re.compile(r"[a-z_]\w{0,100}\((-?(?:inf|nan|[\d.]{1,100}(?:e[-+]?\d{1,9})?))\)")
+_LITERAL: Final = lazy_re(r"[a-z_]\w{0,100}\((-?(?:inf|nan|[\d.]{1,100}(?:e[-+]?\d{1,9})?))\)")
 _LENGTH: Final = 2_000
 _BINARY: Final[dict[type[ast.operator], Callable[[Number, Number], Number]]] = {
     ast.Add: operator.add,

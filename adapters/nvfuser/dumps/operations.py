@@ -14,6 +14,7 @@ from typing import Final
 
 from livedbg.adapters.nvfuser.dumps.ir import DTYPES, Expression, Number, Tensor, number_of, parse_tensor, split_top
 from livedbg.adapters.nvfuser.dumps.statements import Domain
+from livedbg.text.patterns import lazy_re
 
 _NAMES: Final = {
     "+": "add",
@@ -60,8 +61,8 @@ _OTHERS: Final = (
 )
 _PLAIN: Final = frozenset((*_UNARY, *_OTHERS))
 _REDUCTIONS: Final = {"add": "sum", "mul": "prod", "max": "max", "fmax": "max", "min": "min", "fmin": "min"}
-_SCALAR: Final = re.compile(r"[a-z]+\d{1,18}$")
-_LITERAL_TYPE: Final = re.compile(r"\s*([a-z_][\w:<>]*)\(")
+_SCALAR: Final = lazy_re(r"[a-z]+\d{1,18}$")
+_LITERAL_TYPE: Final = lazy_re(r"\s*([a-z_][\w:<>]*)\(")
 
 
 class Uncovered(Exception):

@@ -34,20 +34,21 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Script,
     Statement,
 )
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _SCRIPT_LINES: Final = 200_000
-_IMPORT: Final = re.compile(r"^from (nvfuser(?:_direct)?) import ")
-_CODE: Final = re.compile(r"^(?:#|import |from |def |with |inputs = \[|\]|fd\.|    |\t|$)")
-_FOLLOWS: Final = re.compile(r"^(?:$|with FusionDefinition\(|inputs = \[|\]|fd\.)")
+_IMPORT: Final = lazy_re(r"^from (nvfuser(?:_direct)?) import ")
+_CODE: Final = lazy_re(r"^(?:#|import |from |def |with |inputs = \[|\]|fd\.|    |\t|$)")
+_FOLLOWS: Final = lazy_re(r"^(?:$|with FusionDefinition\(|inputs = \[|\]|fd\.)")
 """What of a script comes below a definition that has no imports above it."""
-_WHOLE: Final = re.compile(r"^(?:with FusionDefinition\(|inputs = \[|fd\.execute\()", re.MULTILINE)
-_TORCH: Final = re.compile(r"\btorch\.")
-_IMPORTS_TORCH: Final = re.compile(r"^import torch\b", re.MULTILINE)
-_LEGACY: Final = re.compile(r"^def nvfuser_fusion_id\d")
-_END: Final = re.compile(r"^fd\.execute\(inputs\)")
-_VERSION: Final = re.compile(r"^# (torch|cuda|nvfuser) version: (.*)$")
-_DEVICE: Final = re.compile(r"^#\s+\d{1,18}: (.*)$")
+_WHOLE: Final = lazy_re(r"^(?:with FusionDefinition\(|inputs = \[|fd\.execute\()", re.MULTILINE)
+_TORCH: Final = lazy_re(r"\btorch\.")
+_IMPORTS_TORCH: Final = lazy_re(r"^import torch\b", re.MULTILINE)
+_LEGACY: Final = lazy_re(r"^def nvfuser_fusion_id\d")
+_END: Final = lazy_re(r"^fd\.execute\(inputs\)")
+_VERSION: Final = lazy_re(r"^# (torch|cuda|nvfuser) version: (.*)$")
+_DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 
 
 class ScriptBlock:
@@ -95,15 +96,13 @@ class ScriptBlock:
 LINES_BEFORE: Final = 12
 """Lines above a trigger that an error's message may begin at."""
 
-_KERNEL: Final = re.compile(r"\b(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\b")
-_FILE: Final = re.compile(
-    r"(__tmp_(nvfuser_(\w{1,1000}?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\.\w{1,1000})"
-)
-_ARGUMENTS: Final = re.compile(r"Arguments for fusion ?(\d{1,18})(?: group (\d{1,18}))?:")
-_LAUNCH: Final = re.compile(r"(Block|Grid)Dim\.([xyz]) = (-?\d{1,18})|Smem Size = (\d{1,18})")
-_OPTION: Final = re.compile(r"Parsing (\w+) failed\. Invalid option: '?([^'\n]*)'?")
-_DEFINITION: Final = re.compile(r"Python definition for segmented group (\d{1,18}):")
-_SCRIPT: Final = re.compile(
+_KERNEL: Final = lazy_re(r"\b(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\b")
+_FILE: Final = lazy_re(r"(__tmp_(nvfuser_(\w{1,1000}?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\.\w{1,1000})")
+_ARGUMENTS: Final = lazy_re(r"Arguments for fusion ?(\d{1,18})(?: group (\d{1,18}))?:")
+_LAUNCH: Final = lazy_re(r"(Block|Grid)Dim\.([xyz]) = (-?\d{1,18})|Smem Size = (\d{1,18})")
+_OPTION: Final = lazy_re(r"Parsing (\w+) failed\. Invalid option: '?([^'\n]*)'?")
+_DEFINITION: Final = lazy_re(r"Python definition for segmented group (\d{1,18}):")
+_SCRIPT: Final = lazy_re(
     r"^(?:# CUDA devices:|# torch version: |import torch$|from nvfuser(?:_direct)? import |def nvfuser_)"
 )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -23,13 +22,14 @@ from livedbg.adapters.nvfuser.dumps.ir import Number
 from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Failed
 from livedbg.model.errors import ToolMissing
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_bytes, clean_line
 
 _TAIL: Final = 64 * 1024
 _MOST: Final = 1 << 30  # bytes of output that are kept
-_NAME: Final = re.compile(r"\b(?:__tmp_)?nvfuser_\w+?_f\d+_c\d+_r\d+_g\d+(?:\.cu)?")
-_DIGITS: Final = re.compile(r"0x[0-9a-f]+|\d+")
-_FRAME: Final = re.compile(r"^(?:frame #|<omitting|\s|Exception raised from)")
+_NAME: Final = lazy_re(r"\b(?:__tmp_)?nvfuser_\w+?_f\d+_c\d+_r\d+_g\d+(?:\.cu)?")
+_DIGITS: Final = lazy_re(r"0x[0-9a-f]+|\d+")
+_FRAME: Final = lazy_re(r"^(?:frame #|<omitting|\s|Exception raised from)")
 
 
 @dataclass(frozen=True, slots=True)

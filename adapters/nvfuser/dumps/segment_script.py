@@ -13,12 +13,13 @@ from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut
 from livedbg.adapters.nvfuser.dumps.script_run import ScriptInput, inputs_of
 from livedbg.adapters.nvfuser.dumps.segments import Group
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, Domain
+from livedbg.text.patterns import lazy_re
 
 _DEFAULT: Final = 8  # the size that is taken where none is known
-_SHAPE: Final = re.compile(r"Tensor: shape: \[([\d, ]{0,400})\], dtype: (.{1,4000}?), device:")
-_DEFINED: Final = re.compile(r"\bfd\.define_(tensor|scalar)\(([^\n]{0,2000})\)")
-_SYMBOL: Final = re.compile(r"[a-z]{1,100}\d{1,18}")
-_NAMES: Final = re.compile(r"\bdef (\w+)\(")
+_SHAPE: Final = lazy_re(r"Tensor: shape: \[([\d, ]{0,400})\], dtype: (.{1,4000}?), device:")
+_DEFINED: Final = lazy_re(r"\bfd\.define_(tensor|scalar)\(([^\n]{0,2000})\)")
+_SYMBOL: Final = lazy_re(r"[a-z]{1,100}\d{1,18}")
+_NAMES: Final = lazy_re(r"\bdef (\w+)\(")
 
 
 @dataclass(slots=True)

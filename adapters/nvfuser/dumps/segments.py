@@ -7,25 +7,23 @@ edges had a scheduler nor the details an id; such groups are numbered in the ord
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.ir import Expression, Tensor, parse_expression, parse_tensor, tensors_in
+from livedbg.text.patterns import lazy_re
 
 BEGIN: Final = "Segmented_Fusion{"
 END: Final = "} //Segmented_Fusion"
 
-_GROUP: Final = re.compile(r"(?<!\w)(?P<scheduler>\w++)\{(?P<expressions>[\d, ]*+)\}")
-_EDGE: Final = re.compile(
-    r"^\s*e\{ ?(?P<from>\w+\{[\d, ]*\})(?: \(merged\))? -> (?P<to>\w+\{[\d, ]*\})(?: \(merged\))?"
-)
-_DETAIL: Final = re.compile(r"^g\{(?:\((?P<scheduler>\w+)\))?\s*$")
-_ID: Final = re.compile(r"^group id: (\d{1,18})$")
-_SCALAR: Final = re.compile(r"^  ([a-z]\d{1,18}) (\S+)$")
-_NUMBER: Final = re.compile(r"^\((\d{1,18})\)$")
+_GROUP: Final = lazy_re(r"(?<!\w)(?P<scheduler>\w++)\{(?P<expressions>[\d, ]*+)\}")
+_EDGE: Final = lazy_re(r"^\s*e\{ ?(?P<from>\w+\{[\d, ]*\})(?: \(merged\))? -> (?P<to>\w+\{[\d, ]*\})(?: \(merged\))?")
+_DETAIL: Final = lazy_re(r"^g\{(?:\((?P<scheduler>\w+)\))?\s*$")
+_ID: Final = lazy_re(r"^group id: (\d{1,18})$")
+_SCALAR: Final = lazy_re(r"^  ([a-z]\d{1,18}) (\S+)$")
+_NUMBER: Final = lazy_re(r"^\((\d{1,18})\)$")
 
 
 class Group(Struct):

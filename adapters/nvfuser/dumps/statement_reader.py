@@ -7,7 +7,6 @@ share a file are distinguished by the prefix of their launcher. Memory: one bloc
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_bytes
 
 _BLOCK: Final = 1 << 20
@@ -32,10 +32,10 @@ _LEARNED: Final = 256 << 10  # bytes at the beginning in which is seen how lines
 _LINE: Final = 64 << 10  # bytes of a line that are parsed
 _PREFIXES: Final = 5_000
 _ONE: Final = {""}
-_PLAIN: Final = re.compile(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it is
+_PLAIN: Final = lazy_re(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it is
 _WINDOW: Final = 4 << 10  # characters that are cut into lines at once
 _PREFIXED: Final = [b"\n" + bytes([sign]) for sign in b"[(0123456789"]
-_MAY_HAVE_PREFIX: Final = re.compile(r"[\[(\d]").match  # most lines have none, and are spared the search
+_MAY_HAVE_PREFIX: Final = lazy_re(r"[\[(\d]").match  # most lines have none, and are spared the search
 
 
 class Said(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
@@ -10,8 +9,9 @@ from msgspec import Struct, field
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.dumps.ir import Tensor
 from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
+from livedbg.text.patterns import lazy_re
 
-_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]{0,400}(\d{1,18})\{")
+_AXIS: Final = lazy_re(r"\b([irbsnv])[A-Za-z.]{0,400}(\d{1,18})\{")
 _AXES: Final = 1_000  # of a tensor
 
 

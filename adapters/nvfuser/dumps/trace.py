@@ -11,14 +11,14 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_EVENT: Final = re.compile(
+_EVENT: Final = lazy_re(
     rb'\{ "name": "([^"\n]{0,500})", "ph": "([BEI])", "pid": (\d{1,10}), "tid": (\d{1,10}), "ts": (\d{1,18}) \}'
 )
 _HEAD: Final = b'{\n"traceEvents": [\n{ "name": "TRACE_START"'

@@ -13,22 +13,23 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_GUARD: Final = re.compile(
+_GUARD: Final = lazy_re(
     r"input_handles\[(?P<input>\d+)\]: "
     r"(?P<what>unmatched (?:dtype|device type)|unmatched (?:dim|stride) value at (?P<at>\d+)"
     r"|dim value is too (?:small|large) at (?P<limit>\d+)), expected(?: it)?(?: to be|:) (?P<wanted>[^,\n]+), "
     r"but got: (?P<got>\S+)"
 )
-_COUNT: Final = re.compile(r"expected inputs vector size to be (\d+), but got (\d+)")
-_INDEX: Final = re.compile(r"(?:RuntimeError: |what\(\):  |Error: )(index out of bounds: [^\n]{1,200})")
-_NAN: Final = re.compile(r"At least one (NaN|INF) in (\S+)")
-_ASSERT: Final = re.compile(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\(\)$")
-_CALL: Final = re.compile(r"^Error: (.+) API call failed at (\S+), line (\d+)")
-_THROWN: Final = re.compile(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
+_COUNT: Final = lazy_re(r"expected inputs vector size to be (\d+), but got (\d+)")
+_INDEX: Final = lazy_re(r"(?:RuntimeError: |what\(\):  |Error: )(index out of bounds: [^\n]{1,200})")
+_NAN: Final = lazy_re(r"At least one (NaN|INF) in (\S+)")
+_ASSERT: Final = lazy_re(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\(\)$")
+_CALL: Final = lazy_re(r"^Error: (.+) API call failed at (\S+), line (\d+)")
+_THROWN: Final = lazy_re(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
 
-_ERROR: Final = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)(?::|$)|^  what\(\):  ")
+_ERROR: Final = lazy_re(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)(?::|$)|^  what\(\):  ")
 
 _TYPES: Final = (
     *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64"),

@@ -18,37 +18,38 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_START: Final = re.compile(r"::run_impl\(\s*$")
+_START: Final = lazy_re(r"::run_impl\(\s*$")
 _END: Final = "} // AOTInductorModel::run_impl"
-_CALL: Final = re.compile(
+_CALL: Final = lazy_re(
     r"^\s*(?:AOTI_TORCH_ERROR_CODE_CHECK\()?(?:kernels\.)?(?P<name>cpp_\w+|call_triton_\w+|triton_\w+|aoti_torch_\w+)\s*\("
 )
-_NO_KERNEL: Final = re.compile(
+_NO_KERNEL: Final = lazy_re(
     r"aoti_torch_(?:empty|new_|get_|delete|print_|save_|check_|create_|as_strided|_?reinterpret|assign|clone_preserve"
     r"|item|cuda_guard|set_current|grad_mode|storage|sizes|strides|dtype|device|layout)"
 )
-_BUFFER: Final = re.compile(r"\b((?:buf\d+|arg\d+_\d+|constant\d+)\b|\w+?(?=_handle\b))")
-_PRINTED: Final = re.compile(r'printf\("\[ before_launch: (.{1,4000}?) \]\\n"\)')
-_PRINTED_VALUE: Final = re.compile(
+_BUFFER: Final = lazy_re(r"\b((?:buf\d+|arg\d+_\d+|constant\d+)\b|\w+?(?=_handle\b))")
+_PRINTED: Final = lazy_re(r'printf\("\[ before_launch: (.{1,4000}?) \]\\n"\)')
+_PRINTED_VALUE: Final = lazy_re(
     r'aoti_torch_print_tensor_handle\([^"\n]{0,400}"before_launch - ([^"\n]{1,400}) - [^\s"]{1,400}"\)'
 )
-_ATEN: Final = re.compile(r"Original ATen: \[(.{0,4000}?)\]")
-_HANDLE: Final = re.compile(r"\[Provenance debug handles\] (\S+)")
-_MOVED: Final = re.compile(r"\bauto (\w+) = std::move\((\w+)\);")
-_VIEWED: Final = re.compile(r"\bauto (\w+) = wrap_with_raii_handle_if_needed\(reinterpret_tensor_wrapper\((\w+),")
-_INPUT: Final = re.compile(r"\bauto (\w+) = std::move\(inputs\[(\d+)\]\)")
-_CONSTANT: Final = re.compile(r"auto& (\w+) = constants_->at\(")
-_FULL_NAME: Final = re.compile(r'constants_info_\[\d{1,40}\]\.(name|original_fqn) = "(.{0,4000})";')
-_WANTED: Final = re.compile(
+_ATEN: Final = lazy_re(r"Original ATen: \[(.{0,4000}?)\]")
+_HANDLE: Final = lazy_re(r"\[Provenance debug handles\] (\S+)")
+_MOVED: Final = lazy_re(r"\bauto (\w+) = std::move\((\w+)\);")
+_VIEWED: Final = lazy_re(r"\bauto (\w+) = wrap_with_raii_handle_if_needed\(reinterpret_tensor_wrapper\((\w+),")
+_INPUT: Final = lazy_re(r"\bauto (\w+) = std::move\(inputs\[(\d+)\]\)")
+_CONSTANT: Final = lazy_re(r"auto& (\w+) = constants_->at\(")
+_FULL_NAME: Final = lazy_re(r'constants_info_\[\d{1,40}\]\.(name|original_fqn) = "(.{0,4000})";')
+_WANTED: Final = lazy_re(
     r'"input_handles\[(?P<input>\d+)\]: unmatched dim value at (?P<dim>\d+), "\s*<< "expected: (?P<value>[^,"]+), '
 )
-_WANTED_TYPE: Final = re.compile(r"int32_t (\w+)_expected_dtype = aoti_torch_dtype_(\w+)\(")
-_NUMBER: Final = re.compile(r"aoti_torch_proxy_executor_call_function\(\s*proxy_executor,\s*(\d+)")
+_WANTED_TYPE: Final = lazy_re(r"int32_t (\w+)_expected_dtype = aoti_torch_dtype_(\w+)\(")
+_NUMBER: Final = lazy_re(r"aoti_torch_proxy_executor_call_function\(\s*proxy_executor,\s*(\d+)")
 _MOST_DIMENSIONS: Final = 64
 _HEADER: Final = 100  # lines of the parameters of a launch
-_TRITON_PARAMETER: Final = re.compile(r"\b(in_out_ptr|in_ptr|out_ptr)\d+\b")
+_TRITON_PARAMETER: Final = lazy_re(r"\b(in_out_ptr|in_ptr|out_ptr)\d+\b")
 
 _Operator = tuple[str, tuple[str, ...], tuple[str, ...]]
 """A custom operator, the tensors that it reads, and those that it writes."""

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,12 +16,13 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.linux import target_files
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_NAME: Final = re.compile(r"^\[ (before|after)_launch: (.+?) \]\s*$")
-_VALUE: Final = re.compile(r"^\[  (?:(before|after)_launch - (.+) - (\S+)|aoti_model_inputs - (\S+))  \]:\s*$")
-_STATISTIC: Final = re.compile(r"^(Mean|Min|Max) value: (\S+)\s*$")
-_SHAPE: Final = re.compile(r"^(Dtype|Size): (.*\S)\s*$")
+_NAME: Final = lazy_re(r"^\[ (before|after)_launch: (.+?) \]\s*$")
+_VALUE: Final = lazy_re(r"^\[  (?:(before|after)_launch - (.+) - (\S+)|aoti_model_inputs - (\S+))  \]:\s*$")
+_STATISTIC: Final = lazy_re(r"^(Mean|Min|Max) value: (\S+)\s*$")
+_SHAPE: Final = lazy_re(r"^(Dtype|Size): (.*\S)\s*$")
 _LONGEST_LINE: Final = 1 << 16
 
 

@@ -21,14 +21,15 @@ from msgspec import Struct
 from livedbg.adapters.pytorch.aoti.generated import Call, Generated, generated
 from livedbg.adapters.pytorch.aoti.printed import lines_of
 from livedbg.linux import target_files
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_WRITTEN: Final = re.compile(r"Wrapper code written to: (\S+\.wrapper\.cpp)\s*$")
-_FAILED: Final = re.compile(r"API call failed at (\S+\.wrapper\.cpp), line \d+")
+_WRITTEN: Final = lazy_re(r"Wrapper code written to: (\S+\.wrapper\.cpp)\s*$")
+_FAILED: Final = lazy_re(r"API call failed at (\S+\.wrapper\.cpp), line \d+")
 _LARGEST: Final = 64 << 20  # bytes of one file
 _MOST: Final = 16  # models
-_TRACE: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
-_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/torch/")
+_TRACE: Final = lazy_re(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
+_LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/|/torch/")
 _DEFINED: Final = 'extern "C"'
 
 

@@ -13,7 +13,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -22,11 +21,12 @@ from msgspec import Struct, structs
 from livedbg.adapters.pytorch.collectives.joined import Look, named
 from livedbg.adapters.pytorch.collectives.python_calls import STORE, WORK, PythonCall
 from livedbg.model import Stack
+from livedbg.text.patterns import lazy_re
 
 _OTHER: Final = {"recv": "send", "send": "recv"}
 _TOGETHER: Final = ("monitored_barrier", "init_process_group", "new_group")
-_POSTED: Final = re.compile(r"c10d::ProcessGroupGloo::(Send|Recv)Work::wait")
-_STORES: Final = re.compile(r"c10d::\w*Store::")
+_POSTED: Final = lazy_re(r"c10d::ProcessGroupGloo::(Send|Recv)Work::wait")
+_STORES: Final = lazy_re(r"c10d::\w*Store::")
 
 
 class Exchange(Struct, frozen=True, kw_only=True):

@@ -11,15 +11,15 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
 from livedbg.model import Process, WaitKind
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
-_OWN: Final = re.compile(r"multiprocessing\.resource_tracker import main")
+_OWN: Final = lazy_re(r"multiprocessing\.resource_tracker import main")
 """A process of multiprocessing itself, which runs no code of the program."""
 
 _ZOMBIE: Final = "zombie"

@@ -6,14 +6,15 @@ import re
 from typing import Final
 
 from livedbg.model import Stack
+from livedbg.text.patterns import lazy_re
 
 _INNERMOST: Final = 40
-_NATIVE: Final = re.compile(r"c10d::|gloo::|nccl", re.IGNORECASE)
-_PYTHON: Final = re.compile(r"/torch/distributed/")
-_FRAMEWORK: Final = re.compile(r"/torch/|^<")
-_BACKWARD: Final = re.compile(r"/torch/autograd/(?:graph|__init__)\.py$")
-_OPTIMIZER: Final = re.compile(r"/torch/(?:distributed/)?optim/")
-_FORWARD: Final = re.compile(r"/torch/nn/(?:modules/module|parallel/distributed)\.py$")
+_NATIVE: Final = lazy_re(r"c10d::|gloo::|nccl", re.IGNORECASE)
+_PYTHON: Final = lazy_re(r"/torch/distributed/")
+_FRAMEWORK: Final = lazy_re(r"/torch/|^<")
+_BACKWARD: Final = lazy_re(r"/torch/autograd/(?:graph|__init__)\.py$")
+_OPTIMIZER: Final = lazy_re(r"/torch/(?:distributed/)?optim/")
+_FORWARD: Final = lazy_re(r"/torch/nn/(?:modules/module|parallel/distributed)\.py$")
 
 
 def waits_in_collective(stack: Stack | None) -> bool:

@@ -15,7 +15,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -24,8 +23,9 @@ from msgspec import Struct
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
+from livedbg.text.patterns import lazy_re
 
-_UNEVEN: Final = re.compile(r"all_?to_?all")
+_UNEVEN: Final = lazy_re(r"all_?to_?all")
 
 
 class Look(Struct, frozen=True, kw_only=True):

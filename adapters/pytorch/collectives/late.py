@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.model import Diagnostic, Evidence, Severity
+from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import duration
 
 LATE: Final = "late-rank"
@@ -37,7 +37,7 @@ _SHARE: Final = 0.2
 _NEWEST: Final = 400
 """Entries of a ring that are looked at."""
 
-_TOGETHER: Final = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier")
+_TOGETHER: Final = lazy_re(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier")
 """Operations that complete on no rank before all have come."""
 
 _Arrivals = Mapping[int, Entry]

@@ -15,6 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.text.patterns import lazy_re
+
 
 class EntryLayout(Struct, frozen=True, kw_only=True):
     """Offsets in one entry, in bytes.
@@ -115,7 +117,7 @@ RECORDERS: Final = {
 }
 """The variable that points to the recorder, by the library that has it: of gloo and others on the CPU, and of NCCL."""
 
-_VERSION: Final = re.compile(r"""^__version__\s*=\s*['"](\d+)\.(\d+)""", re.MULTILINE)
+_VERSION: Final = lazy_re(r"""^__version__\s*=\s*['"](\d+)\.(\d+)""", re.MULTILINE)
 
 
 def layout_of(version: tuple[int, int]) -> RecorderLayout | None:

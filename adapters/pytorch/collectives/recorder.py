@@ -21,7 +21,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import struct
 from functools import cache
 from typing import Any, Final
@@ -35,6 +34,7 @@ from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols, possible_names
 from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.text.patterns import lazy_re
 
 _FUNCTIONS: Final = (
     "_ZN4c10d13dump_fr_trace",
@@ -50,7 +50,7 @@ _MOST: Final = 96  # instructions that are looked at
 _LENGTH: Final = 704  # in bytes
 _CALLED: Final = 128  # of a function that is called, whose length no symbol tells
 _BEHIND: Final = 8  # the variable lies so many bytes behind its guard
-_RELATIVE: Final = re.compile(r"^(?P<to>\w+, )?(?P<size>byte|qword) ptr \[rip (?P<sign>[+-]) (?P<by>0x[0-9a-f]+|\d+)\]")
+_RELATIVE: Final = lazy_re(r"^(?P<to>\w+, )?(?P<size>byte|qword) ptr \[rip (?P<sign>[+-]) (?P<by>0x[0-9a-f]+|\d+)\]")
 _X86_64: Final = 62
 
 

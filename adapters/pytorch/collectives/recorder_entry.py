@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import struct
 from typing import Final, NamedTuple
 
@@ -12,14 +11,15 @@ from msgspec import Struct
 from livedbg.adapters.pytorch.collectives.layouts import EntryLayout
 from livedbg.linux import memory
 from livedbg.probes.newest import Newest
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _MOST_TEXT: Final = 256
 _MOST_DIMS: Final = 64
 _INLINE: Final = 16  # bytes of a std::string that need no memory of their own, with the NUL
 _EARLIEST_NS: Final = 1_500_000_000 * 10**9  # 2017: no entry is older than this class
-_NAME: Final = re.compile(r"[\w:.<> -]{1,128}")
-_TEXT: Final = re.compile(r"[\x20-\x7e]*")
+_NAME: Final = lazy_re(r"[\w:.<> -]{1,128}")
+_TEXT: Final = lazy_re(r"[\x20-\x7e]*")
 _POINTER: Final = 8
 _TEXT_SIZE: Final = 32  # a std::string
 _DIMS_SIZE: Final = 48  # c10::SmallVector<int64_t, 4>

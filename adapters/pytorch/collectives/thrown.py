@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -20,9 +19,10 @@ from livedbg.linux import memory
 from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import read_stat
 from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
 
-_MODULE: Final = re.compile(r"(?:^|/)torch/distributed/distributed_c10d\.py$")
-_WORK: Final = re.compile(r"c10d::Async([A-Z][a-z]+(?:[A-Z][a-z]+)*)Work::")
+_MODULE: Final = lazy_re(r"(?:^|/)torch/distributed/distributed_c10d\.py$")
+_WORK: Final = lazy_re(r"c10d::Async([A-Z][a-z]+(?:[A-Z][a-z]+)*)Work::")
 _NEWEST: Final = 64  # entries that are looked at
 
 

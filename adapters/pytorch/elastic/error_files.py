@@ -14,7 +14,6 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -23,10 +22,11 @@ import msgspec
 from msgspec import Struct, field
 
 from livedbg.linux import target_files
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
-_PLACE: Final = re.compile(r"attempt_(\d{1,6})/(\d{1,6})/error\.json$")
+_PLACE: Final = lazy_re(r"attempt_(\d{1,6})/(\d{1,6})/error\.json$")
 _STARTS: Final = 16
 """So many of the newest starts are looked at."""
 _RANKS: Final = 128
@@ -34,7 +34,7 @@ _MOST: Final = 1 << 20
 _TAIL: Final = 1 << 16
 _LONGEST: Final = 300
 _TRACEBACK: Final = "Traceback (most recent call last):"
-_ERROR: Final = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: (.*))?")
+_ERROR: Final = lazy_re(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: (.*))?")
 
 
 class Run(Struct, frozen=True):

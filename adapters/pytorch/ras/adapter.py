@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -35,6 +34,7 @@ from livedbg.session.adapter import Context, Level, Request, processes_seen
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher, Statuses
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
@@ -99,8 +99,8 @@ async def _asked(host: str, port: int, json: bool) -> bytes:
             await writer.wait_closed()
 
 
-_LIBRARIES: Final = re.compile(r"libnccl\.so[\d.]*|libtorch_cuda\.so")
-_VERSION_TEXT: Final = re.compile(rb"NCCL version (\d{1,3})\.(\d{1,3})\.(\d{1,3})")
+_LIBRARIES: Final = lazy_re(r"libnccl\.so[\d.]*|libtorch_cuda\.so")
+_VERSION_TEXT: Final = lazy_re(rb"NCCL version (\d{1,3})\.(\d{1,3})\.(\d{1,3})")
 _MOST_BYTES: Final = 256 << 20
 
 _known: dict[tuple[int, int, int], tuple[int, int, int] | None] = {}

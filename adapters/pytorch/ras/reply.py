@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
@@ -153,20 +154,20 @@ def _of_json(one: _JsonCommunicator) -> Communicator:
     return Communicator(clean_line(one.hash, _MOST_NAME).removeprefix("0x"), missing, tuple(launched))
 
 
-_VERSION: Final = re.compile(r"NCCL version (\S+)", re.ASCII)
-_HEAD: Final = re.compile(r"#\d+-\d+ \((?P<name>[0-9a-f]{1,32})\) (?P<what>[A-Z]+)", re.ASCII)
+_VERSION: Final = lazy_re(r"NCCL version (\S+)", re.ASCII)
+_HEAD: Final = lazy_re(r"#\d+-\d+ \((?P<name>[0-9a-f]{1,32})\) (?P<what>[A-Z]+)", re.ASCII)
 _LAUNCHED: Final = r"(?:not launched any operations|launched up to operation (?P<count>\d{1,18}))"
-_DIFFERENT: Final = re.compile(
+_DIFFERENT: Final = lazy_re(
     r"\s+Communicator ranks have different (?:(?P<what>\w+) )?(?:collective )?operation counts", re.ASCII
 )
-_GROUP: Final = re.compile(rf"\s+(?P<number>\d{{1,8}}) ranks? ha(?:ve|s) {_LAUNCHED}", re.ASCII)
-_RANK: Final = re.compile(
+_GROUP: Final = lazy_re(rf"\s+(?P<number>\d{{1,8}}) ranks? ha(?:ve|s) {_LAUNCHED}", re.ASCII)
+_RANK: Final = lazy_re(
     rf"\s+Rank (?P<rank>\d{{1,8}})(?P<says> has {_LAUNCHED})?"
     r" -- (?:GPU .{1,60}? managed by process (?P<pid>\d{1,10}) on node (?P<host>\S{1,100})|\[)",
     re.ASCII,
 )
-_MISSING: Final = re.compile(r"\s+The missing ranks?: (?P<ranks>[\d, -]{1,4000})", re.ASCII)
-_PROCESS: Final = re.compile(r"\s+Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,100}) managing GPU", re.ASCII)
+_MISSING: Final = lazy_re(r"\s+The missing ranks?: (?P<ranks>[\d, -]{1,4000})", re.ASCII)
+_PROCESS: Final = lazy_re(r"\s+Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,100}) managing GPU", re.ASCII)
 
 
 def read_text(text: str) -> RasReply:

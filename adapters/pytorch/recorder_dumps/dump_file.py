@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.linux import target_files
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
@@ -63,8 +64,8 @@ MOST_BYTES: Final = 64 << 20
 """A larger file is not read."""
 
 _HEAD: Final = 1 << 12
-_NUMBER: Final = re.compile(r"(\d{1,40})(?:\.(?:json|pickle|pkl|bin|dump))?$")
-_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3\.\d+/|^<")
+_NUMBER: Final = lazy_re(r"(\d{1,40})(?:\.(?:json|pickle|pkl|bin|dump))?$")
+_LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/|/lib/python3\.\d+/|^<")
 
 
 class BadDump(ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -24,6 +23,7 @@ from livedbg.analysis.rules.descriptors import limit_reached
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
 from livedbg.model import Frame, Thread, ThreadState
+from livedbg.text.patterns import lazy_re
 
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
@@ -31,9 +31,9 @@ _QUEUES: Final = frozenset({"Queue.get", "SimpleQueue.get"})
 _SET_BY_HANDLERS: Final = frozenset({"Event.wait", "SimpleQueue.get"})
 """What a handler of a signal may end: `queue.SimpleQueue.put` is made to be called there, `Queue.put` can't be."""
 
-_SHARED: Final = re.compile(r"open of |SemLock|sem_|semop|semtimedop|msgrcv|msgsnd|mq_|flock of|fcntl")
-_MULTIPROCESSING: Final = re.compile(r"/multiprocessing/(?:synchronize|queues|connection|managers)\.py$")
-_WAITS: Final = re.compile(r"/(?:threading|queue)\.py$")
+_SHARED: Final = lazy_re(r"open of |SemLock|sem_|semop|semtimedop|msgrcv|msgsnd|mq_|flock of|fcntl")
+_MULTIPROCESSING: Final = lazy_re(r"/multiprocessing/(?:synchronize|queues|connection|managers)\.py$")
+_WAITS: Final = lazy_re(r"/(?:threading|queue)\.py$")
 _INNER: Final = 3
 _SAID_NS: Final = 100_000_000
 """A shorter wait has no duration in a sentence."""

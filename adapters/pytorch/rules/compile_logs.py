@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -23,12 +22,13 @@ from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, Process, Severity
+from livedbg.text.patterns import lazy_re
 from livedbg.text.shell import shell_word
 
 _SHOWN: Final = 5
 _OFTEN: Final = 3  # a frame that is compiled so often again changes with each step; once or twice is usual
 _SLACK_NS: Final = 2_000_000_000
-_HINT: Final = re.compile(r"\(HINT: (.+)")
+_HINT: Final = lazy_re(r"\(HINT: (.+)")
 _LOST_BY: Final = frozenset(
     {signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 )

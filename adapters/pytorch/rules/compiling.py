@@ -14,7 +14,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -27,6 +26,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Diagnostic, Frame, Process, Severity, Stack, Thread
+from livedbg.text.patterns import lazy_re
 
 _PHASES: Final = {
     ("_inductor/async_compile.py", "wait"): "async_compile.wait",
@@ -45,7 +45,7 @@ _PHASES: Final = {
     ("_dynamo/convert_frame.py", "trace_frame"): "bytecode_tracing",
 }
 _OUTERMOST: Final = ("_dynamo/convert_frame.py", "_compile")
-_COMPILER: Final = re.compile(r"/torch/(?:_dynamo/(?!eval_frame\.py)|_subclasses/|fx/)")
+_COMPILER: Final = lazy_re(r"/torch/(?:_dynamo/(?!eval_frame\.py)|_subclasses/|fx/)")
 _LIMITS: Final = "a limit: TORCHINDUCTOR_COMPILE_THREADS, smaller regions (torch.compiler.disable)"
 
 

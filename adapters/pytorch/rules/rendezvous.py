@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -12,10 +11,11 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of, thread_evidence
 from livedbg.model import Process, Severity
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import sentence_case
 
 _INSIDE: Final = "/torch/distributed/elastic/rendezvous/"
-_OPTION: Final = re.compile(r"--(nnodes|rdzv[-_]endpoint|master[-_]addr)(?:=(.+))?")
+_OPTION: Final = lazy_re(r"--(nnodes|rdzv[-_]endpoint|master[-_]addr)(?:=(.+))?")
 
 
 class RendezvousWait:

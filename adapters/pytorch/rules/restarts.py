@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -24,11 +23,12 @@ from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.model.facts import read_facts
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _COUNT: Final = "TORCHELASTIC_RESTART_COUNT"
 _ERROR_FILE: Final = "TORCHELASTIC_ERROR_FILE"
-_FAILED: Final = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: (\d{1,10})\)")
+_FAILED: Final = lazy_re(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: (\d{1,10})\)")
 _ASKED: Final = (0, -15, -2)  # SIGTERM and SIGINT: how the agent ends the others
 _CODE: Final = "worker-failed"
 _MOST: Final = 8

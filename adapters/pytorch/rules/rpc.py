@@ -11,7 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -25,10 +24,11 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Severity, TaskState, Thread, ThreadState, WaitKind
+from livedbg.text.patterns import lazy_re
 
 _PREFIX: Final = "task:rpc/"
 _OF_PTHREADS: Final = (WaitKind.MUTEX, WaitKind.RWLOCK, WaitKind.CONDITION, WaitKind.BARRIER, WaitKind.JOIN)
-_TORCH: Final = re.compile(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
+_TORCH: Final = lazy_re(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
 _POOL: Final = "pt_thread_pool"
 _LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
 _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}

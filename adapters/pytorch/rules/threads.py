@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,13 +11,14 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import call_of, duration
 from livedbg.model import Thread, ThreadState, WaitKind
+from livedbg.text.patterns import lazy_re
 
-_HELPERS: Final = re.compile(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
+_HELPERS: Final = lazy_re(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
 """Files whose threads send nothing for the program: they report, or look after others."""
 
-_OPENS: Final = re.compile(r"open of (?:.*/)?([^/]+) for (reading|writing)")
-_DEBUGGER: Final = re.compile(r"/(?:pdb|bdb|ipdb/\w+|pudb/\w+)\.py$")
-_INPUT: Final = re.compile(r"read of (?:pipe|socket|terminal) 0\b|read of fd 0\b")
+_OPENS: Final = lazy_re(r"open of (?:.*/)?([^/]+) for (reading|writing)")
+_DEBUGGER: Final = lazy_re(r"/(?:pdb|bdb|ipdb/\w+|pudb/\w+)\.py$")
+_INPUT: Final = lazy_re(r"read of (?:pipe|socket|terminal) 0\b|read of fd 0\b")
 
 
 def main_thread(process: str, state: RuleInput) -> Thread | None:

@@ -7,7 +7,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -19,13 +18,14 @@ from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Severity
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import spans
 
 _PROOFS: Final = 6
 _TIMEOUT: Final = "collective-timeout"
 _STATUS: Final = "collective-status"
 _ENDS: Final = "watchdog-ends"
-_OWN: Final = re.compile(r"ProcessGroupNCCL|NCCL|c10d|TCPStore|elastic|\bframe #")
+_OWN: Final = lazy_re(r"ProcessGroupNCCL|NCCL|c10d|TCPStore|elastic|\bframe #")
 
 
 class CollectiveTimeouts:

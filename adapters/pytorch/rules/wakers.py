@@ -24,12 +24,13 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
+from livedbg.text.patterns import lazy_re
 
-_OF_TORCH: Final = re.compile(r"pt_(?!data_worker)|gloo|nccl|cuda|TP_", re.IGNORECASE)
-_ONLOOKERS: Final = re.compile(
+_OF_TORCH: Final = lazy_re(r"pt_(?!data_worker)|gloo|nccl|cuda|TP_", re.IGNORECASE)
+_ONLOOKERS: Final = lazy_re(
     r"/(?:tqdm|wandb|tensorboard\w*)/|/multiprocessing/resource_sharer\.py$|/torch/utils/data/_utils/pin_memory\.py$"
 )
-_THREADS: Final = re.compile(r"/threading\.py$|^<")
+_THREADS: Final = lazy_re(r"/threading\.py$|^<")
 _LOADER: Final = "/torch/utils/data/dataloader.py"
 _WORKER: Final = "/torch/utils/data/_utils/worker.py"
 _FETCH: Final = "/torch/utils/data/_utils/fetch.py"

@@ -23,11 +23,12 @@ from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
+from livedbg.text.patterns import lazy_re
 
-_HEADER: Final = re.compile(
+_HEADER: Final = lazy_re(
     r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d{1,18}) (?P<file>[^\s:]{1,300}):\d{1,9}\] (?P<text>.*)"
 )
-_OURS: Final = re.compile(r"(?:.*/)?torch/")
+_OURS: Final = lazy_re(r"(?:.*/)?torch/")
 _PROGRAMS: Final = 4_096
 _APART_NS: Final = 24 * 3600 * 1_000_000_000
 """Records of one pid that lie further apart are of two processes."""

@@ -6,17 +6,17 @@ torch/_dynamo/symbolic_convert.py (log_graph_break) of 2.6 to 2.15; the same tex
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from livedbg.adapters.pytorch.traces.program import Place, Program
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-BEGINS: Final = re.compile(r"Graph break (?:\(.{1,60}?\) )?in user code at (?P<file>[^\n]{1,1000}):(?P<line>\d{1,9})$")
-_REASON: Final = re.compile(r"(?:Graph Break )?Reason: (?P<text>.*)")
+BEGINS: Final = lazy_re(r"Graph break (?:\(.{1,60}?\) )?in user code at (?P<file>[^\n]{1,1000}):(?P<line>\d{1,9})$")
+_REASON: Final = lazy_re(r"(?:Graph Break )?Reason: (?P<text>.*)")
 _GENERAL: Final = ("Encountered graph break when", "Graph break due to unsupported")
-_EXPLAINED: Final = re.compile(r" *Explanation: (?P<text>.*)")
-_FRAME: Final = re.compile(r' *File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?P<name>.{1,200})')
+_EXPLAINED: Final = lazy_re(r" *Explanation: (?P<text>.*)")
+_FRAME: Final = lazy_re(r' *File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?P<name>.{1,200})')
 _LIMIT: Final = 300
 
 

@@ -6,7 +6,6 @@ header of level I (at a limit of recompilations, or a frame that it refuses) or 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from livedbg.adapters.pytorch.traces.facts import CompileFacts, compile_facts
@@ -14,12 +13,13 @@ from livedbg.adapters.pytorch.traces.program import Place
 from livedbg.adapters.pytorch.traces.words import place_words
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 LEFT_OUT: Final = "compile-left-out"
 TRIGGERS: Final = (b"] WON'T CONVERT ", b"] Traceback (most recent call last):")
 
-_FUNCTION: Final = re.compile(r"WON'T CONVERT (?P<name>\S{1,200}) (?P<file>.{1,1000}) line (?P<line>\d{1,9})")
+_FUNCTION: Final = lazy_re(r"WON'T CONVERT (?P<name>\S{1,200}) (?P<file>.{1,1000}) line (?P<line>\d{1,9})")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LINES: Final = 500  # of tracebacks in a log that are remembered, the newest
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.traces.breaks import BreakReader
 from livedbg.adapters.pytorch.traces.program import Place, Program
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
@@ -30,11 +31,11 @@ TRIGGERS: Final = (
 _STRINGS: Final = 20_000
 _MESSAGE: Final = 400
 _REASON: Final = 800  # of a guard: it may quote the code and give a hint
-_NAME: Final = re.compile(r'^"name": "([^"\\]{1,200})"', re.MULTILINE)
-_PH: Final = re.compile(r'^"ph": "([A-Za-z])"', re.MULTILINE)
-_TS: Final = re.compile(r'^"ts": (\d{1,20}(?:\.\d{1,12})?)', re.MULTILINE)
-_FAILED: Final = re.compile(r'"fail_type": "(\w{1,200})"(?:, "fail_reason": "((?:[^"\\]|\\.){0,2000}))?')
-_LIMIT: Final = re.compile(
+_NAME: Final = lazy_re(r'^"name": "([^"\\]{1,200})"', re.MULTILINE)
+_PH: Final = lazy_re(r'^"ph": "([A-Za-z])"', re.MULTILINE)
+_TS: Final = lazy_re(r'^"ts": (\d{1,20}(?:\.\d{1,12})?)', re.MULTILINE)
+_FAILED: Final = lazy_re(r'"fail_type": "(\w{1,200})"(?:, "fail_reason": "((?:[^"\\]|\\.){0,2000}))?')
+_LIMIT: Final = lazy_re(
     r"\b(?P<setting>(?:accumulated_)?(?:recompile|cache_size)_limit)\b.{0,80}?\(currently set to (?P<number>\d{1,9})\)"
 )
 

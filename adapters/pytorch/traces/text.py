@@ -12,6 +12,7 @@ from typing import Final
 
 from livedbg.adapters.pytorch.traces.breaks import BEGINS, BreakReader
 from livedbg.adapters.pytorch.traces.program import Place, Program
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 TRIGGERS: Final = (
@@ -25,17 +26,17 @@ _LOST: Final = "SubprocPool unclean exit"  # the pool's process has ended before
 _PHASE: Final = "entire_frame_compile"
 _LIMIT: Final = 400
 _REASON: Final = 800  # of a guard: it may quote the code and give a hint
-_MESSAGE: Final = re.compile(
+_MESSAGE: Final = lazy_re(
     r"(?:\[(?P<key>!?\d{1,9}(?:/\d{1,9}){0,2})(?:_(?P<attempt>\d{1,9}))?\] )?"
     r"(?:\[__(?P<artifact>\w{1,60})\] )?(?P<text>.*)"
 )
 _AT: Final = r"(?P<file>.{1,1000}):(?P<line>\d{1,9})"
-_STARTS: Final = re.compile(rf"(?:Step 1: )?torchdynamo start tracing (?P<name>\S{{1,200}}) {_AT}")
-_RECOMPILES: Final = re.compile(rf"Recompiling function (?P<name>\S{{1,200}}) in {_AT}")
-_GUARD: Final = re.compile(r" *- +(?P<text>!?\d{1,9}(?:/\d{1,9}){1,2}: .+)")
-_HIT: Final = re.compile(r"torch\._dynamo hit config\.(?P<setting>\w{1,60}) \((?P<limit>\d{1,9})\)")
-_OF: Final = re.compile(rf" *function: '(?P<name>[^']{{1,200}})' \({_AT}\)")
-_LAST: Final = re.compile(r" *last reason: (?P<text>.+)")
+_STARTS: Final = lazy_re(rf"(?:Step 1: )?torchdynamo start tracing (?P<name>\S{{1,200}}) {_AT}")
+_RECOMPILES: Final = lazy_re(rf"Recompiling function (?P<name>\S{{1,200}}) in {_AT}")
+_GUARD: Final = lazy_re(r" *- +(?P<text>!?\d{1,9}(?:/\d{1,9}){1,2}: .+)")
+_HIT: Final = lazy_re(r"torch\._dynamo hit config\.(?P<setting>\w{1,60}) \((?P<limit>\d{1,9})\)")
+_OF: Final = lazy_re(rf" *function: '(?P<name>[^']{{1,200}})' \({_AT}\)")
+_LAST: Final = lazy_re(r" *last reason: (?P<text>.+)")
 
 
 class Text:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from livedbg.adapters.pytorch.traces.program import Again, Compilation, Place, frame_of
+from livedbg.text.patterns import lazy_re
 
-_GUARD: Final = re.compile(r"(?P<of>!?\d+(?:/\d+){1,2}): (?P<text>.*)")
-_EXPECTED: Final = re.compile(r"[.,;:]? {1,20}expected (?P<expected>.{1,500}?),? (?:actual|but got|got) (?P<actual>.+)")
-_COMMENT: Final = re.compile(r" {1,20}# .*")
+_GUARD: Final = lazy_re(r"(?P<of>!?\d+(?:/\d+){1,2}): (?P<text>.*)")
+_EXPECTED: Final = lazy_re(r"[.,;:]? {1,20}expected (?P<expected>.{1,500}?),? (?:actual|but got|got) (?P<actual>.+)")
+_COMMENT: Final = lazy_re(r" {1,20}# .*")
 
 
 def place_words(place: Place) -> str:

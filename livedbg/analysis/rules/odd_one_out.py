@@ -27,8 +27,9 @@ from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, name_of, pids_of, since_wall_ns, thread_evidence, waited_ns
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.model import Frame, Process, Severity, Stack, Thread, ThreadState
+from livedbg.text.patterns import lazy_re
 
-_MEETS: Final = re.compile(
+_MEETS: Final = lazy_re(
     r"(?<!memory_)barrier|all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|rendezvous|arrive_and_wait|(?<!cond_)broadcast"
     r"|_bcast",
     re.IGNORECASE,
@@ -43,7 +44,7 @@ _MOST: Final = 65_536
 """Stacks that are remembered."""
 
 _EVIDENCE: Final = 8
-_DIGITS: Final = re.compile(r"\d+")
+_DIGITS: Final = lazy_re(r"\d+")
 
 
 class _Meeting(Struct, frozen=True):

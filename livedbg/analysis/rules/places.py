@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,11 +10,12 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import call_of, many, name_of
 from livedbg.model import Frame, Thread
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
 MOST_WORDS: Final = 25
 """Words of the first sentence of a verdict."""
 
-_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
+_FUNCTION: Final = lazy_re(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
 _KINDS: Final = {
     "mutex": "a mutex",
     "rwlock": "a read-write lock",

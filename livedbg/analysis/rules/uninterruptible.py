@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -11,12 +10,13 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, host_of, name_of, thread_evidence, waited_ns
 from livedbg.model import Severity, Thread, ThreadState, WaitKind, ids
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import sentence_case
 
-_VFORK: Final = re.compile(r"vfork|clone3?$")
+_VFORK: Final = lazy_re(r"vfork|clone3?$")
 """vfork(2) and posix_spawn(3) (clone with CLONE_VFORK): the parent sleeps until the child runs another program."""
 
-_NO_DEVICE: Final = re.compile(r"coredump|vfork|refrigerator|userfault|ptrace|freezer")
+_NO_DEVICE: Final = lazy_re(r"coredump|vfork|refrigerator|userfault|ptrace|freezer")
 """Kernel functions in which a thread waits for another thread or process in state D."""
 
 

@@ -9,7 +9,6 @@ log, Buildkite's agent (an APC sequence with the time in ms), `dmesg -T` (ctime 
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final
 
@@ -25,6 +24,7 @@ from livedbg.logs.wrapping.entries import (
 )
 from livedbg.logs.wrapping.prefixes import MONTH, Layer, by, program_tag
 from livedbg.logs.writers import Opened, Tag
+from livedbg.text.patterns import lazy_re
 
 _TAB: Final = 8  # columns
 
@@ -52,18 +52,18 @@ def _to_tab(text: str, end: int) -> int:
     return end + 1 if text[end : end + 1] == "\t" else stop if text[end:stop].isspace() else end + 1
 
 
-_WORKER: Final = re.compile(
+_WORKER: Final = lazy_re(
     r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<more>(?:,? [\w.:=-]{1,40}){0,4}?),? )?pid=(?P<pid>\d{1,10})"
     r"(?P<rest>(?:,? ?[\w.]{1,30}=[\w.:@/-]{0,64}){0,4})\) ?"
 )
-_REPEATED: Final = re.compile(
+_REPEATED: Final = lazy_re(
     r"(?:\x1b\[\d{0,3}m)? \[repeated \d{1,9}x across cluster\]"
     r"(?: \(Ray deduplicates [^\n]{0,300}\))?(?:\x1b\[\d{0,3}m)?$"
 )
 """What Ray's deduplicator puts behind each line that other workers wrote as well."""
-_RANK: Final = re.compile(r"\brank=(\d{1,6})\b")
-_PLACE: Final = re.compile(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?){1,8})$")
-_ADDRESS: Final = re.compile(r"\bip=([\w.:-]{1,64})")
+_RANK: Final = lazy_re(r"\brank=(\d{1,6})\b")
+_PLACE: Final = lazy_re(r"(?:^|[ _])((?:[A-Z]{2}\d{1,4}[ _]?){1,8})$")
+_ADDRESS: Final = lazy_re(r"\bip=([\w.:-]{1,64})")
 
 
 def _worker(line: str, clock: SourceClock) -> Opened | None:
@@ -94,7 +94,7 @@ def _of_worker(prefix: str) -> Tag:
     )
 
 
-_SYSLOG: Final = re.compile(
+_SYSLOG: Final = lazy_re(
     r"<\d{1,3}>(?:1 (?P<time>\S{1,40}) (?P<host>\S{1,255}) (?P<app>\S{1,48}) (?P<proc>\S{1,128}) \S{1,32} "
     r"(?:-|(?:\[(?:[^\]\\]|\\.){0,2000}\]){1,20})(?: |$)(?:\ufeff|\ufffd)?"
     r"|(?=[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ))"
@@ -116,7 +116,7 @@ def _syslog(line: str, clock: SourceClock) -> Opened | None:
     return Opened(text, tag, stamp_ns(match["time"], clock))
 
 
-_BUILDKITE: Final = re.compile(r"\u241b_bk;t=\d{1,16}\u2407")
+_BUILDKITE: Final = lazy_re(r"\u241b_bk;t=\d{1,16}\u2407")
 _buildkite = by("\u241b_bk;t=(?P<ms>\\d{1,16})\u2407")
 
 

@@ -8,7 +8,6 @@ Colab's of a runtime.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from msgspec import Struct
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.prefixes import program_tag
 from livedbg.logs.writers import Opened, Tag
+from livedbg.text.patterns import lazy_re
 
 LIKELY_ENTRY: Final = r'.*?"(?:textPayload|line|message|log|stream_name|jupyter)"'
 
@@ -114,7 +114,7 @@ class _Journal(Struct):
 
 _docker = msgspec.json.Decoder(_Docker)
 _journal = msgspec.json.Decoder(_Journal)
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)$")
+_STAMP: Final = lazy_re(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)$")
 
 
 def stamp_ns(text: str, clock: SourceClock) -> int | None:

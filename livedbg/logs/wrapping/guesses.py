@@ -25,17 +25,18 @@ from livedbg.logs.wrapping.heads import HEAD
 from livedbg.logs.wrapping.prefixes import MONTH, Layer, any_of, by
 from livedbg.logs.wrapping.rows import Guess, Row, longer, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened
+from livedbg.text.patterns import lazy_re
 
 # stamps alone
 
-_LEVEL: Final = re.compile(
+_LEVEL: Final = lazy_re(
     r"[\s\[(<|:-]{0,3}(?:[\w.-]{1,60} ?[-:|] ?|[\w.]{1,60}(?:\[\d+\])? )?[\[(<|]?"
     r"(?:DEBUG|TRACE|VERBOSE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|level=\w+)\b",
     re.IGNORECASE,
 )
-_PROGRAM: Final = re.compile(r"([\w.-]+) (?=[\w./-]*[A-Za-z])[\w./-]++(?:\[\d+\])?: ")
-_MONTH_FIRST: Final = re.compile(r"[\[(]?[A-Z]")
-_ONLY_CLOCK: Final = re.compile(r"[\[(]?\d\d:")
+_PROGRAM: Final = lazy_re(r"([\w.-]+) (?=[\w./-]*[A-Za-z])[\w./-]++(?:\[\d+\])?: ")
+_MONTH_FIRST: Final = lazy_re(r"[\[(]?[A-Z]")
+_ONLY_CLOCK: Final = lazy_re(r"[\[(]?\d\d:")
 _stamp = any_of(
     by(
         r"[\[(]?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
@@ -109,8 +110,8 @@ def _journals(row: Row, layer: Layer) -> Layer | None:
 # ranks, hosts, containers, pods
 
 _OF_TEST: Final = ("Test command: ", "Test timeout computed to be: ")
-_NUMBERED: Final = re.compile(r"[-_]\d{1,4}$")
-_MADE: Final = re.compile(r"-[a-z0-9]{5,10}-[a-z0-9]{5}$")
+_NUMBERED: Final = lazy_re(r"[-_]\d{1,4}$")
+_MADE: Final = lazy_re(r"-[a-z0-9]{5,10}-[a-z0-9]{5}$")
 _hosts_prefix = by(r"(?P<host>[A-Za-z][\w.-]{0,62}):(?: |$)")
 
 
@@ -169,7 +170,7 @@ def _pods(row: Row, layer: Layer) -> Layer | None:
 
 # quoted and pasted text
 
-_BAR: Final = re.compile(r" {0,2}\d{1,3}%\|")
+_BAR: Final = lazy_re(r" {0,2}\d{1,3}%\|")
 
 
 def _quotes(row: Row, layer: Layer) -> Layer | None:

@@ -20,6 +20,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.prefixes import Layer, by
 from livedbg.logs.wrapping.rows import BEGINS, SURE, Guess, Row, longer
 from livedbg.logs.writers import Opened
+from livedbg.text.patterns import lazy_re
 
 Watch = Callable[[str], "re.Match[str] | None"]
 """Matches a line with a head that is known, if what stands behind it is surely part of a longer text."""
@@ -30,7 +31,7 @@ _STAMP: Final = (
 )
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|debug|info|notice|warning|error)"
 _GAP: Final = r"(?:(?<![|:,-])[ |:,-]{1,4}+|(?=\[))"  # a whole one: else there would be very many ways to read a line
-_HEAD: Final = re.compile(
+_HEAD: Final = lazy_re(
     _STAMP + rf"(?P<rest>{_GAP}(?:[\[(]?[\w.:/<>-]{{1,80}}[\])]?{_GAP}){{0,3}}?[\[(<]?{_LEVEL}\b"
     r"(?:[\])>]? {0,8}[-|:>]{0,2}(?: ?\[(?!rank|default)[\w.:/-]{1,80}\](?= ))?(?: |:|$))"
     r"(?:[\w./<>]{1,80}(?::[\w.<>]{1,80}){0,2}(?: - |: |\] | \| ))?)"
@@ -87,14 +88,14 @@ def _behind(text: str, rest: str) -> str:
 
 _HEADING: Final = "Traceback (most recent call"
 _LONGEST: Final = 300
-_NUMBER: Final = re.compile(r"\d+")
-_OTHER: Final = re.compile(
+_NUMBER: Final = lazy_re(r"\d+")
+_OTHER: Final = lazy_re(
     r"[\s|+]*(?:Exception Group )?$|\S*[VIWEFC]\d{4}(?:\d{4})? \d\d:|.*[|+] +$|.*\""
     r"|(?!.*\d\d:\d\d:\d\d)[\W\d]*$"
 )
-_DATE: Final = re.compile(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?")
+_DATE: Final = lazy_re(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?")
 
-_DAY: Final = re.compile(r"\D{0,40}?\b(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
+_DAY: Final = lazy_re(r"\D{0,40}?\b(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")
 
 
 def _framed(row: Row, layer: Layer) -> Layer | None:

@@ -35,21 +35,22 @@ from livedbg.logs.wrapping.peeling import Known
 from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.wrapping.rows import BEGINS, begins_line, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened, Tag
+from livedbg.text.patterns import lazy_re
 
 FIRST_LINES: Final = 1_000
 """Lines that are looked at."""
 
 _FEWEST: Final = 3
-_LABEL: Final = re.compile(r"(?P<label>[\w.@:/-]{1,80})\t")
-_LEVEL: Final = re.compile(r"(?i:debug|trace|info|notice|warn|warning|error|critical|fatal|default)")
+_LABEL: Final = lazy_re(r"(?P<label>[\w.@:/-]{1,80})\t")
+_LEVEL: Final = lazy_re(r"(?i:debug|trace|info|notice|warn|warning|error|critical|fatal|default)")
 _MANY: Final = 0.8  # of lines that must have the columns of gh
 
-_ENTITY: Final = re.compile(r"&(?:lt|gt|quot|amp|nbsp|apos|#0?39|#x27|#34|#x2[fF]|#47|#x60|#96|#x3[dD]|#61);")
+_ENTITY: Final = lazy_re(r"&(?:lt|gt|quot|amp|nbsp|apos|#0?39|#x27|#34|#x2[fF]|#47|#x60|#96|#x3[dD]|#61);")
 _CHARACTER: Final = {
     "&lt;": "<", "&gt;": ">", "&quot;": '"', "&amp;": "&", "&nbsp;": " ", "&apos;": "'", "&#39;": "'", "&#039;": "'",
     "&#x27;": "'", "&#34;": '"', "&#x2f;": "/", "&#47;": "/", "&#x60;": "`", "&#96;": "`", "&#x3d;": "=", "&#61;": "=",
 }  # fmt: skip
-_GH: Final = re.compile(
+_GH: Final = lazy_re(
     r"(?P<job>[^\t]{1,200})\t(?P<step>[^\t]{1,200})\t[\ufeff\ufffd]?"
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<part>\d{1,9})Z(?: |$)"
 )
@@ -151,13 +152,13 @@ _LOOKED_AT: Final = 200
 _FEW_WRITERS: Final = 3
 _SHORTEST: Final = 3
 _LONGEST: Final = 200
-_NUMBER: Final = re.compile(r"\d+")
-_TIME: Final = re.compile(r"\d{1,4}[-/]\d\d(?:[-/]\d\d)?[T ]|\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-_LEVEL_COMMON: Final = re.compile(r"\b(?:DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b", re.IGNORECASE)
-_SURE: Final = re.compile(
+_NUMBER: Final = lazy_re(r"\d+")
+_TIME: Final = lazy_re(r"\d{1,4}[-/]\d\d(?:[-/]\d\d)?[T ]|\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_LEVEL_COMMON: Final = lazy_re(r"\b(?:DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b", re.IGNORECASE)
+_SURE: Final = lazy_re(
     rf"(?:{BEGINS.pattern})|\S{{1,200}}:\d{{1,9}}:(?:\d{{1,9}}:)? (?:fatal )?(?:error|warning|note): "
 )
-_DATED: Final = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d(?!.{0,40} kernel: )")
+_DATED: Final = lazy_re(r"\[?\d{4}[-/]\d\d[-/]\d\d(?!.{0,40} kernel: )")
 _CLOCK: Final = SourceClock(0, 0)
 _EDGES: Final = " \t|:[](){}<>-\u2502#"
 
@@ -259,21 +260,21 @@ _WIDEST: Final = 400
 _NEAR: Final = 6  # so many characters before the width a filled line may end, and a broken one seldom does
 _FEWEST_BROKEN: Final = 2
 _USUAL: Final = frozenset((80, 100, 120, 132, 160))
-_FRAME: Final = re.compile(r'[ |+]*File "[^"]+", line \d+(?:, in |$)')
-_FRAME_NAME: Final = re.compile(r", in [\w<.]*$")
-_NAME: Final = re.compile(r"[\w<>.]+")
-_FRAME_BEGUN: Final = re.compile(r'[ |+]*File "')
+_FRAME: Final = lazy_re(r'[ |+]*File "[^"]+", line \d+(?:, in |$)')
+_FRAME_NAME: Final = lazy_re(r", in [\w<.]*$")
+_NAME: Final = lazy_re(r"[\w<>.]+")
+_FRAME_BEGUN: Final = lazy_re(r'[ |+]*File "')
 _MANY_BROKEN: Final = 4
 _SOME_BLANK: Final = 16
 """Of so many lines that were broken anywhere, one at least was broken at a blank; text that was filled never is."""
-_STRETCHED: Final = re.compile(r"\w[,.;]? {2,3}\w+ ")
+_STRETCHED: Final = lazy_re(r"\w[,.;]? {2,3}\w+ ")
 _ALIKE: Final = 24
 _HEAD: Final = 12
-_QUOTE_OPEN: Final = re.compile(r".*(?:^|[\s(\[{=:,])'[^']*$", re.DOTALL)
-_QUOTE_CLOSED: Final = re.compile(r"[^']*'(?:$|[\s)\]},.:;])")
-_KIND: Final = re.compile(r"[A-Za-z_.]{0,200}?[A-Z]\w{0,100}(?:Error|Exception)$")
-_LAST: Final = re.compile(r"(?<!\S)\S+$")
-_FIRST: Final = re.compile(r"[\w./-]+")
+_QUOTE_OPEN: Final = lazy_re(r".*(?:^|[\s(\[{=:,])'[^']*$", re.DOTALL)
+_QUOTE_CLOSED: Final = lazy_re(r"[^']*'(?:$|[\s)\]},.:;])")
+_KIND: Final = lazy_re(r"[A-Za-z_.]{0,200}?[A-Z]\w{0,100}(?:Error|Exception)$")
+_LAST: Final = lazy_re(r"(?<!\S)\S+$")
+_FIRST: Final = lazy_re(r"[\w./-]+")
 
 
 def broken_at(texts: Sequence[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,13 +9,14 @@ from msgspec import Struct
 
 from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.writers import Opened
+from livedbg.text.patterns import lazy_re
 
-_NO_HOST: Final = re.compile(
+_NO_HOST: Final = lazy_re(
     r"(?i:[gnx]pu|device|dev|rank|layer|epoch|step|core|cpu|thread|worker|stage|batch|gcc|g|clang|python|iter|phase|part"
     r"|section|case|run|trial|model|task|round|fold|test|line|block|group|node_?|hip|mlx5_|eth|ib|loss|top)[-_.]?[\d.]*$"
     r"|.*(?:[Ee]rror|[Ee]xception|[Ww]arning|\.py|\.c|\.cc|\.cpp|\.cu|\.h|\.so[.\d]*)$"
 )
-_NODE: Final = re.compile(r"node_?-?\d+")
+_NODE: Final = lazy_re(r"node_?-?\d+")
 
 
 def may_be_host(name: str) -> bool:
@@ -29,7 +29,7 @@ def may_be_host(name: str) -> bool:
 LONGEST: Final = 12
 """Lines of a row after which a guess is proved or is none."""
 
-BEGINS: Final = re.compile(
+BEGINS: Final = lazy_re(
     r"(?:[ +|]{0,12}(?:Exception Group )?)Traceback \(most recent call |[ |]{2,100}File \"[^\"]+\", line \d"
     r"|\[(?:rank|default)\d+\]:|\{\"log\":|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
     r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d"
@@ -42,13 +42,13 @@ BEGINS: Final = re.compile(
 """What is surely a line of its own, or a part of a longer text, and no piece of a line."""
 
 
-SURE: Final = re.compile(
+SURE: Final = lazy_re(
     rf"(?:{BEGINS.pattern})|[ |]*[\^~]+ *$|={{3,}} .{{1,80}} ={{3,}}$"
     r"|\S{1,200}:\d{1,9}:(?:\d{1,9}:)? (?:fatal )?(?:error|warning|note): "
 )
-_PARTS: Final = re.compile(r"\t| {4,}\S|[=_*#-]{10,}$|$")
+_PARTS: Final = lazy_re(r"\t| {4,}\S|[=_*#-]{10,}$|$")
 _FEWEST_PARTS: Final = 3
-_SERVICE: Final = re.compile(r"[A-Za-z][\w.-]{0,80}-\d{1,4} +\|(?: |$)")  # a container of compose
+_SERVICE: Final = lazy_re(r"[A-Za-z][\w.-]{0,80}-\d{1,4} +\|(?: |$)")  # a container of compose
 
 
 def longer(texts: Sequence[str], enough: bool) -> bool:
