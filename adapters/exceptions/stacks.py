@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.adapters.exceptions.hits import Code, Kind
-from livedbg.gdbmi import GdbGone
+from livedbg.gdbmi.errors import GdbGone
 from livedbg.linux.maps import Mapping
 from livedbg.linux.registers import SP
 from livedbg.model import Frame

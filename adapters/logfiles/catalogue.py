@@ -17,7 +17,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -37,6 +37,7 @@ from livedbg.text.wording import many
 
 if TYPE_CHECKING:
     from livedbg.logs.paths import Scan
+    from livedbg.session.system import Lazy, System
 
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err"})
 
@@ -131,7 +132,12 @@ def _declared_places(environment: Mapping[str, str], pids: tuple[int, ...]) -> I
     """What all systems declare, as globs. A system that fails is a problem, and the others go on (systems.Y2)."""
     name = os.uname().nodename
     hosts = tuple(dict.fromkeys((name, name.partition(".")[0])))
-    for system, paths in declared(lambda system: system.log_places.paths if system.log_places else None):
+
+    def named(system: System) -> Lazy[Any] | None:
+        places = system.log_places
+        return places.paths if places is not None and environment.keys() & {*places.variables} else None
+
+    for system, paths in declared(named):
         wanted = system.log_places.variables if system.log_places else ()
         variables = {name: environment[name] for name in wanted if name in environment}
         try:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from livedbg.gdbmi import GdbTimeout
+from livedbg.gdbmi.errors import GdbTimeout
 from livedbg.model import Process, SourceHealth, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError
 from livedbg.model.events import StacksSeen

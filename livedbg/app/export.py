@@ -30,10 +30,12 @@ def write_report(update: Update, suffix: str, folder: Path | None = None) -> Pat
     Raises:
         OSError: it can't be written.
     """
-    from livedbg import report
+    from livedbg.report.build import build
+    from livedbg.report.json import to_json
+    from livedbg.report.markdown import to_markdown
 
-    made = report.build(update)
-    text = report.to_json(made, pretty=True) if suffix == "json" else report.to_markdown(made).encode()
+    made = build(update)
+    text = to_json(made, pretty=True) if suffix == "json" else to_markdown(made).encode()
     path = free_path(suffix, folder)
     write_private(path, text)
     return path

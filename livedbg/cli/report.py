@@ -17,10 +17,8 @@ from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.model import OUT_OF_TIME, SourceHealth
 from livedbg.model.errors import SourceError, UsageError
-from livedbg.recording.file import is_recording
-from livedbg.report import brief, build, to_json, to_markdown, to_text
+from livedbg.report.build import build
 from livedbg.report.document import LimitOut
-from livedbg.report.missing_symbols import symbol_limits
 from livedbg.session.out_of_time import REMEDY
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
@@ -75,7 +73,7 @@ def command(
         if seconds is not None:
             view.wait_ended(min(seconds, limit.look_s or 0))
         update = (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far()
-        write(render(update, form, short=short, limits=(*time_limits(update, in_time), *symbol_limits(update))), output)
+        write(render(update, form, short=short, limits=(*time_limits(update, in_time), *_symbols(update))), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)
         if not in_time:
@@ -94,6 +92,8 @@ def _recording(options: TargetOptions) -> Path | None:
             f"livedbg report {shell_word(files[0])}",
             "usage",
         )
+    from livedbg.recording.file import is_recording
+
     if not is_recording(files[0]):
         raise SourceError(
             f"{files[0]} is not a livedbg recording.",
@@ -101,6 +101,15 @@ def _recording(options: TargetOptions) -> Path | None:
             "not-a-recording",
         )
     return files[0]
+
+
+def _symbols(update: Update) -> tuple[LimitOut, ...]:
+    """The files without debug information that the culprits' stacks are in."""
+    if not update.diagnosis.verdict.roots:
+        return ()
+    from livedbg.report.missing_symbols import symbol_limits
+
+    return symbol_limits(update)
 
 
 def time_limits(update: Update, in_time: bool) -> tuple[LimitOut, ...]:
@@ -129,8 +138,20 @@ def render(update: Update, form: str, *, short: bool = False, limits: tuple[Limi
         short: only what the verdict rests on.
         limits: what could not be seen, beside what the sources reported.
     """
-    document = brief(build(update)) if short else build(update)
+    document = build(update)
+    if short:
+        from livedbg.report.brief import brief
+
+        document = brief(document)
     document = structs.replace(document, limits=(*document.limits, *limits))
     if form == "json":
+        from livedbg.report.json import to_json
+
         return to_json(document, pretty=True).decode()
-    return to_markdown(document) if form == "markdown" else to_text(document)
+    if form == "markdown":
+        from livedbg.report.markdown import to_markdown
+
+        return to_markdown(document)
+    from livedbg.report.text import to_text
+
+    return to_text(document)

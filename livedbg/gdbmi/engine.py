@@ -19,7 +19,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -40,11 +39,6 @@ _REST_S: Final = 1.0  # for what gdb wrote before it ended
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13
 _MARK: Final = "livedbg-json:"
 _TOKEN: Final = lazy_re(rb"(\d{1,18})\^")
-
-
-def find_gdb(path: str | None = None) -> str | None:
-    """The gdb to use: the one that was asked for, or the first on the PATH."""
-    return shutil.which(path or "gdb")
 
 
 class GdbEngine:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
-from livedbg.analysis.postmortem.ended import HangFacts
 from livedbg.model import HANG_SEEN, Diagnostic, Severity
 from livedbg.model.events import DiagnosticSeen, Event, ProcessExited, Stamp
 
@@ -50,6 +49,8 @@ class LastHang:
         if over and not self._reported:
             return []
         self._reported = not over
+        from livedbg.analysis.postmortem.ended import HangFacts
+
         seen = Diagnostic(
             id=HANG_SEEN,
             system="livedbg",

@@ -9,7 +9,7 @@ from itertools import chain
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
-from livedbg.analysis.rules.chapters import GENERAL, PROVED, is_told
+from livedbg.analysis.rules.chapters import GENERAL, PROVED, Chapter
 from livedbg.analysis.user_code import UserCode
 from livedbg.model import ExceptionHit
 from livedbg.model.foreign_code import foreign, is_foreign
@@ -121,16 +121,20 @@ class _Sleeping:
 
 def _rules() -> Iterator[Rule]:
     """All rules, behind one that sleeps where that can be (`System.on_signs`)."""
-    yield from chain.from_iterable(chapter.rules() for chapter in PROVED)
+    yield from _general(PROVED)
     for system in systems():
         if system.on_signs and system.rules is not None:
             may = partial(ShownSystems().may_show, system.name)
             yield _Sleeping(system.name, may, partial(_rules_of_system, system.name))
         else:
             yield from _rules_of_system(system.name)
-    for chapter in GENERAL:
-        if chapter.told:
-            yield _Sleeping(chapter.module, is_told, chapter.rules)
+    yield from _general(GENERAL)
+
+
+def _general(chapters: Iterable[Chapter]) -> Iterator[Rule]:
+    for chapter in chapters:
+        if chapter.needs is not None:
+            yield _Sleeping(chapter.module, chapter.needs, chapter.rules)
         else:
             yield from chapter.rules()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 
-from livedbg import gdbmi
 from livedbg.session.systems import declared, note_problem, systems
 
 
@@ -26,7 +25,7 @@ def find_tool(name: str) -> str | None:
 
 def find_gdb(path: str | None = None) -> str | None:
     """The gdb to use: the one that was asked for, or the one on the PATH; else the debugger of a system."""
-    found = gdbmi.find_gdb(path)
+    found = shutil.which(path or "gdb")
     if path or found is not None:
         return found
     return next(filter(None, (find_tool(name) for system in systems() for name in system.debuggers)), None)

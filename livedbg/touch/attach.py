@@ -30,8 +30,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
-from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout
-from livedbg.gdbmi.errors import GdbError
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError, GdbError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record
 from livedbg.linux.access import unsuitable
 from livedbg.linux.procfs import read_stat, thread_ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.gdbmi import GdbCommandError
+from livedbg.gdbmi.errors import GdbCommandError
 from livedbg.linux.access import access_problem, unsuitable
 from livedbg.linux.procfs import read_stat, status_fields
 from livedbg.model import ThreadState

@@ -20,8 +20,8 @@ from typing import Final
 from msgspec import structs
 from msgspec.structs import replace
 
-from livedbg.gdbmi import GdbCommandError, GdbEngine
-from livedbg.gdbmi.errors import GdbError
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError, GdbError
 from livedbg.linux import target_files
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Frame

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError, GdbGone
 from livedbg.linux import procfs
 from livedbg.linux import registers as machine
 from livedbg.linux.owner_rights import give_to_owner

@@ -23,7 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError, GdbTimeout
 from livedbg.linux import target_files
 from livedbg.linux.procfs import CLOCK_TICK_NS, read_stat
 from livedbg.model import Frame

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from livedbg.cli import main
-from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import status_fields, thread_ids
 from livedbg.model.errors import TouchRefused
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.session.tools import find_gdb
 from livedbg.touch import config
 from livedbg.touch.attach import Attachment
 from livedbg.touch.config import refuse_touch, restricted

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.gdbmi import GdbCommandError, GdbEngine
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError
 from livedbg.gdbmi.records import Record, parse_line
 
 SESSIONS = Path(__file__).parents[1] / "fixtures" / "gdb-mi"

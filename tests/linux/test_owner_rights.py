@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.python.pyspy import PySpy, find_py_spy
-from livedbg.gdbmi import GdbEngine, GdbGone
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbGone
 from livedbg.linux.owner_rights import as_owner, give_to_owner
 from livedbg.linux.procfs import status_fields
 from livedbg.model.errors import LivedbgError, ToolMissing

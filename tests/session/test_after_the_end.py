@@ -8,7 +8,8 @@ from pathlib import Path
 
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.threads import ThreadsPanel
-from livedbg.report import build, to_text
+from livedbg.report.build import build
+from livedbg.report.text import to_text
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.conftest import eventually

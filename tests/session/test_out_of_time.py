@@ -17,7 +17,7 @@ from livedbg.cli.report import time_limits
 from livedbg.commands.exit_codes import TIME_LIMIT, code_of
 from livedbg.model import OUT_OF_TIME, SourceHealth, SourceStatus
 from livedbg.model.events import StatusSeen
-from livedbg.report import build
+from livedbg.report.build import build
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.session import Session

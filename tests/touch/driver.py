@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import thread_ids
 from livedbg.model.errors import LivedbgError
+from livedbg.session.tools import find_gdb
 from livedbg.touch.attach import Attachment
 
 

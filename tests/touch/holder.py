@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from livedbg.gdbmi import find_gdb
+from livedbg.session.tools import find_gdb
 from livedbg.touch.attach import Attachment
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from livedbg.gdbmi import GdbCommandError, GdbGone, GdbTimeout, find_gdb
+from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.linux.procfs import process_exists, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetGone, TargetUnsuitable
+from livedbg.session.tools import find_gdb
 from livedbg.touch import attach as module
 from livedbg.touch.attach import Attachment
 from livedbg.touch.guard_process import Guard

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from livedbg.gdbmi import GdbEngine, GdbTimeout
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbTimeout
 from livedbg.touch import inspector
 from livedbg.touch.inspector import Inspector, StoppedAt
 from livedbg.unwind import walk

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from livedbg import report
 from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter
 from livedbg.adapters.glance import GlanceAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import Intrusion
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.intents import Catch, Glance
+from livedbg.report.build import build
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.adapters.exceptions.catching import take_time
@@ -43,7 +43,7 @@ def ledger(view: LiveView) -> dict[str, list[Intrusion]]:
     for touch in update.snapshot.intrusions:
         found.setdefault(touch.what, []).append(touch)
         assert touch.measured and (touch.paused_ns > 0) == (touch.stops > 0), touch
-    told = report.build(update).intrusions
+    told = build(update).intrusions
     assert told.paused_ms == pytest.approx(sum(touch.paused_ns for touch in update.snapshot.intrusions) / 1e6)
     assert told.stops == sum(touch.stops for touch in update.snapshot.intrusions)
     assert len(told.touches) == len(update.snapshot.intrusions)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import child_pids, process_ids, read_stat, thread_ids
 from livedbg.model import ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable
+from livedbg.session.tools import find_gdb
 from livedbg.touch.attach import Attachment
 from tests.cli.conftest import Said, livedbg
 from tests.conftest import eventually

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.gdbmi import find_gdb
 from livedbg.linux import procfs
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool

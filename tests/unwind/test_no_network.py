@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from livedbg.gdbmi import find_gdb
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwinder
 from tests.conftest import Target, settled

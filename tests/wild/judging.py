@@ -10,7 +10,7 @@ from typing import Final, Literal
 from livedbg.commands.exit_codes import code_of
 from livedbg.commands.sessions import running
 from livedbg.model.request import Request
-from livedbg.report import build
+from livedbg.report.build import build
 from tests.wild.texts import Text
 
 __all__ = ["GRADES", "Grade", "Said", "graded", "report"]

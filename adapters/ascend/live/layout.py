@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.forms import read_data
-from livedbg.gdbmi import GdbCommandError, GdbEngine
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError
 from livedbg.text.patterns import lazy_re
 
 EXECUTOR: Final = "g_aicpu_executor"

@@ -20,7 +20,7 @@ from livedbg.analysis.rules.base import Settings
 from livedbg.commands.exit_codes import TIME_LIMIT
 from livedbg.commands.messages import warn
 from livedbg.commands.signals import quit_on_signals
-from livedbg.gdbmi import GdbTimeout
+from livedbg.gdbmi.errors import GdbTimeout
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import SourceError, TouchRefused, UsageError

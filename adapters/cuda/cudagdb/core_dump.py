@@ -31,8 +31,8 @@ from typing import BinaryIO, Final, NamedTuple
 from livedbg.adapters.cuda.cudagdb.device_state import state_of
 from livedbg.adapters.cuda.cudagdb.engine import Queries, start_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.sample import sample_devices
-from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout
-from livedbg.gdbmi.errors import GdbError
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError, GdbError, GdbGone, GdbTimeout
 from livedbg.linux import target_files
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState

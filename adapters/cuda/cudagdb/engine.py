@@ -21,7 +21,8 @@ from typing import Final, TypeVar
 
 from livedbg.adapters.cuda.checks import find_tool
 from livedbg.adapters.cuda.cudagdb.tables import Focus, convert, focus_of
-from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbCommandError, GdbTimeout
 from livedbg.gdbmi.records import Record
 from livedbg.gdbmi.tables import MiTable
 from livedbg.model.errors import ToolMissing

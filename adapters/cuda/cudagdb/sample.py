@@ -36,7 +36,7 @@ from livedbg.adapters.cuda.cudagdb.tables import (
     thread_row,
     warp_row,
 )
-from livedbg.gdbmi import GdbGone
+from livedbg.gdbmi.errors import GdbGone
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line

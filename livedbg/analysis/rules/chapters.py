@@ -1,16 +1,34 @@
 """The generic rules of the diagnosis. Those of single systems are declared by the systems (livedbg.session.systems).
 
-They are imported as they are needed: of most processes nothing is told, by a log, a runtime or an end.
+They are imported as they are needed: most states have no log, no end, no resource.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
 from livedbg.analysis.rules.base import Rule
+from livedbg.model import EdgeKind
 from livedbg.model.snapshot import Snapshot
+
+
+def is_told(snapshot: Snapshot) -> bool:
+    """Return whether a log, a runtime or the end of a process says something in a state."""
+    logged = snapshot.log_count or any(source.size != 0 for source in snapshot.log_sources.values())
+    ended = any(process.exited for process in snapshot.processes.values())
+    return bool(logged or ended or snapshot.diagnostics or snapshot.exceptions or snapshot.tasks)
+
+
+def has_devices(snapshot: Snapshot) -> bool:
+    """Return whether a device was sampled in a state."""
+    return bool(snapshot.devices)
+
+
+def has_things(snapshot: Snapshot) -> bool:
+    """Return whether a state has a resource, or an edge beside those of threads to their processes."""
+    return bool(snapshot.resources) or any(edge.kind is not EdgeKind.PART_OF for edge in snapshot.edges)
 
 
 class Chapter(NamedTuple):
@@ -18,12 +36,12 @@ class Chapter(NamedTuple):
 
     Attributes:
         module: which has its rules.
-        told: they find nothing in a state that `is_told` denies.
+        needs: they find nothing in a state that this denies; None: there is no such condition.
     """
 
     title: str
     module: str
-    told: bool = False
+    needs: Callable[[Snapshot], bool] | None = None
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of its module."""
@@ -32,35 +50,28 @@ class Chapter(NamedTuple):
 
 
 PROVED: Final = (
-    Chapter("Deadlocks", "cycles"),
-    Chapter("Locks that are not released", "holders"),
+    Chapter("Deadlocks", "cycles", has_things),
+    Chapter("Locks that are not released", "holders", has_things),
 )
 """Generic rules that speak before those of the systems."""
 GENERAL: Final = (
-    Chapter("Failure texts", "signatures", told=True),
-    Chapter("Devices", "device"),
-    Chapter("Processes that crashed", "crashes", told=True),
+    Chapter("Failure texts", "signatures", is_told),
+    Chapter("Devices", "device", has_devices),
+    Chapter("Processes that crashed", "crashes", is_told),
     Chapter("Processes that are stopped", "processes"),
-    Chapter("How a job ended", "ends", told=True),
-    Chapter("Control groups", "groups"),
-    Chapter("File descriptors", "descriptors"),
+    Chapter("How a job ended", "ends", is_told),
+    Chapter("Control groups", "groups", has_things),
+    Chapter("File descriptors", "descriptors", has_things),
     Chapter("Uninterruptible sleep", "uninterruptible"),
-    Chapter("Event loops", "event_loops"),
+    Chapter("Event loops", "event_loops", has_things),
     Chapter("Work without progress", "progress"),
     Chapter("Waits that nothing can end", "closed"),
-    Chapter("File locks of other processes", "file_locks"),
+    Chapter("File locks of other processes", "file_locks", has_things),
     Chapter("CPU time without progress", "spinning"),
     Chapter("Siblings that do not come", "odd_one_out"),
-    Chapter("What a runtime reports", "reported", told=True),
-    Chapter("What a log ends with", "last_lines", told=True),
-    Chapter("What something outside could end", "outside"),
+    Chapter("What a runtime reports", "reported", is_told),
+    Chapter("What a log ends with", "last_lines", is_told),
+    Chapter("What something outside could end", "outside", has_things),
     Chapter("What could not be seen", "sight"),
 )
 """Generic rules that speak after those of the systems, which know more of the same thing."""
-
-
-def is_told(snapshot: Snapshot) -> bool:
-    """Return whether a log, a runtime or the end of a process says something in a state."""
-    logged = snapshot.log_count or any(source.size != 0 for source in snapshot.log_sources.values())
-    ended = any(process.exited for process in snapshot.processes.values())
-    return bool(logged or ended or snapshot.diagnostics or snapshot.exceptions or snapshot.tasks)

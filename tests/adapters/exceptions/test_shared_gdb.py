@@ -15,10 +15,10 @@ from livedbg.adapters.exceptions import ExceptionsAdapter
 from livedbg.adapters.glance import GlanceAdapter
 from livedbg.adapters.native import NativeAdapter
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.gdbmi import find_gdb
 from livedbg.model.intents import Catch, Glance
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.helper_process import usable
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwinder

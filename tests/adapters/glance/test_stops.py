@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.gdbmi import find_gdb
 from livedbg.linux import memory, procfs, ptrace
 from livedbg.model import ThreadState
 from livedbg.session.launch import launch
+from livedbg.session.tools import find_gdb
 from livedbg.touch.glance import Glanced, _Work, glance
 from livedbg.unwind.capture import StackReader
 from livedbg.unwind.unwinder import Unwinder

@@ -20,7 +20,7 @@ from livedbg.adapters.native import NativeAdapter, adapter
 from livedbg.adapters.native.adapter import Watched
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
-from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
+from livedbg.gdbmi.errors import GdbGone, GdbTimeout
 from livedbg.linux import procfs
 from livedbg.model import SourceHealth, Stack
 from livedbg.model.intents import WantStacks
@@ -28,6 +28,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.pacing import Limit
+from livedbg.session.tools import find_gdb
 from livedbg.unwind import walk
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.helper_process import usable

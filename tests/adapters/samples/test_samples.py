@@ -17,7 +17,6 @@ from livedbg.adapters.samples import SamplesAdapter, profiling, troubles, unwind
 from livedbg.adapters.samples.shown import HeldFrames
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.analysis.profile import profile_of
-from livedbg.gdbmi import find_gdb
 from livedbg.linux import procfs
 from livedbg.linux.access import Problem
 from livedbg.model import Frame, SourceHealth
@@ -29,6 +28,7 @@ from livedbg.probes.perf_event import NoPerf
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.session.tools import find_gdb
 from livedbg.session.unwinders import no_unwinder
 from livedbg.unwind.pool import UnwinderPool
 from tests.cli.conftest import longer

@@ -12,7 +12,7 @@ from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.adapters.ascend.live.state import Sample
-from livedbg.gdbmi import find_gdb
+from livedbg.session.tools import find_gdb
 from tests.conftest import Target
 
 FLAGS = {

@@ -11,8 +11,8 @@ import pytest
 
 from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.names import kernel_label, name_kernels
-from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import blocked_syscall
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.capture import capture
 from livedbg.unwind.labels import use_labellers
 from livedbg.unwind.unwinder import Unwinder

@@ -20,9 +20,9 @@ import pytest
 from livedbg.adapters.ascend.live.layout import read_layout
 from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.gdbmi import find_gdb
 from livedbg.linux.maps import parse_maps
 from livedbg.model import TaskState
+from livedbg.session.tools import find_gdb
 from tests.cli.zygote import run_livedbg
 from tests.conftest import TARGETS, Target
 from tests.waiting import until

@@ -13,7 +13,7 @@ import pytest
 from livedbg.adapters.cuda.cudagdb.core_dump import sample_attached
 from livedbg.adapters.cuda.cudagdb.engine import Queries
 from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, sample_devices
-from livedbg.gdbmi import GdbEngine
+from livedbg.gdbmi.engine import GdbEngine
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import Intrusion, ThreadState
 from livedbg.session.replay import last_update

@@ -17,7 +17,8 @@ from livedbg.adapters.cuda.cudagdb.core_dump import open_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.device_state import compare_states
 from livedbg.adapters.cuda.cudagdb.state_text import state_text
 from livedbg.analysis.devices import headline, kernel_sentence
-from livedbg.gdbmi import GdbEngine, GdbGone, GdbTimeout
+from livedbg.gdbmi.engine import GdbEngine
+from livedbg.gdbmi.errors import GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record
 from livedbg.model import Process
 from livedbg.model.devices import DeviceState
