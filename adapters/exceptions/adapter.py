@@ -13,7 +13,7 @@ from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Context, Level, Request
 from livedbg.session.polling import PolledAdapter
-from livedbg.session.unwinders import no_unwinder, shared_unwinders
+from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
 _REPORT_S: Final = 0.25  # between two reports of a catchpoint's counts

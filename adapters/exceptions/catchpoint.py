@@ -1,4 +1,13 @@
-"""One catchpoint without a stop: its tracer, the hits made of what it traced, and their stacks."""
+"""One catchpoint without a stop: its tracer, the hits made of what it traced, and their stacks.
+
+What a thread was in when something was thrown on it: its rank, and the operation of a runtime, as systems know them.
+
+It is read at once, beside the stack: soon the thread goes on, or its process ends.
+
+Invariants:
+    circumstances.B1. A hit has what was read as it came first, and nothing where that was not read.
+    circumstances.B2. No more than `_MOST_A_SECOND` calls are read, each the first one of its kind.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +15,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -15,31 +24,115 @@ from msgspec import structs
 from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
 from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
-from livedbg.adapters.exceptions.circumstances import Circumstances
-from livedbg.adapters.exceptions.function_tracer import FunctionTracer
+from livedbg.adapters.exceptions.function_tracer import FunctionTracer, PythonRaises, refused_raises
 from livedbg.adapters.exceptions.hits import Hits, Kind
 from livedbg.adapters.exceptions.native_calls import NativeCalls, Subject
 from livedbg.adapters.exceptions.python_callers import PythonCallers
-from livedbg.adapters.exceptions.python_raises import PythonRaises, refused_raises
 from livedbg.adapters.exceptions.signal_meaning import ended
 from livedbg.adapters.exceptions.signal_tracer import SignalTracer
 from livedbg.adapters.exceptions.stacks import CallStacks, Frames, Place
 from livedbg.linux.ending import Ending
-from livedbg.model import Intrusion, ids
+from livedbg.model import ExceptionHit, Frame, Intrusion, ids
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment, Pattern
 from livedbg.model.errors import LivedbgError, TouchRefused
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch
 from livedbg.probes.functions import FunctionNotFound, NotTraceable
 from livedbg.probes.launch_calls import Describe
+from livedbg.probes.newest import Newest
 from livedbg.probes.perf import NoPerf
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.probes.tracer import Tracer
 from livedbg.session.adapter import Context
+from livedbg.session.systems import declared
 from livedbg.state.stacks import merge_frames, runs_python
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 from livedbg.unwind.pool import UnwinderPool
+
+_MOST_A_SECOND: Final = 20
+_KINDS: Final = 4096
+_KEPT: Final = 1024
+_PATIENCE_S: Final = 5.0
+
+_Says = Callable[[Sequence[Frame]], tuple[int | None, str]]
+
+
+class Circumstances:
+    """Reads and remembers.
+
+    Args:
+        host: for the identifiers.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._reads = tuple(read for _, read in declared(lambda system: system.thrown_in))
+        self._kinds: Newest[Hashable, None] = Newest(_KINDS)
+        self._second = (0, 0)
+        self._begun_s = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._says: Newest[tuple[str, int], _Says] = Newest(_KEPT)
+        self._ranks: dict[str, int] = {}
+        self._kept: dict[str, tuple[int | None, str]] = {}
+
+    def read(self, pid: int, tid: int, kind: Hashable, wall_ns: int) -> None:
+        """Something was thrown.
+
+        Args:
+            pid: in which process.
+            tid: on which thread.
+            kind: what distinguishes it from others.
+            wall_ns: when.
+        """
+        if not self._reads or kind in self._kinds or not self._may():
+            return
+        self._kinds[kind] = None
+        if not self._tasks:
+            self._begun_s = time.monotonic()
+        task = asyncio.create_task(self._read(pid, tid, wall_ns))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _may(self) -> bool:
+        now = int(time.monotonic())
+        second, count = self._second
+        self._second = (now, count + 1 if now == second else 1)
+        return self._second[1] <= _MOST_A_SECOND
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being read just now: hits wait for that, but not for long."""
+        return bool(self._tasks) and time.monotonic() - self._begun_s < _PATIENCE_S
+
+    async def settled(self) -> None:
+        """Wait for what is being read."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def with_them(self, hit: ExceptionHit) -> ExceptionHit:
+        """The hit with what was read as it came first."""
+        process = hit.process or ""
+        kept = self._kept.get(hit.id)
+        if kept is None and (says := self._says.get((process, hit.first_wall_ns or 0))) is not None:
+            kept = self._kept[hit.id] = says(hit.stack)
+        rank, operation = kept or (self._ranks.get(process), "")
+        return structs.replace(hit, rank=rank, operation=operation)
+
+    async def _read(self, pid: int, tid: int, wall_ns: int) -> None:
+        process = ids.process(self._host, pid)
+        for read in self._reads:
+            try:
+                says = await asyncio.to_thread(read, pid, tid)
+            except OSError:
+                continue  # it has ended
+            if says is not None:
+                self._says[process, wall_ns] = says
+                rank, _ = says(())
+                if rank is not None:
+                    self._ranks[process] = rank
+                return
+
 
 _STEP_NS: Final = 50_000_000
 _UNWIND_S: Final = 30.0  # for the stack of one call

@@ -25,7 +25,7 @@ from livedbg.model.events import StacksSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, threads_seen, until_ended
 from livedbg.session.publisher import Statuses
-from livedbg.session.unwinders import no_unwinder, shared_unwinders
+from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.text.wording import sentences
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.glance import Glanced, glance

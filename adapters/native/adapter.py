@@ -30,8 +30,7 @@ from livedbg.session.pacing import Cost, Limit
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
 from livedbg.session.sources import StackSources
-from livedbg.session.tools import find_gdb
-from livedbg.session.unwinders import no_unwinder, shared_unwinders
+from livedbg.session.tools import find_gdb, no_unwinder, shared_unwinders
 from livedbg.unwind.capture import capture
 from livedbg.unwind.helper_process import UnwindTimeout, usable
 from livedbg.unwind.pool import UnwinderPool

@@ -1,7 +1,12 @@
-"""What a process is: the part of its model that rarely changes."""
+"""What a process is: the part of its model that rarely changes.
+
+Invariants:
+    exit_status.X1. A status that may not be read is unknown, and never 0.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from functools import cache
@@ -12,8 +17,12 @@ from msgspec import Struct, field
 
 from livedbg.linux import procfs
 from livedbg.linux.access import user_name
+from livedbg.linux.descriptors import used_up
+from livedbg.linux.ending import Ending, noted_end
 from livedbg.linux.live_environment import LiveEnvironment, rank_of
-from livedbg.linux.procfs import CLOCK_TICK_NS
+from livedbg.linux.procfs import CLOCK_TICK_NS, Stat
+from livedbg.model import Resource, ids
+from livedbg.model.facts import DescriptorFacts
 from livedbg.session.systems import systems
 from livedbg.text.sanitize import clean_line
 
@@ -101,3 +110,89 @@ def _link(pid: int, name: str) -> str | None:
         return clean_line(os.fsdecode(Path(f"/proc/{procfs.living_task(pid)}/{name}").readlink()), 1000)
     except OSError:
         return None
+
+
+class ExitStatus:
+    """Reads the exit status of one process. Close it.
+
+    Args:
+        pid: the process.
+        watched: keep a descriptor of it, through which the kernel tells the status once the parent has collected it
+            (Linux 6.15).
+    """
+
+    def __init__(self, pid: int, *, watched: bool = True) -> None:
+        self._pid = pid
+        self._end: Ending | None = None
+        if watched:
+            with contextlib.suppress(OSError):  # it is gone, or this kernel has no such descriptors
+                self._end = Ending(pid)
+
+    def of(self, stat: Stat | None, start_ticks: int | None, *, denied: bool = False) -> int | None:
+        """Its exit status, negative for a signal; None where nobody tells.
+
+        Args:
+            stat: of the zombie, where there is one.
+            start_ticks: when the process started.
+            denied: livedbg may not look into the process.
+        """
+        noted = noted_end(self._pid, start_ticks)
+        if noted is not None:
+            return noted
+        if stat is not None and (stat.exit_code or not (denied or self._of_another_user())):
+            return stat.exit_status  # to others the kernel shows 0 (proc_pid_stat(5), field 52)
+        told = self._end.told() if self._end is not None else None
+        return None if told is None else os.waitstatus_to_exitcode(told)
+
+    def _of_another_user(self) -> bool:
+        if os.geteuid() == 0:
+            return False
+        try:
+            return Path(f"/proc/{self._pid}").stat().st_uid != os.geteuid()
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Let the descriptor go."""
+        if self._end is not None:
+            self._end.close()
+            self._end = None
+
+
+KIND: Final = "descriptors"
+
+_EVERY_S: Final = 1.0
+"""It costs some 30 us a look, and a leak takes its time."""
+
+
+class OpenFiles:
+    """Those of one process.
+
+    Args:
+        host: its host.
+        pid: the process.
+    """
+
+    def __init__(self, host: str, pid: int) -> None:
+        self._pid = pid
+        self._id = ids.fd_object(KIND, host, pid)
+        self._taken_s = -1e9
+        self._resource: Resource | None = None
+
+    def resource(self) -> Resource | None:
+        """Its descriptors, if no more can be opened."""
+        now_s = time.monotonic()
+        if now_s - self._taken_s >= _EVERY_S:
+            self._taken_s = now_s
+            self._resource = self._read()
+        return self._resource
+
+    def _read(self) -> Resource | None:
+        try:
+            limit = used_up(self._pid)
+        except OSError:
+            return None  # gone, or not ours to look at
+        if limit is None:
+            return None
+        name = f"descriptors of {self._pid}"
+        return Resource(id=self._id, kind=KIND, name=name, state="used up", facts=DescriptorFacts(limit=limit))

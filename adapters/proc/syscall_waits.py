@@ -20,8 +20,7 @@ from typing import Final
 from msgspec import structs
 from msgspec.structs import replace
 
-from livedbg.adapters.proc.fd_waits import FdWaits
-from livedbg.adapters.proc.file_lock_waits import FileLockWaits
+from livedbg.adapters.proc.fd_waits import FdWaits, FileLockWaits
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory

@@ -15,9 +15,7 @@ from typing import Final
 
 from livedbg.adapters.proc import problems
 from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
-from livedbg.adapters.proc.exit_status import ExitStatus
-from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
-from livedbg.adapters.proc.open_files import OpenFiles
+from livedbg.adapters.proc.identity import ExitStatus, Identity, OpenFiles, executable, read_identity, start_wall_ns
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadNumbers, ThreadReader, ThreadSample
 from livedbg.adapters.proc.view import ProcessView

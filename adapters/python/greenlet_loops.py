@@ -3,27 +3,288 @@
 gevent's hub is their event loop: it calls whatever is ready, and a call in any other greenlet that does not switch to
 it blocks them all. Greenlets without a hub switch to each other as they like; nothing is concluded of these.
 
+What a suspended greenlet of gevent waits for, and which can go on.
+
+What can be known (gevent 26.9 with its compiled modules and libev): what a greenlet waits for is among the values of
+its innermost frames, and has the greenlet's `switch`, or a `Waiter` with the greenlet, in a list of its own. Where in
+these objects that list lies is not assumed: their words are looked through. An RLock names its owner, no other lock
+does.
+
 Invariants:
     greenlet_loops.G1. Every wait of a greenlet is `timed`: whether a `gevent.Timeout`, `kill` or `throw` will end it is
         not read.
     greenlet_loops.G2. A hub's thread is in a callback only if another greenlet than the hub runs, or the hub called
         Python code.
+    greenlet_loops.A1. A greenlet waits for an object only if that object refers to the greenlet as a waiter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.python.awaits import Await, HeldLock
-from livedbg.adapters.python.greenlet_waits import Waiters, due_greenlets, owner_of_lock, waited_for
 from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.cpython.coroutines import AwaitChain, CoroutineFrame
 from livedbg.cpython.event_loops import MOST_TASKS, EventLoop, EventLoops, LoopTask
 from livedbg.cpython.greenlets import Greenlet, GreenletReader
 from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.linux.maps import find_mapping, parse_maps
+from livedbg.text.patterns import lazy_re
+
+_BASICSIZE_AT: Final = 32  # PyTypeObject
+_MOST_WORDS: Final = 64  # of an object
+_MOST_WAITERS: Final = 2_000
+_MOST_READY: Final = 2_000
+_FRAMES: Final = 6  # innermost ones whose values are looked through
+_SELF_AT: Final = 24  # PyCFunctionObject: head, m_ml, m_self; PyMethodObject: head, im_func, im_self
+_BOUND: Final = frozenset({"method", "builtin_function_or_method"})
+_LISTS: Final = frozenset({"list", "tuple", "collections.deque"})
+_LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/gevent/")
+_WAITER: Final = "Waiter"
+_WATCHERS: Final = "gevent.libev.corecext."
+_KINDS: Final = {
+    "Semaphore": ("sem", "gevent.Semaphore"),
+    "BoundedSemaphore": ("sem", "gevent.BoundedSemaphore"),
+    "LockType": ("sem", "threading.Lock (gevent)"),
+    "Event": ("cond", "gevent.Event"),
+    "AsyncResult": ("future", "gevent.AsyncResult"),
+    "Queue": ("cond", "gevent.Queue"),
+    "SimpleQueue": ("cond", "gevent.SimpleQueue"),
+    "JoinableQueue": ("cond", "gevent.JoinableQueue"),
+    "LifoQueue": ("cond", "gevent.LifoQueue"),
+    "PriorityQueue": ("cond", "gevent.PriorityQueue"),
+    "Channel": ("cond", "gevent.Channel"),
+}
+_EVENT_WORDS: Final = 6  # libev's ev.h: active and pending, priority, data unless built without, cb, then what differs
+_READ_WRITE: Final = 3  # EV_READ, EV_WRITE
+_AHEAD_S: Final = 0.05  # a timer is overdue from that on
+
+
+def waited_for(heap: HeapReader, waiters: Waiters, one: Greenlet, known: frozenset[int]) -> Await | None:
+    """What a suspended greenlet waits for; None where that can't be told.
+
+    Args:
+        heap: reads its process.
+        waiters: who waits for what.
+        one: the greenlet.
+        known: addresses of all greenlets.
+
+    Raises:
+        OSError: not readable.
+    """
+    called = _called(one.frames)
+    for value in _values(heap, one.frames) if one.frames else _function_of(heap, one.address):
+        if value == one.address:
+            continue
+        kind = heap.type_name(value)
+        if kind.startswith(_WATCHERS):
+            if one.address in waiters.of(value):
+                return _watched(heap, value, kind, called)
+        elif (value in known or _short(kind) in _KINDS) and one.address in waiters.of(value):
+            return _object(heap, value, kind, known, one.frames)
+    return None
+
+
+def _object(heap: HeapReader, value: int, kind: str, known: frozenset[int], frames: Sequence[PyFrame]) -> Await:
+    if value in known:
+        return Await("a greenlet", tasks=(value,))
+    if frames and frames[0].code.name == "RLock.acquire" and frames[0].slots:
+        lock = frames[0].slots[0]
+        if heap.type_name(lock) == "RLock" and heap.attributes(lock).get("_block") == value:
+            return Await("gevent.RLock", "pylock", lock, "gevent.RLock")
+    form, name = _KINDS[_short(kind)]
+    return Await(name, form, value, name)
+
+
+def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
+    """What a watcher of libev stands for."""
+    if kind.endswith(".timer"):
+        return Await("gevent.sleep" if called == "sleep" else called or "a timer")
+    if kind.endswith(".io"):
+        return Await(f"socket.{_short(called)}" if called else "a socket", fd=_descriptor(_event(heap, watcher)))
+    if kind.endswith(".child"):
+        return Await(called or "wait", by="a child process")
+    if kind.endswith(".async"):
+        return Await(called or "another thread", by="another thread")
+    return Await(called or kind.removeprefix(_WATCHERS))
+
+
+def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
+    """The greenlet that owns a gevent.RLock; None where nobody is named.
+
+    Raises:
+        OSError: not readable.
+    """
+    if what.kind != "pylock":
+        return None
+    return heap.attributes(what.address).get("_owner")
+
+
+def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Iterable[Greenlet]) -> set[int]:
+    """The greenlets that could go on now: the hub is about to switch to them, or their timer has run out."""
+    found = set(_queued(heap, hub))
+    for one in greenlets:
+        if one.running:
+            continue
+        try:
+            for value in _values(heap, one.frames):
+                is_timer = heap.type_name(value) == f"{_WATCHERS}timer"
+                if is_timer and _is_over(heap, value) and one.address in waiters.of(value):
+                    found.add(one.address)
+        except (OSError, OverflowError):
+            continue  # it goes on
+    return found
+
+
+def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
+    """The greenlets that are in the queue of callbacks of a hub's loop."""
+    try:
+        loop = _member(heap, hub, f"{_WATCHERS}loop")
+        queue = _member(heap, loop, f"{_WATCHERS}CallbackFIFO") if loop else 0
+        call = _member(heap, queue, f"{_WATCHERS}callback") if queue else 0
+        for _ in range(_MOST_READY):
+            if not call:
+                return
+            following = 0
+            for word in _words(heap, call):
+                kind = heap.type_name(word) if is_pointer(word) else ""
+                if kind in _BOUND:
+                    bound = heap.words(word + _SELF_AT, 1)[0]
+                    yield bound
+                    yield from _words(heap, bound) if _short(heap.type_name(bound)) == _WAITER else ()
+                elif kind == f"{_WATCHERS}callback":
+                    following = word
+            call = following
+    except (OSError, OverflowError):
+        return  # it goes on
+
+
+def _member(heap: HeapReader, address: int, kind: str) -> int:
+    """What an object refers to that is of a kind; 0 for none."""
+    return next((word for word in _words(heap, address) if is_pointer(word) and heap.type_name(word) == kind), 0)
+
+
+def _values(heap: HeapReader, frames: Sequence[PyFrame]) -> Iterator[int]:
+    """What innermost frames have in their variables and value stacks, and what the methods there are bound to."""
+    for frame in frames[:_FRAMES]:
+        for value in dict.fromkeys(frame.slots):
+            if not is_pointer(value):
+                continue
+            try:
+                kind = heap.type_name(value)
+                yield value
+                if kind in _BOUND:
+                    yield heap.words(value + _SELF_AT, 1)[0]
+            except (OSError, OverflowError):
+                continue  # a value of before
+
+
+def _function_of(heap: HeapReader, greenlet: int) -> Iterator[int]:
+    """What the function of a greenlet of gevent is bound to: `event.wait` has no frame that could be read."""
+    run = heap.attributes(greenlet).get("_run", 0)
+    if is_pointer(run) and heap.type_name(run) in _BOUND:
+        yield heap.words(run + _SELF_AT, 1)[0]
+
+
+class Waiters:
+    """Who waits for an object, by the lists that it has (A1); each object is read once.
+
+    Args:
+        heap: reads its process.
+    """
+
+    def __init__(self, heap: HeapReader) -> None:
+        self._heap = heap
+        self._known: dict[int, frozenset[int]] = {}
+
+    def of(self, address: int) -> frozenset[int]:
+        """The greenlets that an object would switch to.
+
+        Raises:
+            OSError: not readable.
+        """
+        if address not in self._known:
+            self._known[address] = frozenset(self._read(address))
+        return self._known[address]
+
+    def _read(self, address: int) -> Iterator[int]:
+        for word in _words(self._heap, address):
+            kind = self._heap.type_name(word) if is_pointer(word) else ""
+            if kind in _LISTS:
+                yield from self._woken(self._heap.items(word, _MOST_WAITERS))
+            elif kind in _BOUND:
+                yield from self._woken([word])
+
+    def _woken(self, items: Sequence[int]) -> Iterator[int]:
+        """The greenlets whose `switch` some things are, or that waiters have."""
+        bound = [item if not is_bound else own for item, is_bound, own in self._bound(items)]
+        for item, _, _ in self._bound(bound, _WAITER):
+            yield from _words(self._heap, item)
+        yield from bound
+
+    def _bound(self, items: Sequence[int], wanted: str = "") -> Iterator[tuple[int, bool, int]]:
+        """Objects, whether they are methods (or what ends with a word), and what these are bound to; in one batch."""
+        places = [item for item in items if is_pointer(item)]
+        for item, head in zip(places, self._heap.objects.heads(places), strict=True):
+            kind = self._heap.objects.type_name(head) if head is not None else ""
+            if head is not None and (_short(kind).endswith(wanted) if wanted else True):
+                yield item, kind in _BOUND, int.from_bytes(head[_SELF_AT : _SELF_AT + 8], "little")
+
+
+def _words(heap: HeapReader, address: int) -> tuple[int, ...]:
+    """The words of an object behind its head."""
+    if not is_pointer(address):
+        return ()
+    (kind,) = heap.words(address + 8, 1)
+    (size,) = heap.words(kind + _BASICSIZE_AT, 1) if is_pointer(kind) else (0,)
+    return heap.words(address + 16, min(size // 8, _MOST_WORDS) - 2) if size >= 24 else ()
+
+
+def _event(heap: HeapReader, watcher: int) -> tuple[int, ...]:
+    """The first words of libev's struct inside a watcher, to which the watcher has a pointer; () for none."""
+    words = _words(heap, watcher)
+    at = next((word for word in words if watcher < word < watcher + 16 + 8 * len(words)), 0)
+    return heap.words(at, _EVENT_WORDS) if at else ()
+
+
+def _descriptor(event: Sequence[int]) -> int:
+    """The file descriptor of an ev_io, behind its link to the next: with it are the events, reading and writing."""
+    found = (word for word in event[4:] if word >> 32 & _READ_WRITE and word >> 40 == 0)
+    return next((word & 0x7FFF_FFFF for word in found), -1)
+
+
+def _is_over(heap: HeapReader, timer: int) -> bool:
+    """Whether a timer has run out, and its greenlet has not gone on yet."""
+    event = _event(heap, timer)
+    if not event:
+        return False
+    active, pending = event[0] & 0xFFFF_FFFF, event[0] >> 32
+    if pending:
+        return True
+    word = next((word for word in event[3:5] if word >> 56), 0)  # a time; addresses are less
+    (at,) = struct.unpack("<d", struct.pack("<Q", word))
+    return bool(active) and math.isfinite(at) and 0 < at < time.monotonic() - _AHEAD_S
+
+
+def _called(frames: Sequence[PyFrame]) -> str:
+    """The outermost of gevent's own functions at the inner end: what the user called."""
+    name = ""
+    for frame in frames:
+        if _LIBRARY.search(frame.code.file) is None:
+            break
+        name = frame.code.name
+    return name
+
+
+def _short(kind: str) -> str:
+    return kind.rpartition(".")[2]
+
 
 GREENLET: Final = "greenlet"
 _GEVENT: Final = "gevent"

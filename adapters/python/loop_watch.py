@@ -23,8 +23,7 @@ from msgspec.structs import replace
 
 from livedbg.adapters.python.greenlet_loops import is_hub_run
 from livedbg.adapters.python.loop_sample import LoopSample
-from livedbg.adapters.python.loop_state import LoopState, TaskNames
-from livedbg.adapters.python.loops import sample_loops
+from livedbg.adapters.python.loops import LoopState, TaskNames, sample_loops
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.trio_loops import is_trio_step

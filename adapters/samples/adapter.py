@@ -29,7 +29,7 @@ from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.running import running, share_of
-from livedbg.session.unwinders import no_unwinder, shared_unwinders
+from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
 _EACH_HZ: Final = 50

@@ -162,7 +162,7 @@ class Diagnosis:
         claims: all claims of living processes that the rules made, reported or not, by key.
         unread: keys of those that have to be read again.
         doing: what a thread does and why that is believed (livedbg.analysis.behaviour), when it is asked for.
-        is_looking: not everything has been looked at once (livedbg.analysis.first_look).
+        is_looking: not everything has been looked at once (livedbg.analysis.out_of_time).
     """
 
     verdict: Verdict

@@ -20,6 +20,7 @@ from textual.events import Event, InputEvent
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
+from textual.theme import Theme
 from textual.timer import Timer
 
 from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
@@ -29,14 +30,12 @@ from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
 from livedbg.app.guiding import GuideActions
 from livedbg.app.helptext import help_sheet
-from livedbg.app.looking import faster_samples
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Copied, Prompt, SheetScreen
 from livedbg.app.prompting import PromptingApp
-from livedbg.app.replaying import ReplayActions
-from livedbg.app.theming import as_theme
-from livedbg.app.views import VIEWS, View
-from livedbg.model.intents import Refresh
+from livedbg.app.views import VIEWS, Threads, View
+from livedbg.model import ids
+from livedbg.model.intents import Refresh, SampleFaster
 from livedbg.panels.details import details, evidence
 from livedbg.panels.draw_context import DrawContext, ink_of
 from livedbg.panels.hitsheet import caught_sheet, record_sheet
@@ -45,7 +44,106 @@ from livedbg.panels.marks import ASCII, UNICODE
 from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
 from livedbg.panels.sheet import Sheet
 from livedbg.session.view import SessionView, Timeline, Update
-from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
+from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET, Palette, Role
+
+
+def faster_samples(screen: Screen[object], view: View, context: DrawContext) -> SampleFaster | None:
+    """What to ask for; None where no samples are shown, or they are of a recording.
+
+    Args:
+        screen: that is on top.
+        view: that is under it.
+        context: what is shown.
+    """
+    if context.recorded:
+        return None
+    if isinstance(screen, SheetScreen):
+        of, profiles = screen.entity, context.snapshot.profiles
+        shown = of is not None and any(of in (thread, ids.process_of(thread)) for thread in profiles)
+        return SampleFaster(of=of) if shown else None
+    return SampleFaster() if isinstance(view, Threads) and view.has_functions else None
+
+
+def as_theme(palette: Palette) -> Theme:
+    """The theme `livedbg-NAME`."""
+    role = palette.roles
+    return Theme(
+        name=f"livedbg-{palette.name}",
+        primary=role[Role.ACCENT],
+        secondary=role[Role.HEADING],
+        accent=role[Role.ACCENT],
+        warning=role[Role.WARN],
+        error=role[Role.BAD],
+        success=role[Role.GOOD],
+        foreground=role[Role.TEXT],
+        background=palette.background,
+        surface=palette.raised,
+        panel=palette.raised,
+        dark=True,
+        variables={
+            "lb-background": palette.background,
+            "lb-raised": palette.raised,
+            "lb-border": palette.border,
+            "lb-focus": palette.focus,
+            "lb-selection": palette.selection,
+            "lb-selection-text": palette.selection_text,
+            "lb-text": role[Role.TEXT],
+            "lb-dim": role[Role.DIM],
+            "lb-heading": role[Role.HEADING],
+            "lb-accent": role[Role.ACCENT],
+            "lb-bad": role[Role.BAD],
+            "block-cursor-background": palette.selection,
+            "block-cursor-foreground": palette.selection_text,
+            "input-selection-background": palette.selection,
+        },
+    )
+
+
+class ReplayActions:
+    """Actions of the app for a recording."""
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The time line of a recording."""
+        raise NotImplementedError
+
+    def moved(self) -> None:
+        """The time line was moved."""
+        raise NotImplementedError
+
+    def action_play(self) -> None:
+        """Play or pause."""
+        if (line := self.timeline) is not None:
+            line.pause() if line.playing else line.play()
+            self.moved()
+
+    def action_step(self, count: int) -> None:
+        """One step."""
+        if (line := self.timeline) is not None:
+            line.pause()
+            line.step(count)
+            self.moved()
+
+    def action_seek(self, parts: int) -> None:
+        """A twentieth of the recording."""
+        if (line := self.timeline) is not None:
+            length = line.end_wall_ns - line.start_wall_ns
+            wanted = line.position_wall_ns + parts * length // 20
+            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
+            self.moved()
+
+    def action_rewind(self) -> None:
+        """To the beginning."""
+        if (line := self.timeline) is not None:
+            line.seek(line.start_wall_ns)
+            self.moved()
+
+    def action_speed(self, factor: float) -> None:
+        """Faster or slower."""
+        if (line := self.timeline) is not None:
+            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
+            self.moved()
+
 
 _CLOCK_S: Final = 1.0
 """Time between two ticks of the header's clock; longer on a slow line."""

@@ -13,7 +13,7 @@ from typing import Final
 from livedbg.cli.streams import drop_output, prepare_streams
 from livedbg.commands.command_clock import clock
 from livedbg.commands.first_in_line import go_first
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.model.errors import LivedbgError, SourceError
 
 _COLLECT_EVERY: Final = 20_000

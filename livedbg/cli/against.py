@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from livedbg.cli.tensor_export import DIFFERS, show_difference
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.model.dump_places import places
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers

@@ -14,7 +14,7 @@ import click
 
 from livedbg.app.options import AppOptions, check_terminal
 from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.recording.recorder import Recorder
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView

@@ -12,7 +12,7 @@ import click
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.target_options import redact_option
 from livedbg.commands.exit_codes import TIME_LIMIT
-from livedbg.commands.messages import warn, warn_all
+from livedbg.commands.output import warn, warn_all
 from livedbg.commands.sessions import started
 from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit

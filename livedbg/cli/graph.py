@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from livedbg.cli.target_options import TargetOptions
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.commands.sessions import running
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.compare import compared

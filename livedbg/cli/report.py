@@ -10,8 +10,7 @@ from msgspec import structs
 
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.commands.exit_codes import code_of
-from livedbg.commands.messages import warn, why_blind
-from livedbg.commands.output import write
+from livedbg.commands.output import warn, why_blind, write
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
 from livedbg.commands.time_limit import TimeLimit

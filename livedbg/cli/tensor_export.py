@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
 from livedbg.text.json_text import json_line

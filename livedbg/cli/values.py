@@ -29,7 +29,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from livedbg.cli.tensor_export import export_entries
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.session.filereaders import tensor_formats
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import byte_size

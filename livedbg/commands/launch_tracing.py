@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.model import SourceHealth
 from livedbg.model.errors import TargetError
 from livedbg.model.intents import WatchLaunches

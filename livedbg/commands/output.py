@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from livedbg.analysis.verdict import is_blind
 from livedbg.model.errors import SourceError
-from livedbg.text.private_files import write_private
+from livedbg.session.view import Update
+from livedbg.text.sanitize import clean
 
 
 def write(text: str, output: Path | None) -> None:
@@ -19,7 +23,30 @@ def write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text)
         return
+    from livedbg.text.private_files import write_private
+
     try:
         write_private(output, text if text.endswith("\n") else text + "\n")
     except OSError as error:
         raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None
+
+
+def warn(sentence: str, remedy: str = "") -> None:
+    """Something to say beside the result. Names of files and what tools said are data: they are sanitised here."""
+    print(f"livedbg: {clean(sentence)}", file=sys.stderr)
+    if remedy:
+        print(f"  try: {clean(remedy)}", file=sys.stderr)
+
+
+def warn_all(problems: Sequence[Exception]) -> None:
+    """Say what can be seen in part only."""
+    for problem in problems:
+        message, _, remedy = str(problem).partition("\n")
+        warn(message, remedy)
+
+
+def why_blind(update: Update) -> None:
+    """Print, on standard error, which source can't tell, and the remedy: the reason for exit code 3."""
+    for finding in update.diagnosis.findings.values():
+        if is_blind(finding):
+            warn(finding.sentence, finding.next[0] if finding.next else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.commands.signals import signals_held
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.session.adapter import Request

@@ -9,8 +9,7 @@ from typing import Final
 from livedbg.analysis.place_names import place_text
 from livedbg.report.document import FrameOut, ReportDocument
 from livedbg.report.stacks import group_lines
-from livedbg.report.text import label
-from livedbg.report.tree import wait_tree
+from livedbg.report.text import label, wait_tree
 from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.analysis.first_look import looking
+from livedbg.analysis.out_of_time import looking
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.claims import Claim
 from livedbg.model.errors import LivedbgError

@@ -1,7 +1,7 @@
 """Masks passwords, tokens and keys in command lines, environments and texts of a target.
 
 A value is a secret because of its name (`--api-key`, `HF_TOKEN`, `password=`; livedbg.text.secret_names), its place
-(`scheme://user:password@host`, `Authorization: Bearer …`, `mysql -pWORD`; livedbg.text.secret_programs) or its shape
+(`scheme://user:password@host`, `Authorization: Bearer …`, `mysql -pWORD`; livedbg.text.secret_names) or its shape
 (the prefixes that issuers give their tokens; livedbg.text.issued_tokens).
 
 Invariants:
@@ -23,8 +23,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from livedbg.text.issued_tokens import CASED, ISSUED, continues, issued
 from livedbg.text.patterns import lazy_re
-from livedbg.text.secret_names import Secrecy, secrecy, takes_value
-from livedbg.text.secret_programs import PROGRAMS, Options, options_of, program_segments
+from livedbg.text.secret_names import PROGRAMS, Options, Secrecy, options_of, program_segments, secrecy, takes_value
 
 MASK: Final = "***"
 _SHOWN: Final = 4

@@ -11,7 +11,7 @@ import pytest
 from livedbg.linux import procfs
 from livedbg.probes.clock_samples import refused_here
 from livedbg.session.adapter import Request
-from livedbg.session.unwinders import no_unwinder
+from livedbg.session.tools import no_unwinder
 from tests.cli.conftest import livedbg, longer, running
 from tests.conftest import Target
 

@@ -37,8 +37,7 @@ from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
 from livedbg.adapters.nvfuser.dumps.segments import parse_segments
 from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
 from livedbg.adapters.python import pyspy
-from livedbg.adapters.pytorch.recorder_dumps.adapter import compare
-from livedbg.adapters.pytorch.recorder_dumps.dump_file import BadDump, read_dump
+from livedbg.adapters.pytorch.recorder_dumps.adapter import BadDump, compare, read_dump
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.records import parse_line
 from livedbg.linux import descriptors, live_environment, procfs, sockets

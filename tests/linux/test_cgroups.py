@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.proc.groups import Groups
+from livedbg.adapters.proc.scene import Groups
 from livedbg.linux import cgroups
 from livedbg.linux.cgroups import Group, Membership, Mount, directories, parse_memberships, parse_mounts
 
@@ -116,8 +116,8 @@ def test_version_1_says_the_same_in_other_files(tmp_path: Path) -> None:
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: Group) -> Groups:
     """Groups that see one made-up group, whatever the process, and read it each time."""
     del tmp_path
-    monkeypatch.setattr("livedbg.adapters.proc.groups.view_of", lambda _: group)
-    monkeypatch.setattr("livedbg.adapters.proc.groups._FRESH_S", 0.0)
+    monkeypatch.setattr("livedbg.adapters.proc.scene.view_of", lambda _: group)
+    monkeypatch.setattr("livedbg.adapters.proc.scene._GROUPS_FRESH_S", 0.0)
     return Groups("box")
 
 

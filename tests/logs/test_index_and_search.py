@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.logs import index, search
-from livedbg.logs.files import FileLogReader
-from livedbg.logs.index import BLOCK, LineIndex
+from livedbg.logs import files, search
+from livedbg.logs.files import BLOCK, FileLogReader, LineIndex
 from livedbg.logs.reader import RecordedLogReader
 from livedbg.logs.search import compile_pattern, search_all, search_backward, search_forward
 from livedbg.logs.writers import written_by
@@ -36,8 +35,8 @@ _BYTES = st.lists(st.sampled_from([b"\n", b"a", b"error", b"Error", b"\r\n", b"\
 def _small_blocks() -> Iterator[None]:
     """Blocks of some bytes, so that little data crosses many of them."""
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(index, "BLOCK", 8)
-    monkeypatch.setattr(index, "_STEP", 32)
+    monkeypatch.setattr(files, "BLOCK", 8)
+    monkeypatch.setattr(files, "_STEP", 32)
     monkeypatch.setattr(search, "_WINDOW", 24)
     monkeypatch.setattr(search, "_OVERLAP", 8)
     yield
@@ -65,7 +64,7 @@ def _index(data: bytes) -> LineIndex:
 @pytest.mark.usefixtures("_small_blocks")
 class TestSmallBlocks:
     @given(_BYTES)
-    @pytest.mark.invariant("index.X1")
+    @pytest.mark.invariant("files.X1")
     def test_X1_the_index_agrees_with_splitting(self, data: bytes) -> None:
         starts, made = _starts(data), _index(data)
         assert made.lines == len(starts)
@@ -74,7 +73,7 @@ class TestSmallBlocks:
         assert len(starts) == 0 or made.offset_of(len(starts)) is None
 
     @given(_BYTES, _BYTES)
-    @pytest.mark.invariant("index.X2")
+    @pytest.mark.invariant("files.X2")
     def test_X2_growth(self, data: bytes, more: bytes) -> None:
         whole = data + more
         grown = LineIndex(lambda offset, count: whole[offset : offset + count])
@@ -432,8 +431,8 @@ def test_B1_memory_grows_with_the_index_alone(logs: _Files) -> None:
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    index = 8 * len(line) * 400_000 // BLOCK
-    assert kept < index + 200_000
+    files = 8 * len(line) * 400_000 // BLOCK
+    assert kept < files + 200_000
     for number in range(80):
         logs.texts(logs.write(f"{number}.log", line), 0, 1)
     descriptors = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]

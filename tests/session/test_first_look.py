@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.first_look import looking
+from livedbg.analysis.out_of_time import looking
 from livedbg.model import Process, SourceHealth, SourceStatus, Thread, ThreadState
 from livedbg.model.events import ProcessSeen, StatusSeen, ThreadsSeen
 from livedbg.model.snapshot import EMPTY
@@ -67,7 +67,7 @@ class _Updates(list[Update]):
 
 
 @pytest.mark.invariant("session.N9")
-@pytest.mark.invariant("first_look.E1")
+@pytest.mark.invariant("out_of_time.E1")
 async def test_N7_E1_before_the_first_full_look_the_verdict_says_what_is_looked_at() -> None:
     adapter, updates = _Slow(), _Updates()
     session = Session(Request(host="box", processes=(TargetProcess(1),)), (adapter,), updates.take)
@@ -97,7 +97,7 @@ async def test_N7_a_session_that_is_stopped_before_it_has_looked_says_no_more_th
     assert updates[-1].ended and updates[-1].diagnosis.is_looking
 
 
-@pytest.mark.invariant("first_look.E1")
+@pytest.mark.invariant("out_of_time.E1")
 def test_E1_of_nothing_and_of_many_sources() -> None:
     said = looking(EMPTY, [f"s{n}" for n in range(6)], stacks=True).verdict.sentence
     assert said == "Looking: nothing was read yet. Still to come: s0, s1, s2, s3 and 2 more."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.analysis.place_names import function_name, plain_name
-from livedbg.text.rust_paths import plain_path
+from livedbg.analysis.place_names import function_name, plain_name, plain_path
 
 
 @pytest.mark.parametrize(

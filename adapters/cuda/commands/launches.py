@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from livedbg.commands.launch_tracing import TracingStatus, trace_launches
-from livedbg.commands.messages import warn_all
+from livedbg.commands.output import warn_all
 from livedbg.commands.sessions import started
 from livedbg.commands.signals import quit_on_signals
 from livedbg.linux import procfs

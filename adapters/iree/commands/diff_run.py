@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from livedbg.commands.messages import warn
+from livedbg.commands.output import warn
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line

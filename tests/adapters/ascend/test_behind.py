@@ -9,7 +9,7 @@ from livedbg.graphs.drawing import to_dot, to_text
 from livedbg.graphs.fromdeclared import drawing_of_state
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import report_of
-from livedbg.report.tree import wait_tree
+from livedbg.report.text import wait_tree
 from livedbg.session.rulebook import diagnose
 from tests.adapters.ascend.replay import replay_folder, replay_lines
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec import structs
 
-from livedbg.adapters.exceptions import circumstances
-from livedbg.adapters.exceptions.circumstances import Circumstances
+from livedbg.adapters.exceptions import catchpoint
+from livedbg.adapters.exceptions.catchpoint import Circumstances
 from livedbg.model import ExceptionHit, Frame
 
 HIT = ExceptionHit(id="exception:box/C1/1", type="E", message="", process="process:box/7", first_wall_ns=5)
@@ -27,7 +27,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         number = len(found)
         return lambda frames: (3, f"step #{number}")
 
-    monkeypatch.setattr(circumstances, "declared", lambda part: iter([("x", read)]))
+    monkeypatch.setattr(catchpoint, "declared", lambda part: iter([("x", read)]))
     return found
 
 
@@ -53,8 +53,8 @@ def test_B1_a_hit_keeps_what_was_read_first(reads: list[int]) -> None:
 
 @pytest.mark.invariant("circumstances.B2")
 def test_B2_reads_are_few(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circumstances, "_MOST_A_SECOND", 20)
-    monkeypatch.setattr(circumstances.time, "monotonic", lambda: 1.5)
+    monkeypatch.setattr(catchpoint, "_MOST_A_SECOND", 20)
+    monkeypatch.setattr(catchpoint.time, "monotonic", lambda: 1.5)
 
     async def thrown() -> None:
         seen = Circumstances("box")

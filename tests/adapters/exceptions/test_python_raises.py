@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions.calls import ARGUMENTS
-from livedbg.adapters.exceptions.python_raises import refused_raises
+from livedbg.adapters.exceptions.function_tracer import refused_raises
 from livedbg.cpython.layout import layout_of
 from livedbg.cpython.probe_arguments import caller_arguments, raise_arguments
 from livedbg.model import ExceptionHit

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stop_places, stopper
+from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stopper
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.linux.procfs import child_pids, read_stat, status_fields, thread_ids
 from livedbg.model import ExceptionHit, ThreadState
@@ -113,7 +113,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         def none_here() -> None:
             raise NoTracefs(errno.EACCES, "not for us")
 
-        monkeypatch.setattr(stop_places, "TraceEvents", none_here)
+        monkeypatch.setattr(stopper, "TraceEvents", none_here)
     return str(request.param)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.proc.exit_status import ExitStatus
+from livedbg.adapters.proc.identity import ExitStatus
 from livedbg.linux.procfs import read_stat
 from livedbg.session.launch import launch
 from tests.conftest import eventually

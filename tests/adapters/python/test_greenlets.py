@@ -43,7 +43,7 @@ def start(spawn: Spawn, python: str, word: str) -> Target:
 
 
 @every
-@pytest.mark.invariant("greenlet_waits.G1")
+@pytest.mark.invariant("greenlet_loops.A1")
 @pytest.mark.invariant("greenlet_loops.G1")
 def test_what_each_greenlet_waits_for(python: str, spawn: Spawn) -> None:
     target = start(spawn, python, "all-waits")

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.pytorch.aoti.failures import failures
 from livedbg.adapters.pytorch.aoti.generated import generated
 from livedbg.adapters.pytorch.aoti.printed import open_kernel
-from livedbg.adapters.pytorch.aoti.reading import read
+from livedbg.adapters.pytorch.aoti.reading import failures, read
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import in_folder, in_package
 from livedbg.model import Frame, Stack, Thread

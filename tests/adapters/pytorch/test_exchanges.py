@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from livedbg.adapters.pytorch.collectives.adapter import of_jobs
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, root_of, said_by, standing_calls
-from livedbg.adapters.pytorch.collectives.jobs import of_jobs
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.pytorch.collectives.gloo_pairs import rank_of_all
+from livedbg.adapters.pytorch.collectives.python_calls import rank_of_all
 from tests.adapters.pytorch.conftest import STALL_S, Job, at_rest, hung, line_of, report_when, sentence
 from tests.cli.zygote import stalls_after
 
@@ -44,14 +44,14 @@ def test_workers_that_are_forked_with_a_held_lock(job: Job) -> None:
     assert report_when(launcher, meant, env=stalls_after(STALL_S))["exit"] == 10
 
 
-@pytest.mark.invariant("gloo_pairs.G1")
-@pytest.mark.invariant("gloo_pairs.G2")
+@pytest.mark.invariant("python_calls.G1")
+@pytest.mark.invariant("python_calls.G2")
 def test_G1_G2_whom_a_posted_message_is_from_in_a_job_of_three(job: Job) -> None:
     said = hung(job("relay"), "stalled", "Rank 1 waits in recv from rank 0", "on a queue that nobody fills")
     assert "another rank" not in sentence(said)
 
 
-@pytest.mark.invariant("gloo_pairs.G1")
+@pytest.mark.invariant("python_calls.G1")
 def test_G1_a_rank_is_given_only_if_all_groups_that_it_may_be_in_agree() -> None:
     ranks = {"0": (0, 1, 2, 3), "1": (0, 2), "2": (0, 3)}
     assert rank_of_all(ranks, 0, (0, 4, 3)) == 3

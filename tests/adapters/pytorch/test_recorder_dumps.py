@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.pytorch.recorder_dumps.adapter import compare
-from livedbg.adapters.pytorch.recorder_dumps.dump_file import (
+from livedbg.adapters.pytorch.recorder_dumps.adapter import (
     BadDump,
     Dump,
     NotPlain,
+    compare,
     load_plain,
     looks_like_dump,
     rank_in_name,
@@ -156,7 +156,7 @@ def test_R1_a_rank_that_waits_itself_is_not_the_root(tmp_path: Path) -> None:
     assert sentence.startswith("Rank 2 of 3 had not entered") and "ranks 0, 1 waited for it" in sentence
 
 
-@pytest.mark.invariant("dump_file.D1")
+@pytest.mark.invariant("compared.D1")
 def test_D1_one_bad_entry_costs_that_entry(tmp_path: Path) -> None:
     bad: list[object] = [{"record_id": "x"}, 7, entry(9, 9, process_group="1"), entry(3, 3, time_created_ns=None)]
     path = dump_of(tmp_path, 0, DONE, *bad, entry(4, 4))
@@ -189,7 +189,7 @@ class Evil:
         return (Path.touch, (Path("evil"),))
 
 
-@pytest.mark.invariant("dump_file.R1")
+@pytest.mark.invariant("compared.A1")
 def test_R1_a_pickle_that_names_a_function_calls_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for protocol in range(6):

@@ -15,7 +15,7 @@ from livedbg.model.intents import SampleFaster
 from livedbg.probes.clock_samples import refused_here
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from livedbg.session.unwinders import no_unwinder
+from livedbg.session.tools import no_unwinder
 from tests.conftest import Target, eventually, settled
 
 

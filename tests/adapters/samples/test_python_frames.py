@@ -20,7 +20,7 @@ from livedbg.probes.clock_samples import refused_here
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from livedbg.session.unwinders import no_unwinder
+from livedbg.session.tools import no_unwinder
 from livedbg.unwind.unwound import Unwound
 from tests.cli.conftest import longer
 from tests.conftest import Target

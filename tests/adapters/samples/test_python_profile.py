@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.samples.python_profile import _REST, PythonProfile, PythonSample
+from livedbg.adapters.samples.profiling import _PYTHON_PROFILE_REST, PythonProfile, PythonSample
 from livedbg.linux import procfs
 from livedbg.linux.abi import native_abi
 from livedbg.session.adapter import Request
-from livedbg.session.unwinders import no_unwinder
+from livedbg.session.tools import no_unwinder
 from tests.conftest import Target, eventually, settled
 
 SPINS_AND_WAITS = """
@@ -60,7 +60,7 @@ def denied(*_):
     raise NoPerf(errno.EACCES, "not allowed")
 
 clock_samples.open_clock = denied
-from livedbg.cli.profiling import ProfileOptions, print_profile
+from livedbg.cli.stacks import ProfileOptions, print_profile
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import check_target
@@ -108,7 +108,7 @@ def test_a_program_without_python_has_the_refusal(
     assert "instead" not in warning
 
 
-@pytest.mark.invariant("samples_python_profile.P1")
+@pytest.mark.invariant("samples_profiling.P1")
 def test_P1_a_thread_that_waits_has_no_sample(python: Target) -> None:
     threads = {tid: (python.pid, str(tid)) for tid in procfs.thread_ids(python.pid)}
     seen: list[PythonSample] = []
@@ -125,7 +125,7 @@ def test_P1_a_thread_that_waits_has_no_sample(python: Target) -> None:
     assert len(seen) >= 20
 
 
-@pytest.mark.invariant("samples_python_profile.P2")
+@pytest.mark.invariant("samples_profiling.P2")
 def test_P2_it_rests_for_as_long_as_looking_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
     own = {"s": 0.0}
@@ -135,13 +135,13 @@ def test_P2_it_rests_for_as_long_as_looking_takes(monkeypatch: pytest.MonkeyPatc
         return []
 
     profile = PythonProfile({os.getpid(): (os.getpid(), "one")}, lambda _: None)
-    monkeypatch.setattr("livedbg.adapters.samples.python_profile.PythonFrames.readable", True)
-    monkeypatch.setattr("livedbg.adapters.samples.python_profile.PythonFrames.refresh", lambda _self, _pids: None)
+    monkeypatch.setattr("livedbg.adapters.samples.profiling.PythonFrames.readable", True)
+    monkeypatch.setattr("livedbg.adapters.samples.profiling.PythonFrames.refresh", lambda _self, _pids: None)
     monkeypatch.setattr(PythonProfile, "_look", looks)
     monkeypatch.setattr(time, "thread_time", lambda: own["s"])
     monkeypatch.setattr(profile._stop, "wait", lambda s: (rests.append(s), profile.stop()))
     assert profile.run(200, 0.01)
-    assert rests == [_REST * 0.5]
+    assert rests == [_PYTHON_PROFILE_REST * 0.5]
 
 
 def test_there_is_nothing_to_look_at_without_an_interpreter() -> None:

@@ -18,7 +18,7 @@ from livedbg.model.request import Request, TargetProcess
 from livedbg.probes.clock_samples import ClockSamples, Repeated, Repeats, refused_here
 from livedbg.probes.perf_records import Sample
 from livedbg.session.live import LiveView
-from livedbg.session.unwinders import no_unwinder
+from livedbg.session.tools import no_unwinder
 from tests.conftest import TARGETS, Target
 from tests.waiting import Bound, until
 

@@ -28,8 +28,7 @@ from livedbg.probes.perf_event import NoPerf
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from livedbg.session.tools import find_gdb
-from livedbg.session.unwinders import no_unwinder
+from livedbg.session.tools import find_gdb, no_unwinder
 from livedbg.unwind.pool import UnwinderPool
 from tests.cli.conftest import longer
 from tests.conftest import Target, eventually, settled

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from livedbg.adapters.ascend.dumps.manifest import read_manifest
+from livedbg.adapters.ascend.dumps.values import read_manifest
 from livedbg.model.errors import SourceError
 from livedbg.session.filereaders import dump_readers
 from livedbg.values.statistics import statistics
@@ -233,7 +233,7 @@ def test_M1_memory_is_that_of_the_entries_and_a_chunk(
     whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty megabytes: large entries that are kept without what is not known of them, or one that never ends."""
-    monkeypatch.setattr("livedbg.adapters.ascend.dumps.manifest._CHUNK", 1 << 16)
+    monkeypatch.setattr("livedbg.adapters.ascend.dumps.values._CHUNK", 1 << 16)
     entry = tensor(1, 0, "output", [1.5], padding="x" * 50_000)
     path = write_dump(tmp_path, [entry] * 400)
     if not whole:

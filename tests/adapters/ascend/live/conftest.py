@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
-from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.adapters.ascend.live.state import Sample
+from livedbg.adapters.ascend.live.watch import LibraryFinder
 from livedbg.session.tools import find_gdb
 from tests.conftest import Target
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend.live.library import LibraryFinder
+from livedbg.adapters.ascend.live.watch import LibraryFinder
 from livedbg.adapters.ascend.names import kernel_label, name_kernels
 from livedbg.linux.procfs import blocked_syscall
 from livedbg.session.tools import find_gdb

@@ -18,8 +18,8 @@ from typing import Any, Final
 import pytest
 
 from livedbg.adapters.ascend.live.layout import read_layout
-from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
+from livedbg.adapters.ascend.live.watch import LibraryFinder
 from livedbg.linux.maps import parse_maps
 from livedbg.model import TaskState
 from livedbg.session.tools import find_gdb
