@@ -14,7 +14,7 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.messages import Asked, Key, Noticed, Opened, bindings
 from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows, layout
-from livedbg.session.presets import presets, usual_types
+from livedbg.session.catch_options import presets, usual_types
 from livedbg.text.quantities import rate
 from livedbg.text.wording import many
 from livedbg.themes import Role

@@ -15,7 +15,7 @@ from livedbg.panels.hits import LINK_KEYS, HitGroup, HitLinks, group_of, merged,
 from livedbg.panels.messages import Key, Opened, Picked, Pointed, bindings
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
-from livedbg.session.presets import presets
+from livedbg.session.catch_options import presets
 from livedbg.text.quantities import clock, clock_ms, count, rate
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from livedbg.analysis.profile import FunctionShare, function_shares, profile_of
 from livedbg.model import ids
-from livedbg.model.profiles import ProfileSlice
+from livedbg.model.launches import ProfileSlice
 from livedbg.model.snapshot import Snapshot
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.messages import FunctionsAsked, Key, bindings

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from livedbg.model.dump_places import places
-from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview, ValueRow
+from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview, ValueRow, places
 from livedbg.model.intents import PreviewValues
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap

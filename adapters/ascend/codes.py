@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.ascend.forms import read_data
+from livedbg.adapters.ascend.messages import read_data
 
 _RANGES: Final = ((100_000, 199_999), (200_000, 299_999), (500_000, 599_999))
 """CANN's numbers: bad arguments and use, lack of something, failures inside (rt_error_codes.h)."""

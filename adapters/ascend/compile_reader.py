@@ -13,8 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.forms import Form, Forms, read_data
-from livedbg.adapters.ascend.messages import Fields, number
+from livedbg.adapters.ascend.messages import Fields, Form, Forms, number, read_data
 from livedbg.adapters.ascend.passes import PassChange, Place
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.forms import read_data
+from livedbg.adapters.ascend.messages import read_data
 from livedbg.linux import target_files
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_bytes, clean_line

@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.codes import Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
-from livedbg.adapters.ascend.forms import Form, Forms, read_data
 from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Form, Forms, read_data
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit
 from livedbg.model.facts import facts_from, facts_of
 from livedbg.text.patterns import lazy_re

@@ -17,9 +17,8 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.messages import Fields, number, optional_number, read_data
 from livedbg.linux.last_ran import Load
 
 

@@ -5,7 +5,7 @@ Which logged exceptions the rules for CUDA report the cause of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -152,3 +152,19 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
         and about(diagnostic).process == (hit.process or "")
         for diagnostic in snapshot.diagnostics.values()
     )
+
+
+_SIZE: Final = lazy_re(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
+
+
+def bytes_of(texts: Iterable[str | None]) -> list[float]:
+    """Sizes as PyTorch writes them (`2.50 GiB`), in bytes; 0 for what is none."""
+    sizes = []
+    for text in texts:
+        match = _SIZE.fullmatch(text or "")
+        try:
+            number = float((match[1] or match[3]) if match is not None else 0)
+        except ValueError:
+            number = 0.0
+        sizes.append(number * 1024 ** " KMGT".index((match[2] if match is not None else "") or " "))
+    return sizes

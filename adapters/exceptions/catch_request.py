@@ -11,7 +11,7 @@ from livedbg.model.errors import TargetError
 from livedbg.model.intents import Catch
 from livedbg.probes.functions import FunctionNotFound
 from livedbg.probes.tracefs import probe_refused
-from livedbg.session.presets import patterns_of
+from livedbg.session.catch_options import patterns_of
 from livedbg.text.sanitize import clean_line
 
 RUNTIME: Final = {

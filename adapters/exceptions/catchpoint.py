@@ -26,8 +26,7 @@ from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
 from livedbg.adapters.exceptions.function_tracer import FunctionTracer, PythonRaises, refused_raises
 from livedbg.adapters.exceptions.hits import Hits, Kind
-from livedbg.adapters.exceptions.native_calls import NativeCalls, Subject
-from livedbg.adapters.exceptions.python_callers import PythonCallers
+from livedbg.adapters.exceptions.native_calls import NativeCalls, PythonCallers, Subject
 from livedbg.adapters.exceptions.signal_meaning import ended
 from livedbg.adapters.exceptions.signal_tracer import SignalTracer
 from livedbg.adapters.exceptions.stacks import CallStacks, Frames, Place

@@ -24,8 +24,7 @@ from typing import Final
 from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.native_calls import Subject
 from livedbg.cpython.call_frames import CallFrames, PyFrames, goes_on, words_of
-from livedbg.cpython.exception_message import Kinds, message_of
-from livedbg.cpython.exception_types import ExceptionTypes
+from livedbg.cpython.exception_message import ExceptionTypes, Kinds, message_of
 from livedbg.cpython.interpreter import interpreter_in
 from livedbg.cpython.layout import Layout
 from livedbg.cpython.objects import ObjectReader

@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from signal import Signals
 from typing import Final
 
-from livedbg.adapters.exceptions.breakpoint_tracer import DEBUG_REGISTERS
-from livedbg.adapters.exceptions.call_memory import read_call
+from livedbg.adapters.exceptions.breakpoint_tracer import DEBUG_REGISTERS, read_call
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, CallReader
-from livedbg.adapters.exceptions.python_callers import PythonCallers
+from livedbg.adapters.exceptions.native_calls import PythonCallers
 from livedbg.linux.procfs import process_exists, thread_ids
 from livedbg.linux.programs import Program
 from livedbg.model import Frame

@@ -16,8 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from livedbg.adapters.launches.budget import SHARE, Detail
-from livedbg.adapters.launches.tracer import LaunchTracer, Traced
+from livedbg.adapters.launches.tracer import SHARE, Detail, LaunchTracer, Traced
 from livedbg.adapters.launches.trails import Trails
 from livedbg.linux.procfs import process_exists
 from livedbg.model import Intrusion, SourceHealth, ids

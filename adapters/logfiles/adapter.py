@@ -287,7 +287,7 @@ class LogAdapter(Adapter):
         """Open logs. Readers and decoders are imported for the first one: most processes have none with a line."""
         if candidates and self._formats is None:
             from livedbg.adapters.logfiles.decoding import Decoding
-            from livedbg.session.log_formats import known_log_formats
+            from livedbg.session.filereaders import known_log_formats
 
             self._decoding, self._formats = Decoding(context.decoders), known_log_formats()
         self._unopened = [candidate.source.name for candidate in candidates]

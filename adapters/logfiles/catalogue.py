@@ -28,7 +28,7 @@ from livedbg.logs.bytesource import PACKED_SUFFIXES
 from livedbg.logs.tail import Identity, read_head
 from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
 from livedbg.session.adapter import Request
-from livedbg.session.log_formats import no_log_suffixes
+from livedbg.session.filereaders import no_log_suffixes
 from livedbg.session.systems import declared, note_problem, systems
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line

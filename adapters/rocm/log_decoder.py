@@ -26,7 +26,7 @@ from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.model.facts import MessageFacts
 from livedbg.session.adapter import Request
-from livedbg.session.log_adapter import LogsAdapter
+from livedbg.session.polling import LogsAdapter
 from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 

@@ -1,15 +1,26 @@
-"""The account of samples for the ledger: how many of how many threads, and about what that cost them."""
+"""The account of samples for the ledger: how many of how many threads, and about what that cost them.
+
+Invariants:
+    samples_pace.P1. In the long run the samples take no more than the share of a core that was given, or `LEAST_HZ`
+        of them are taken.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.linux.access import access_problem
 from livedbg.model import Intrusion
+from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Touched
+from livedbg.probes.clock_samples import Refused, refused
+from livedbg.probes.perf_event import NoPerf
 from livedbg.session.adapter import Context
+from livedbg.session.publisher import Statuses
 from livedbg.text.wording import many
 
 _EVERY_S: Final = 60.0  # between two entries of a process
@@ -66,3 +77,89 @@ class SampleAccount:
         context.emit(Touched(intrusion=touch, **context.stamp()))
         entry.samples = 0
         entry.threads.clear()
+
+
+LEAST_HZ: Final = 10.0
+"""Samples a second of all threads together, however much each costs."""
+
+_FEW: Final = 20  # samples from which on their cost is known
+
+
+class Pace:
+    """The rate of samples.
+
+    Args:
+        each_hz: samples for each second of CPU time that a thread uses, at most.
+        total_hz: samples a second of all threads together, at most.
+        share: share of a core that taking and unwinding them may use.
+    """
+
+    def __init__(self, each_hz: float, total_hz: float, share: float = math.inf) -> None:
+        self._each_hz = each_hz
+        self._most_hz = self._total_hz = total_hz
+        self._share = share
+        self._cpu_s = 0.0
+        self._samples = 0
+
+    def cost(self, cpu_s: float, samples: int) -> None:
+        """What all samples up to now have cost.
+
+        Args:
+            cpu_s: our CPU time.
+            samples: how many they are.
+        """
+        taken = samples - self._samples
+        if taken < _FEW:
+            return
+        each_s = max(1e-9, cpu_s - self._cpu_s) / taken
+        self._cpu_s, self._samples = cpu_s, samples
+        wanted_hz = max(LEAST_HZ, min(self._most_hz, self._share / each_s))
+        self._total_hz = min(self._most_hz, (self._total_hz + wanted_hz) / 2)  # one slow batch is not the rule
+
+    def period_ns(self, cores: float) -> int:
+        """CPU time of a thread between two samples.
+
+        Args:
+            cores: how many cores all threads together use.
+        """
+        return int(max(1e9 / self._each_hz, cores * 1e9 / self._total_hz))
+
+
+class Troubles:
+    """The statuses of a source.
+
+    Args:
+        source: its name.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._refused, self._failed = Statuses(source), Statuses(source)
+
+    def deny(self, context: Context, error: NoPerf, instead: str = "") -> None:
+        """Report that there are no samples, and why.
+
+        Args:
+            context: of the session.
+            error: of the kernel.
+            instead: a sentence that says what there is.
+        """
+        why = _refusal(context, error)
+        sentence = f"{why.sentence} {instead}" if instead else why.sentence
+        self._refused.only(context, "", {why.code: (sentence, why.remedy)})
+
+    def allowed(self, context: Context) -> None:
+        """Withdraw what `deny` reported."""
+        self._refused.withdraw(context, "")
+
+    def report(self, context: Context, target: str, error: LivedbgError) -> None:
+        """Report that samples of a process can't be unwound."""
+        sentence = f"No native stacks of running threads: {error.message}"
+        self._failed.say(context, target, error.code or "samples", sentence, error.remedy)
+
+
+def _refusal(context: Context, error: NoPerf) -> Refused:
+    """Why there are no samples: the targets may be somebody else's, whatever the kernel allows for our own."""
+    problems = (access_problem(target.pid) for target in context.request.processes)
+    for problem in filter(None, problems):
+        return Refused("samples-refused", f"No native stacks of running threads: {problem.sentence}", problem.remedy)
+    return refused(error)

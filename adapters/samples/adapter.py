@@ -15,11 +15,9 @@ import contextlib
 import time
 from typing import Any, ClassVar, Final
 
-from livedbg.adapters.samples.account import SampleAccount
-from livedbg.adapters.samples.pace import Pace
+from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
 from livedbg.adapters.samples.profiling import profile_python, profile_targets
 from livedbg.adapters.samples.shown import Shown
-from livedbg.adapters.samples.troubles import Troubles
 from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError
 from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, Intent, SampleFaster, WantStacks

@@ -26,8 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from livedbg.adapters.samples.account import SampleAccount
-from livedbg.adapters.samples.pace import Pace
+from livedbg.adapters.samples.account import Pace, SampleAccount
 from livedbg.adapters.samples.python_frames import PythonFrames, with_python
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.unwinding import SampledStacks
@@ -35,7 +34,7 @@ from livedbg.cpython.call_frames import PyFrames
 from livedbg.linux import procfs
 from livedbg.model import Frame, ThreadState, ids
 from livedbg.model.events import SamplesSeen
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.running import share_of
 from livedbg.unwind.pool import UnwinderPool

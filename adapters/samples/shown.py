@@ -18,14 +18,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from livedbg.adapters.samples.account import SampleAccount
+from livedbg.adapters.samples.account import SampleAccount, Troubles
 from livedbg.adapters.samples.python_frames import PYTHON, with_python
-from livedbg.adapters.samples.troubles import Troubles
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.model import SAMPLED, Frame, Stack, Thread
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import SamplesSeen, StacksSeen
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.probes.clock_samples import Repeats
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Context

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from livedbg.model import Frame
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 
 UNNAMED: Final = "(no symbol)"
 """The name for functions of a file without symbols: each of their addresses would be one of its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedbg.app.options import AppOptions
 from livedbg.session.view import SessionView
-from livedbg.text.printed import drawing
+from livedbg.text.sanitize import drawing
 
 __all__ = ["AppOptions", "run"]
 

@@ -23,13 +23,12 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.timer import Timer
 
-from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
+from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS, help_sheet
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
 from livedbg.app.commands import Commands
 from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
 from livedbg.app.guiding import GuideActions
-from livedbg.app.helptext import help_sheet
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Copied, Prompt, SheetScreen
 from livedbg.app.prompting import PromptingApp

@@ -22,8 +22,7 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.messages import Key
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
-from livedbg.recipes.again import facts_of_rerun
-from livedbg.recipes.fitting import Again, chosen_process, fitting
+from livedbg.recipes.fitting import Again, chosen_process, facts_of_rerun, fitting
 from livedbg.session.hostinfo import host_name
 from livedbg.session.recognition import by_snapshot, of_running
 from livedbg.text.sanitize import clean_line

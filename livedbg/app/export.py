@@ -31,7 +31,7 @@ def write_report(update: Update, suffix: str, folder: Path | None = None) -> Pat
         OSError: it can't be written.
     """
     from livedbg.report.build import build
-    from livedbg.report.json import to_json
+    from livedbg.report.lines import to_json
     from livedbg.report.markdown import to_markdown
 
     made = build(update)

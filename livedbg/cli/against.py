@@ -11,7 +11,7 @@ import click
 
 from livedbg.cli.tensor_export import DIFFERS, show_difference
 from livedbg.commands.output import warn
-from livedbg.model.dump_places import places
+from livedbg.model.dumps import places
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers
 from livedbg.text.json_text import json_line

@@ -11,16 +11,14 @@ import click
 
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.target_options import redact_option
-from livedbg.commands.exit_codes import TIME_LIMIT
-from livedbg.commands.output import warn, warn_all
-from livedbg.commands.sessions import started
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.output import TIME_LIMIT, warn, warn_all
+from livedbg.commands.signals import quit_on_signals, started
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
 from livedbg.model.intents import Resume
 from livedbg.model.snapshot import Snapshot
-from livedbg.session import presets as catch_presets
+from livedbg.session import catch_options as catch_presets
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import catch_intent, catch_options
 from livedbg.session.hostinfo import host_name

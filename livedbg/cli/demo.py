@@ -11,9 +11,8 @@ import click
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.report import render
-from livedbg.commands.exit_codes import code_of
-from livedbg.commands.sessions import running
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.output import code_of
+from livedbg.commands.signals import quit_on_signals, running
 from livedbg.demos.workloads import all_demos, started
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name

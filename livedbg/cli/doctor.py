@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from livedbg.cli.target_options import TargetOptions, redact_option
-from livedbg.commands.sessions import running
+from livedbg.commands.signals import running
 from livedbg.model import SourceHealth
 from livedbg.probes.clock_samples import refused_here
 from livedbg.session.hostinfo import Capability, capabilities

@@ -9,7 +9,7 @@ import click
 
 from livedbg.cli.target_options import TargetOptions
 from livedbg.commands.output import warn
-from livedbg.commands.sessions import running
+from livedbg.commands.signals import running
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.compare import compared
 from livedbg.graphs.declared import GraphReader, LostOrders, TaskGraph, graph_files, reader_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.cli.job import Job, job_of, picked_recipes
-from livedbg.commands.sessions import started
+from livedbg.commands.signals import started
 from livedbg.model import SAMPLED, ThreadState
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks

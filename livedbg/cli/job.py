@@ -31,10 +31,10 @@ from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.intents import Catch
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.session.adapter import Request
+from livedbg.session.catch_options import patterns_of
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched, launch, launch_folder
 from livedbg.session.live import LiveView
-from livedbg.session.presets import patterns_of
 from livedbg.session.tools import find_tool
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line

@@ -23,10 +23,8 @@ from livedbg.cli.one_run import Order, run_once
 from livedbg.cli.report import render
 from livedbg.cli.target_options import known_signatures, redact_option, signatures_option
 from livedbg.cli.watch import OnStall, follow
-from livedbg.commands.exit_codes import TIME_LIMIT, code_of
-from livedbg.commands.output import write
-from livedbg.commands.sessions import started
-from livedbg.commands.signals import Quit, hung_up, quit_on_signals
+from livedbg.commands.output import TIME_LIMIT, code_of, write
+from livedbg.commands.signals import Quit, hung_up, quit_on_signals, started
 from livedbg.model.errors import LivedbgError, UsageError
 from livedbg.repeats.compare import Comparison, Group, compare
 from livedbg.repeats.devices import check_visible

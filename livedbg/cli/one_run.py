@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.cli.job import Job, job_of
-from livedbg.commands.sessions import started
+from livedbg.commands.signals import started
 from livedbg.model import ExceptionHit, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Recipe

@@ -14,8 +14,7 @@ from livedbg.linux.procfs import command_line
 from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import Recipe, chosen, own_folder, recipes
-from livedbg.recipes.again import facts_of
-from livedbg.recipes.fitting import fitting
+from livedbg.recipes.fitting import facts_of, fitting
 from livedbg.session.hostinfo import host_name
 from livedbg.session.recognition import by_snapshot, in_order, of_running
 from livedbg.session.targets import resolve

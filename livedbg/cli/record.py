@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.target_options import DURATION, SIZE, TargetOptions, target_options
 from livedbg.commands.output import warn, warn_all
-from livedbg.commands.sessions import started
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.signals import quit_on_signals, started
 from livedbg.model.errors import RecordingError, SourceError
 from livedbg.recording.recorder import MOST_BYTES, Recorder
 from livedbg.recording.ring import MOST_RING_BYTES, RingRecorder

@@ -9,10 +9,8 @@ import click
 from msgspec import structs
 
 from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.commands.exit_codes import code_of
-from livedbg.commands.output import warn, why_blind, write
-from livedbg.commands.sessions import running
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.output import code_of, warn, why_blind, write
+from livedbg.commands.signals import quit_on_signals, running
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.model import OUT_OF_TIME, SourceHealth
 from livedbg.model.errors import SourceError, UsageError
@@ -144,7 +142,7 @@ def render(update: Update, form: str, *, short: bool = False, limits: tuple[Limi
         document = brief(document)
     document = structs.replace(document, limits=(*document.limits, *limits))
     if form == "json":
-        from livedbg.report.json import to_json
+        from livedbg.report.lines import to_json
 
         return to_json(document, pretty=True).decode()
     if form == "markdown":

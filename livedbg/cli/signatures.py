@@ -16,7 +16,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import Diagnostic, LogSource
 from livedbg.model.errors import SourceError
 from livedbg.model.events import DiagnosticSeen, Stamp
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.session.signatures import USERS, book, own_folder
 from livedbg.signatures.book import Book, Entry, parse
 from livedbg.signatures.check import problems

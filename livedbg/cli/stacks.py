@@ -15,16 +15,14 @@ from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.hits import frame_text
 from livedbg.cli.report import time_limits
 from livedbg.cli.target_options import DURATION, TargetOptions, target_options
-from livedbg.commands.exit_codes import TIME_LIMIT
-from livedbg.commands.output import warn, write
-from livedbg.commands.sessions import running, started
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.output import TIME_LIMIT, warn, write
+from livedbg.commands.signals import quit_on_signals, running, started
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.model import OUT_OF_TIME, SourceHealth, Stack, Task, TaskState, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.events import Event, SamplesSeen
 from livedbg.model.intents import GLANCE_ONCE, SAMPLES_FOR, SAMPLES_RATE
-from livedbg.model.profiles import ProfileSlice
+from livedbg.model.launches import ProfileSlice
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.flame import flame_svg, folded
 from livedbg.report.missing_symbols import symbol_limits

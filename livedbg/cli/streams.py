@@ -3,7 +3,7 @@
 Invariants:
     streams.O1. No text that is printed sends a control character or an escape sequence to the terminal: what a name, an
         argument or an error message has of them is cleaned (livedbg.text.sanitize) as the last step. What `launch`
-        relays of its child goes by `buffer`, as bytes; the terminal app draws past it (livedbg.text.printed).
+        relays of its child goes by `buffer`, as bytes; the terminal app draws past it (livedbg.text.sanitize).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import select
 import sys
 from typing import TextIO
 
-from livedbg.text.printed import clean_what_is_written
+from livedbg.text.sanitize import clean_what_is_written
 
 
 def prepare_streams() -> None:

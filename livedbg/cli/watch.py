@@ -25,11 +25,9 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.hits import FindingsPrinter
 from livedbg.cli.report import render
 from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.commands.exit_codes import code_of
 from livedbg.commands.launch_tracing import TracingStatus, trace_launches
-from livedbg.commands.output import warn, warn_all
-from livedbg.commands.sessions import running
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.output import code_of, warn, warn_all
+from livedbg.commands.signals import quit_on_signals, running
 from livedbg.commands.time_limit import TimeLimit
 from livedbg.model import Task, TaskState
 from livedbg.model.errors import UsageError

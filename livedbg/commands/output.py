@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from livedbg.analysis.verdict import is_blind
+from livedbg.analysis.verdict import INCONCLUSIVE, exit_code, is_blind
 from livedbg.model.errors import SourceError
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean
@@ -50,3 +50,18 @@ def why_blind(update: Update) -> None:
     for finding in update.diagnosis.findings.values():
         if is_blind(finding):
             warn(finding.sentence, finding.next[0] if finding.next else "")
+
+
+TIME_LIMIT = 4
+"""Exit code: a time limit ended it before anything was known."""
+
+
+def code_of(update: Update, *, in_time: bool = True) -> int:
+    """The exit code of a verdict.
+
+    Args:
+        update: the last one.
+        in_time: no time limit ended the command; else an inconclusive verdict is TIME_LIMIT.
+    """
+    code = exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+    return code if in_time or code != INCONCLUSIVE else TIME_LIMIT

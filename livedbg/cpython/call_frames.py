@@ -5,15 +5,19 @@ frames, at the same instruction, once those behind it were read, they are those 
 
 Invariants:
     call_frames.T1. A stack is called whole only if all of its frames were read and were so at the call.
+    call_frames.F1. A variable is given only if the code object has one name for each of its variables: a tuple of as
+        many strings.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
-from livedbg.cpython.objects import ObjectReader, is_pointer
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.objects import Code, ObjectReader, is_pointer
+from livedbg.cpython.threads import PyFrame
 from livedbg.linux import memory
 from livedbg.model import Frame
 from livedbg.probes.newest import Newest
@@ -200,3 +204,47 @@ def _word(data: bytes, at: int) -> int:
 def _number(values: Mapping[str, int | bytes], name: str) -> int:
     value = values.get(name, 0)
     return value if isinstance(value, int) else 0
+
+
+_CELL_AT: Final = 16  # ob_ref of a cell
+_MOST_LOCALS: Final = 512
+
+
+class FrameLocals:
+    """Reads local variables of frames of one process; remembers the names that a code object has.
+
+    Args:
+        heap: reads objects of the process.
+    """
+
+    def __init__(self, heap: HeapReader) -> None:
+        self._heap = heap
+        self._names: dict[int, tuple[str, ...]] = {}
+
+    def of(self, frame: PyFrame, wanted: Set[str]) -> dict[str, int]:
+        """Addresses of the values of some local variables of a frame; those that have no value are left out.
+
+        Raises:
+            OSError: not readable.
+        """
+        found = {}
+        for name, value in zip(self._names_of(frame.code), frame.slots, strict=False):
+            if name in wanted and value:
+                cell = self._heap.type_name(value) == "cell"
+                found[name] = self._heap.words(value + _CELL_AT, 1)[0] if cell else value
+        return {name: value for name, value in found.items() if value}
+
+    def _names_of(self, code: Code) -> tuple[str, ...]:
+        if code.address not in self._names:
+            self._names[code.address] = self._read(code)
+        return self._names[code.address]
+
+    def _read(self, code: Code) -> tuple[str, ...]:
+        (at,) = self._heap.words(code.address + self._heap.objects.layout.code.names, 1)
+        if self._heap.type_name(at) != "tuple" or not 0 < code.locals_count <= _MOST_LOCALS:
+            return ()
+        (size,) = self._heap.words(at + 16, 1)
+        items = self._heap.items(at, _MOST_LOCALS)
+        if size != code.locals_count or any(self._heap.type_name(item) != "str" for item in items):
+            return ()
+        return tuple(self._heap.name(item) for item in items)

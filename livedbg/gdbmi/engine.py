@@ -49,7 +49,7 @@ class GdbEngine:
         arguments: more arguments for it.
         target: a process with the rights of whose user it runs (livedbg.linux.owner_rights); 0: with ours.
         notice: called with each asynchronous record (`*stopped`, `=thread-created`, …).
-        tables: names of the tables that are read by rows (livedbg.gdbmi.tables).
+        tables: names of the tables that are read by rows (livedbg.gdbmi.records).
     """
 
     def __init__(

@@ -7,6 +7,11 @@ Whether results are as gdb/MI writes them (gdb manual, "GDB/MI Output Syntax"): 
 pygdbmi's parser loops for ever on lists that are cut short, on signs in the wrong place and on other lines that gdb
 never writes. A program that writes them instead of gdb would hang livedbg.
 
+Tables of MI output, scanned: `NAME={nr_rows="2",nr_cols="3",hdr=[…],body=[ROW={COLUMN="VALUE",…},…]}`.
+
+A table of some thousand rows takes seconds in the general parser. Here only the rows are read, and no more than a limit
+of them (gdb manual, "GDB/MI Output Syntax"). A row holds texts alone, so the reader says which tables it means.
+
 Invariants:
     mi_grammar.V1. A line costs time in proportion to its length, whatever it contains; nesting is bounded.
 """
@@ -16,11 +21,77 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from livedbg.gdbmi.c_strings import c_string
-from livedbg.gdbmi.tables import mi_table
 from livedbg.text.patterns import lazy_re
 
 __all__ = ["MAX_PAYLOAD", "Record", "c_string", "parse_line"]
+
+_ESCAPE = lazy_re(r"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
+_SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
+
+
+def c_string(literal: str) -> str:
+    """The text of a quoted C string of MI, octal escapes as UTF-8 bytes."""
+    body = literal[1:-1] if len(literal) >= 2 and literal[0] == '"' == literal[-1] else literal
+    if "\\" not in body:
+        return body
+    raw = _ESCAPE.sub(_unescape, body)
+    return raw.encode("latin-1", "surrogateescape").decode("utf-8", "replace") if _is_latin(raw) else raw
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 8) & 0xFF)
+    return _SIMPLE.get(match[2], match[2])
+
+
+def _is_latin(text: str) -> bool:
+    return all(ord(sign) < 256 for sign in text)
+
+
+MAX_ROWS: Final = 100_000
+"""Rows that are kept of one table."""
+
+_HEAD: Final = lazy_re(r',(\w+)=\{nr_rows="(\d{1,18})",nr_cols="\d{1,18}",hdr=\[')
+_BODY: Final = lazy_re(r"body=\[")
+_ROW: Final = lazy_re(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
+_FIELD: Final = lazy_re(r'(?<![\w-])([\w-]+)=("(?:[^"\\]++|\\.)*+")')
+
+
+class MiTable(list[dict[str, str]]):
+    """The rows of a table, each column -> text.
+
+    Attributes:
+        name: of the table.
+        declared: how many rows it declares; more than are here when it is cut or too long.
+    """
+
+    def __init__(self, name: str, declared: int, rows: list[dict[str, str]]) -> None:
+        super().__init__(rows)
+        self.name = name
+        self.declared = declared
+
+
+def mi_table(results: str, names: re.Pattern[str]) -> MiTable | None:
+    """The table that an answer consists of; None where it is none. What is behind the last whole row is left.
+
+    Args:
+        results: what is behind `^done`, with its comma.
+        names: the whole names of the tables to read.
+    """
+    head = _HEAD.match(results)
+    if head is None or not names.fullmatch(head[1]):
+        return None
+    rows: list[dict[str, str]] = []
+    body = _BODY.search(results, head.end())
+    at = len(results) if body is None else body.end()
+    while len(rows) < MAX_ROWS:
+        row = _ROW.match(results, at)
+        if row is None:
+            break
+        rows.append({name: c_string(value) for name, value in _FIELD.findall(row[1])})
+        at = row.end() + 1  # the comma
+    return MiTable(head[1], int(head[2]), rows)
+
 
 DEEPEST: Final = 100
 """Lists and tuples in each other; gdb writes some ten."""

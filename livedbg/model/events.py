@@ -37,8 +37,7 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.claims import Claim
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
-from livedbg.model.launches import LaunchTrail
-from livedbg.model.profiles import ProfileSlice
+from livedbg.model.launches import LaunchTrail, ProfileSlice
 from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, LookKey, Touches
 from livedbg.text.json_text import clean_value
 

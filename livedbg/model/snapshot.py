@@ -37,10 +37,8 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.claims import Claim
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
-from livedbg.model.launches import LaunchTrail
-from livedbg.model.numbering import Numbering
-from livedbg.model.profiles import ProfileSlice
-from livedbg.model.tables import FrozenTable
+from livedbg.model.launches import LaunchTrail, ProfileSlice
+from livedbg.model.tables import FrozenTable, Numbering
 
 _TOGETHER_NS = 10_000_000_000
 """Threads that end with their process are seen to end so long before it, at most, on a busy machine."""

@@ -9,10 +9,13 @@ Invariants:
     tables.H2. Lookups, length and membership are those of a dict with the same operations done to it.
     tables.H3. The order of iteration depends on the operations alone (not on hash seeds or addresses).
     tables.H4. A write after a freeze copies one shard; two frozen tables share the shards without a write between.
+    tables.Q1. A name keeps its number, and `names[number]` its name, for as long as the numbering lives.
+    tables.Q2. Names may be numbered and looked up from several threads.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast, overload
@@ -166,3 +169,42 @@ class Table(Generic[K, V]):
         self._shared = [False] * SHARDS
         for key, value in whole.items():
             self._shards[_place(self._text(key), SHARDS)][key] = value
+
+
+class Numbering:
+    """Numbers from 0, in the order in which names come.
+
+    Attributes:
+        names: number -> name. Only ever appended to.
+    """
+
+    __slots__ = ("_lock", "_numbers", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> int:
+        """The number of a name, which is given one if it has none."""
+        number = self._numbers.get(name)
+        if number is None:
+            with self._lock:
+                number = self._numbers.get(name)
+                if number is None:
+                    number = len(self.names)
+                    self.names.append(name)
+                    self._numbers[name] = number
+        return number
+
+    def get(self, name: str) -> int | None:
+        """The number of a name, or None."""
+        return self._numbers.get(name)
+
+    def copy(self) -> Numbering:
+        """A numbering of its own that begins as this one is."""
+        other = Numbering()
+        with self._lock:
+            other.names = self.names.copy()
+            other._numbers = self._numbers.copy()
+        return other

@@ -21,9 +21,8 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.model.errors import UsageError
-from livedbg.recipes.globs import matching
 from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
-from livedbg.recipes.sources import fitting_sources
+from livedbg.recipes.sources import fitting_sources, matching
 
 _ASK_S: Final = 20.0
 

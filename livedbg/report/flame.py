@@ -11,7 +11,7 @@ from typing import Final
 
 from livedbg.analysis.profile import UNNAMED
 from livedbg.model import Frame
-from livedbg.model.profiles import SampledStack
+from livedbg.model.launches import SampledStack
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 

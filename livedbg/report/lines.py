@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.report.build import finding_out
-from livedbg.report.document import EvidenceOut, ExceptionOut
+from livedbg.report.document import EvidenceOut, ExceptionOut, ReportDocument
+from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import timestamp
+from livedbg.text.typed import ready
 
 
 class VerdictLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
@@ -94,3 +97,17 @@ def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
         since=shown.since,
         topic=finding.topic,
     )
+
+
+def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
+    """The report as one line of JSON, or indented by two; without a newline at the end."""
+    return json_bytes(report, pretty=pretty)
+
+
+def from_json(data: bytes) -> ReportDocument:
+    """A report that `to_json` made.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not a report.
+    """
+    return msgspec.json.decode(data, type=ready(ReportDocument))

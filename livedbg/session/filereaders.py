@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +12,7 @@ from livedbg.values.readers import Readers, TensorFormat, written_as
 
 if TYPE_CHECKING:
     from livedbg.graphs.declared import GraphReader
+    from livedbg.logs.formats import LogFormats
     from livedbg.values.dtypes import Array
     from livedbg.values.tensor import Tensor
 
@@ -54,3 +56,26 @@ def _imported(system: System, lazy: Lazy[T]) -> T:
     except Exception as error:  # of another package: systems.Y2
         note_problem(system.name, f"{lazy.where} can't be imported", error)
         raise ToolMissing(f"{lazy.where} of {system.title} can't be imported.", "livedbg doctor", "import") from error
+
+
+def known_log_formats() -> LogFormats:
+    """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (systems.Y2)."""
+    from livedbg.logs.formats import log_formats
+
+    shapes = [shape for _system, found in declared(lambda system: system.shapes) for shape in found]
+    formats, continuations = log_formats(shapes), list[str]()
+    for system in systems():
+        if not system.continuations:
+            continue
+        try:
+            formats = log_formats(shapes, [*continuations, *system.continuations])
+        except (ValueError, re.error) as error:
+            note_problem(system.name, "its continuations can't be used", error)
+        else:
+            continuations += system.continuations
+    return formats
+
+
+def no_log_suffixes() -> frozenset[str]:
+    """Suffixes of the systems' files that are no logs."""
+    return frozenset(suffix for system in systems() for suffix in system.no_logs)

@@ -24,9 +24,8 @@ from livedbg.session.adapter import Adapter, Request
 from livedbg.session.out_of_time import without_an_answer
 from livedbg.session.registry import SLEEPERS, adapter_class, adapter_names, system_of
 from livedbg.session.session import EventSink, Session
-from livedbg.session.subscribers import Subscribers
 from livedbg.session.systems import System, note_problem, systems
-from livedbg.session.view import NOTHING_YET, Timeline, Update
+from livedbg.session.view import NOTHING_YET, Subscribers, Timeline, Update
 from livedbg.session.waking import Sleeper
 from livedbg.text.secrets import mask_texts
 
@@ -172,7 +171,7 @@ class LiveView:
         """Random access to the logs that the session found."""
         if self._logs is None:
             from livedbg.logs.files import FileLogReader
-            from livedbg.session.log_formats import known_log_formats
+            from livedbg.session.filereaders import known_log_formats
 
             self._logs = FileLogReader(self._source, known_log_formats(), mask_texts if self.request.redact else tuple)
         return self._logs

@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from livedbg.session.adapter import Adapter, Context, logs_ended, processes_seen, targets_ended
+from livedbg.session.adapter import Adapter, Context, Request, logs_ended, processes_seen, targets_ended
 
 
 class Polled(ABC):
@@ -98,4 +98,19 @@ class PolledAdapter(Polled, Adapter):
 
     def looked(self, context: Context) -> None:
         """See Polled."""
+        context.settled()
+
+
+class LogsAdapter(Adapter):
+    """Gives its `decoders` to the adapter that reads logs."""
+
+    cost = "reads log lines that are read anyway"
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Any session that reads logs."""
+        return bool(request.processes or request.logs)
+
+    async def run(self, context: Context) -> None:
+        """Nothing to do: the decoders do it all."""
         context.settled()

@@ -19,11 +19,10 @@ from livedbg.logs.reader import LogReader, RecordedLogReader
 from livedbg.model.events import Event
 from livedbg.model.intents import Intent
 from livedbg.recording.file import RecordingReader
-from livedbg.recording.tape import Tape
+from livedbg.recording.recorder import Tape
 from livedbg.session.redaction import Redaction
 from livedbg.session.rulebook import diagnose
-from livedbg.session.subscribers import Subscribers
-from livedbg.session.view import NOTHING_YET, Timeline, Update
+from livedbg.session.view import NOTHING_YET, Subscribers, Timeline, Update
 from livedbg.state.store import Store
 from livedbg.text.secrets import mask_text
 

@@ -51,7 +51,7 @@ from livedbg.session.waking import Sleeper, WakingAdapter
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.touch.config import restricted
-from livedbg.unwind.labels import use_labellers, use_namers
+from livedbg.unwind.modules import use_labellers, use_namers
 
 if TYPE_CHECKING:
     from livedbg.logs.decoder import LogDecoder

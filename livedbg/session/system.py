@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from livedbg.probes.launch_calls import Describe, LaunchFunctions
     from livedbg.session.adapter import Adapter
     from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
-    from livedbg.unwind.labels import CodeNamer, Labeller
+    from livedbg.unwind.modules import CodeNamer, Labeller
     from livedbg.values.dtypes import Array
     from livedbg.values.readers import DumpReader
     from livedbg.values.tensor import Tensor

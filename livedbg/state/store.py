@@ -6,7 +6,7 @@ Invariants:
     store.F2. `apply` never raises on an event of a known type, whatever it refers to.
     store.F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task; livedbg.state.merging).
     store.F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones
-        (livedbg.state.edgetables).
+        (livedbg.state.merging).
     store.F5. Memory is bounded by what is alive and by fixed windows, not by the number of events: log records, exited
         threads, exited processes with all that hangs on them, touches, kernel objects that nobody waits for
         (LOG_WINDOW, EXITED_WINDOW, livedbg.state.retention). Evidence is kept: exceptions, diagnostics, tasks.
@@ -30,9 +30,8 @@ from livedbg.model import events as ev
 from livedbg.model.claims import Claim
 from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, LookKey, Snapshot, StatusKey
 from livedbg.model.tables import Table
-from livedbg.state.edgetables import EdgeTables
 from livedbg.state.keyframe import Hidden, keyframe
-from livedbg.state.merging import activity_after, activity_with_stack, merge_task, profile_after
+from livedbg.state.merging import EdgeTables, activity_after, activity_with_stack, merge_task, profile_after
 from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
 

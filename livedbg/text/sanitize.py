@@ -10,14 +10,15 @@ Invariants:
     sanitize.Z2. `clean` is idempotent, and the identity on printable ASCII.
     sanitize.Z3. Text around a hostile sequence is kept; of an unterminated sequence only the introducer is
         replaced, and no sequence reaches beyond its own line.
-
-What is a sequence: ECMA-48 (5.4 CSI, 5.6 control strings) with both the 7-bit and the 8-bit
-introducers, and BEL as a terminator of OSC, as xterm's ctlseqs has it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import sys
+from collections.abc import Iterator
 
 from livedbg.text.patterns import lazy_re
 
@@ -84,3 +85,21 @@ def clean_line(text: str, limit: int = 4096) -> str:
 def clean_bytes(data: bytes) -> str:
     """Bytes of a target as clean text; invalid UTF-8 becomes U+FFFD."""
     return clean(data.decode("utf-8", "replace"))
+
+
+def clean_what_is_written(stream: io.TextIOWrapper) -> None:
+    """Clean all text that is written to a stream from now on; bytes go by its `buffer`."""
+    written = stream.write
+    setattr(stream, "write", lambda text: written(clean(text)))  # noqa: B010 - a wrapper would lose the identity
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Leave the standard streams as they are in this block: the terminal app sends its own escape sequences."""
+    streams = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
+    cleaned = [(stream, vars(stream).pop("write")) for stream in streams if "write" in getattr(stream, "__dict__", {})]
+    try:
+        yield
+    finally:
+        for stream, write in cleaned:
+            vars(stream)["write"] = write

@@ -1,20 +1,70 @@
-"""The ELF files that are mapped into a process: which one an address belongs to, and where it is loaded."""
+"""The ELF files that are mapped into a process: which one an address belongs to, and where it is loaded.
+
+Names of code that no symbol names: in deleted files, and in memory that no file backs. Programs that load generated
+code leave such.
+
+What a file or a function is, only the system knows that made it; the session passes the functions that systems declare.
+"""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from livedbg.linux import memory, target_files
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
-from livedbg.unwind.labels import NamedCode, code_name, label_of
+
+
+class NamedCode(NamedTuple):
+    """A function in memory that no file backs.
+
+    Attributes:
+        function: its name.
+        file: of its source; "" where that isn't known.
+        line: in it.
+    """
+
+    function: str
+    file: str = ""
+    line: int | None = None
+
+
+Labeller: TypeAlias = Callable[[int, str], str | None]
+"""Takes a process and the base name of a deleted file; gives what stacks show instead, or None."""
+
+CodeNamer: TypeAlias = Callable[[int, int], NamedCode | None]
+"""Takes a process and an address in memory that no file backs; gives the function there, or None."""
+
+_labellers: list[Labeller] = []
+_namers: list[CodeNamer] = []
+
+
+def use_labellers(labellers: Iterable[Labeller]) -> None:
+    """Label deleted files by these functions from now on."""
+    _labellers[:] = labellers
+
+
+def label_of(pid: int, file: str) -> str | None:
+    """The label of a deleted file that a process has mapped; None if nobody knows it."""
+    return next((label for labeller in _labellers if (label := labeller(pid, file)) is not None), None)
+
+
+def use_namers(namers: Iterable[CodeNamer]) -> None:
+    """Name code that no file backs by these functions from now on."""
+    _namers[:] = namers
+
+
+def code_name(pid: int, address: int) -> NamedCode | None:
+    """The function at an address in memory that no file backs; None if nobody knows it."""
+    return next((name for namer in _namers if (name := namer(pid, address)) is not None), None)
+
 
 _VDSO: Final = "[vdso]"
 

@@ -39,8 +39,7 @@ from livedbg.text.patterns import lazy_re
 from livedbg.text.rust_demangling import demangled_rust
 from livedbg.unwind.code_heights import Depth
 from livedbg.unwind.drgn_files import add_file, new_program
-from livedbg.unwind.dwarf_functions import DwarfFunctions, Function
-from livedbg.unwind.function_symbols import FunctionSymbols
+from livedbg.unwind.dwarf_functions import DwarfFunctions, Function, FunctionSymbols
 from livedbg.unwind.libdw import libdw
 from livedbg.unwind.modules import Module
 from livedbg.unwind.wire import WireFrame

@@ -11,8 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.model import ids
-from livedbg.model.dump_places import places
-from livedbg.model.dumps import ROWS, TaskComparison, ValueComparison, ValueDump, ValueRow
+from livedbg.model.dumps import ROWS, TaskComparison, ValueComparison, ValueDump, ValueRow, places
 from livedbg.model.errors import LivedbgError, SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.values.buffers import wiring_of

@@ -11,7 +11,7 @@ import pytest
 from livedbg.analysis import VerdictState
 from livedbg.model import Frame
 from livedbg.model.events import SamplesSeen
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 from tests.analysis.test_burning import Busy, verdict
 from tests.analysis.world import SECOND
 from tests.cli.conftest import livedbg

@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis.profile import UNNAMED, Profile, function_shares, merged, profile_of
 from livedbg.model import Frame
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.state.merging import PROFILE_NS, PROFILE_SLICES, profile_after
 
 

@@ -21,8 +21,7 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.panels.marks import ASCII, UNICODE, catch_mark
-from livedbg.session.catch_options import typed_catch
-from livedbg.session.presets import presets
+from livedbg.session.catch_options import presets, typed_catch
 from tests.app.apps import answer, make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp
 from tests.app.hostile_strings import HOSTILE

@@ -11,7 +11,7 @@ from livedbg.app.views import Threads
 from livedbg.model import Frame
 from livedbg.model import events as ev
 from livedbg.model.intents import SampleFaster
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.panels.cells import wrap
 from livedbg.panels.functions import FunctionsPanel
 from livedbg.panels.messages import Opened

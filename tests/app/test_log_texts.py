@@ -14,7 +14,7 @@ from livedbg.panels.logrows import by_time, folded
 from livedbg.panels.logs import _marked, cells_of
 from livedbg.panels.logsearch import Places
 from livedbg.panels.records import message_of
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from tests.app.fakes import MemoryLogs
 
 

@@ -8,7 +8,7 @@ from livedbg.logs.files import FileLogReader
 from livedbg.model import LogRecord, LogSource, Process, Severity
 from livedbg.model import events as ev
 from livedbg.panels.logs import LogsPanel
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.themes import Role
 from tests.app.apps import make_app, ready, text_of, until
 from tests.app.fakes import FakeView, stamp

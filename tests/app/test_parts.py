@@ -16,8 +16,8 @@ from rich.style import Style
 from textual.color import Color
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
+from livedbg.app.appkeys import key_reference
 from livedbg.app.filters import AsciiOnly, FewColours, Guard, to_ascii
-from livedbg.app.helptext import key_reference
 from livedbg.app.options import AppOptions, Colours, check_terminal, colours_of, interval_of, wants_ascii
 from livedbg.app.views import VIEWS
 from livedbg.model import Edge, EdgeKey, EdgeKind, LogRecord, Severity

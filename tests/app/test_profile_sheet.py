@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedbg.model import Frame, Process, Thread
 from livedbg.model import events as ev
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.panels.details import details
 from livedbg.panels.draw_context import DrawContext
 from livedbg.session.view import Update

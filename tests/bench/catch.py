@@ -16,8 +16,7 @@ from typing import NamedTuple
 from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
 from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.adapters.exceptions.function_tracer import FunctionTracer
-from livedbg.adapters.exceptions.native_calls import NativeCalls
-from livedbg.adapters.exceptions.python_callers import PythonCallers
+from livedbg.adapters.exceptions.native_calls import NativeCalls, PythonCallers
 from livedbg.linux import procfs
 from livedbg.model.catchpoints import Moment
 from tests.bench.harness import TARGETS, Row, cpu_of, program

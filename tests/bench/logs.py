@@ -12,7 +12,7 @@ from pathlib import Path
 
 from livedbg.logs.files import FileLogReader
 from livedbg.model import LogSource
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.text.secrets import TextMasker
 from tests.bench.harness import Row, program, run
 from tests.bench.table import Figure, repeated

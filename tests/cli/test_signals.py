@@ -11,8 +11,7 @@ from typing import cast
 
 import pytest
 
-from livedbg.commands.sessions import started
-from livedbg.commands.signals import Quit, quit_on_signals, signals_held
+from livedbg.commands.signals import Quit, quit_on_signals, signals_held, started
 from livedbg.session.live import Latch, LiveView
 from tests.conftest import eventually
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.text.printed import clean_what_is_written, drawing
-from livedbg.text.sanitize import is_clean
+from livedbg.text.sanitize import clean_what_is_written, drawing, is_clean
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually, settled
 

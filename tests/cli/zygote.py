@@ -33,7 +33,7 @@ from livedbg.analysis import engine
 from livedbg.analysis.rules.base import Settings
 from livedbg.cli import main
 from livedbg.cli.group import livedbg
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules, user_code
 from livedbg.session.signatures import book

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from livedbg.cpython.exception_types import ExceptionTypes
-from livedbg.cpython.frame_locals import FrameLocals
+from livedbg.cpython.call_frames import FrameLocals
+from livedbg.cpython.exception_message import ExceptionTypes
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.interpreter import find_interpreter, image_of
 from livedbg.cpython.layout import Layout, layout_of
@@ -130,7 +130,7 @@ def test_a_version_whose_layout_is_not_known() -> None:
     assert layout_of((3, 13), b"not what the process should have published") is None
 
 
-@pytest.mark.invariant("frame_locals.F1")
+@pytest.mark.invariant("call_frames.F1")
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_F1_local_variables_by_name(python: str, spawn: Callable[..., Target]) -> None:
     target = spawn([python, "-c", LOCALS])

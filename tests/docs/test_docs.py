@@ -17,7 +17,7 @@ from livedbg.analysis.verdict import exit_code
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
 from livedbg.app.views import VIEWS
 from livedbg.cli.group import EXIT_CODES, commands, livedbg
-from livedbg.commands.exit_codes import TIME_LIMIT
+from livedbg.commands.output import TIME_LIMIT
 from livedbg.model import Severity, errors
 from livedbg.panels.base import MOVES
 from tests.docs.pages import pages

@@ -22,8 +22,7 @@ from livedbg.adapters.ascend.live.core_threads import CoreThread
 from livedbg.adapters.ascend.live.layout import Layout, Place, wanted_fields
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.cpython.call_frames import CallFrames
-from livedbg.cpython.exception_message import Kinds, message_of
-from livedbg.cpython.exception_types import ExceptionTypes
+from livedbg.cpython.exception_message import ExceptionTypes, Kinds, message_of
 from livedbg.cpython.interpreter import Interpreter, find_interpreter
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.threads import ThreadReader

@@ -59,11 +59,10 @@ from livedbg.recipes import load as recipe_files
 from livedbg.recording.file import MAGIC, Header, RecordingReader
 from livedbg.repeats.marking import compared, known_pairs, last_open, lines_of
 from livedbg.report.build import build
-from livedbg.report.json import from_json, to_json
+from livedbg.report.lines import from_json, to_json
 from livedbg.report.text import to_text
-from livedbg.session.filereaders import dump_readers, graph_readers, tensor_formats
+from livedbg.session.filereaders import dump_readers, graph_readers, known_log_formats, tensor_formats
 from livedbg.session.live import adapters_for
-from livedbg.session.log_formats import known_log_formats
 from livedbg.session.replay import last_update
 from livedbg.text.demangling import demangled_symbol, demangled_type
 from livedbg.text.sanitize import clean, clean_line, is_clean

@@ -65,7 +65,7 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
         "adapters/nvfuser/dumps/script_run.py",
         "livedbg/cli/streams.py",
         "livedbg/recipes/effects.py",
-        "livedbg/recipes/globs.py",
+        "livedbg/recipes/sources.py",
         "livedbg/recipes/watching.py",
         "livedbg/repeats/marking.py",
         "livedbg/session/launch.py",

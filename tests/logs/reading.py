@@ -13,7 +13,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogSource, SourceStatus
 from livedbg.model.events import LogSourceSeen, LogsSeen, StatusSeen
 from livedbg.model.request import Request
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import diagnose
 from tests.analysis.world import World

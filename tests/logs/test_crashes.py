@@ -14,7 +14,7 @@ from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import ExceptionHit, LogSource
 from livedbg.model.events import ExceptionSeen, Stamper
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.signatures.crashes import CrashDecoder, crash_in
 
 

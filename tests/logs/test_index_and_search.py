@@ -22,7 +22,7 @@ from livedbg.logs.search import compile_pattern, search_all, search_backward, se
 from livedbg.logs.writers import written_by
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from tests.conftest import seen_when
 from tests.waiting import until
 

@@ -16,7 +16,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord, Severity
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.text.sanitize import clean
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"

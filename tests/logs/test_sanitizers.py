@@ -13,7 +13,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.logs.sanitizers import ENDED, WARNED, SanitizerReport, own_frames, sanitizer_report
 from livedbg.model import Frame, LogRecord
 from livedbg.model.events import Stamper
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.session.rulebook import diagnostician
 from livedbg.signatures.crashes import CrashDecoder
 from livedbg.state.store import Store

@@ -26,7 +26,7 @@ from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
 from livedbg.model import LogRecord
 from livedbg.model.errors import SourceError
-from livedbg.session.log_formats import known_log_formats, no_log_suffixes
+from livedbg.session.filereaders import known_log_formats, no_log_suffixes
 
 
 def drain(tail: Tail | PackedFile, limit: int = 7) -> list[bytes]:

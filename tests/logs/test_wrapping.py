@@ -21,7 +21,7 @@ from livedbg.logs.search import with_escaped
 from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.model import LogRecord, Severity
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 
 NOON = 1_795_262_400  # 2026-11-21 12:00:00 UTC
 TRACEBACK = """Traceback (most recent call last):

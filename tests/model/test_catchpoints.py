@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.model.catchpoints import Pattern, patterns_of
-from livedbg.session.presets import presets
+from livedbg.session.catch_options import presets
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Numbers for names: the invariants of livedbg.model.numbering."""
+"""Numbers for names: the invariants of livedbg.model.tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from livedbg.model.numbering import Numbering
+from livedbg.model.tables import Numbering
 
 
-@pytest.mark.invariant("numbering.Q1")
+@pytest.mark.invariant("tables.Q1")
 def test_Q1_a_name_keeps_its_number() -> None:
     numbering = Numbering()
     assert [numbering.of(name) for name in "abca"] == [0, 1, 2, 0]
@@ -18,7 +18,7 @@ def test_Q1_a_name_keeps_its_number() -> None:
     assert (numbering.names, other.names) == (["a", "b", "c", "e"], ["a", "b", "c", "d"])
 
 
-@pytest.mark.invariant("numbering.Q2")
+@pytest.mark.invariant("tables.Q2")
 def test_Q2_threads_that_number_at_once_agree() -> None:
     numbering = Numbering()
     names = [str(n) for n in range(3000)]

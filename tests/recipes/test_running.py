@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from livedbg.recipes import Ended, Part, Plan, RecipeWatch, plan, recipes, without_effect
+from livedbg.recipes.effects import Seen
 from livedbg.recipes.model import Effect, Grows
 from livedbg.recipes.watching import Growing, bytes_in_use
-from livedbg.recipes.witness import Seen
 from tests.cli.conftest import ASCEND, livedbg, longer
 from tests.conftest import Target
 from tests.recipes.test_recipes import MINE, own

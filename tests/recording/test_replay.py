@@ -1,4 +1,4 @@
-"""Replay: the invariants of livedbg.recording.tape and livedbg.session.replay."""
+"""Replay: the invariants of livedbg.recording.recorder and livedbg.session.replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from livedbg.model import events as ev
 from livedbg.model.intents import Refresh
 from livedbg.model.snapshot import CounterKey
-from livedbg.recording.tape import Tape
+from livedbg.recording.recorder import Tape
 from livedbg.session.replay import ReplayView, last_update
 from livedbg.session.view import Update
 from livedbg.state.store import Store
@@ -28,7 +28,7 @@ BEGIN = 10**18
 
 
 @given(streams, st.lists(st.integers(0, 100), max_size=12))
-@pytest.mark.invariant("tape.T1")
+@pytest.mark.invariant("recorder.T1")
 def test_T1_every_state_is_the_fold_of_what_came_before(stream: list[ev.Event], asked: list[int]) -> None:
     tape = Tape()
     tape.extend(stream)
@@ -51,7 +51,7 @@ def counting(count: int) -> list[ev.Event]:
     ]
 
 
-@pytest.mark.invariant("tape.T2")
+@pytest.mark.invariant("recorder.T2")
 def test_T2_memory_is_of_the_packed_size_and_few_stores() -> None:
     tape = Tape()
     tape.extend(counting(20_000))

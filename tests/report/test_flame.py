@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from livedbg.model import Frame
-from livedbg.model.profiles import SampledStack
+from livedbg.model.launches import SampledStack
 from livedbg.report.flame import flame_svg, folded
 
 SVG = "{http://www.w3.org/2000/svg}"

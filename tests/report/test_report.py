@@ -15,7 +15,7 @@ from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import EMPTY
 from livedbg.report.build import build, report_of
 from livedbg.report.document import ReportDocument
-from livedbg.report.json import from_json, to_json
+from livedbg.report.lines import from_json, to_json
 from livedbg.report.markdown import to_markdown
 from livedbg.report.text import to_text
 from livedbg.session.view import NOTHING_YET, Update

@@ -12,7 +12,7 @@ from livedbg.model import events as ev
 from livedbg.report.brief import brief
 from livedbg.report.build import report_of
 from livedbg.report.document import FrameOut, ReportDocument
-from livedbg.report.json import to_json
+from livedbg.report.lines import to_json
 from livedbg.report.markdown import to_markdown
 from livedbg.report.stacks import frame_line
 from livedbg.report.text import to_text

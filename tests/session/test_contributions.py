@@ -12,7 +12,7 @@ from livedbg.model.errors import SourceError, ToolMissing, UsageError
 from livedbg.recipes import load as recipes_load
 from livedbg.repeats import compare, marking
 from livedbg.repeats.outcome import RunEnd
-from livedbg.session import filereaders, log_formats, systems, targets
+from livedbg.session import filereaders, systems, targets
 from livedbg.session.systems import Lazy, MarkerPair, System, TensorFiles, problems
 from livedbg.values import tensor_files
 from livedbg.values.tensor import Held, Tensor
@@ -46,7 +46,7 @@ def write_toy(tensor: Tensor, path: Path) -> None:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> System:
     """The only system."""
-    for module in (group, recipes_load, compare, marking, filereaders, log_formats, targets):
+    for module in (group, recipes_load, compare, marking, filereaders, filereaders, targets):
         monkeypatch.setattr(module, "systems", lambda: (TOY,))
     monkeypatch.setattr(systems, "_problems", {})
     return TOY
@@ -93,7 +93,7 @@ def test_markers_name_what_begins() -> None:
 
 
 def test_files_that_are_no_logs(toy: System) -> None:
-    assert log_formats.no_log_suffixes() == {".toy"}
+    assert filereaders.no_log_suffixes() == {".toy"}
 
 
 def test_files_of_tensors(toy: System, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_the_built_in_systems_contribute() -> None:
     assert known["asan-gcc"].systems == known["asan-clang"].systems == ("nvfuser", "cuda", "c++")
     assert known["cpu-profile"].systems == known["heap-profile"].systems == ("nvfuser", "c++", "python")
     assert known["asan-gcc"].note.startswith("protect_shadow_gap=0: the CUDA driver maps memory in the gap. Leaks")
-    assert {".pt", ".cubin", ".vmfb", ".nsys-rep"} <= log_formats.no_log_suffixes()
+    assert {".pt", ".cubin", ".vmfb", ".nsys-rep"} <= filereaders.no_log_suffixes()
     assert filereaders.tensor_suffixes() == ("npy", "pt", "txt")
     for system in systems.systems():
         for name in system.sanitizers:

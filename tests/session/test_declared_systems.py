@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from livedbg.session import log_formats, systems
+from livedbg.session import filereaders, systems
 from livedbg.session.systems import Lazy, System, problems
 
 BUILT_IN = {"ascend", "compilers", "cuda", "hosts", "iree", "nvfuser", "pytorch", "rocm"}
@@ -92,7 +92,7 @@ def test_the_built_in_systems_have_no_problems_and_names_of_their_own() -> None:
     assert len(adapters) == len(set(adapters))
     assert [system.rank for system in found] == sorted(system.rank for system in found)
     assert all(systems._checked(system, foreign=True) is system for system in found)
-    log_formats.known_log_formats()
+    filereaders.known_log_formats()
     assert problems() == ()
 
 
@@ -141,10 +141,10 @@ def test_of_two_systems_of_one_name_the_first_stays(tmp_path: Path) -> None:
 def test_continuations_that_cannot_be_used_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = System(name="bad", title="Bad", continuations=("(any", ".*"))
     good = System(name="good", title="Good", continuations=(r"\[more\]",))
-    for module in (systems, log_formats):
+    for module in (systems, filereaders):
         monkeypatch.setattr(module, "systems", lambda: (bad, good))
     monkeypatch.setattr(systems, "_problems", {})
-    details = log_formats.known_log_formats().error_details
+    details = filereaders.known_log_formats().error_details
     assert details.pattern.match("[more] of it")
     assert "[" in details.firsts
     assert [problem.system for problem in problems()] == ["bad"]

@@ -14,7 +14,7 @@ import pytest
 from livedbg.adapters.logfiles import LogAdapter, feed
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.report import time_limits
-from livedbg.commands.exit_codes import TIME_LIMIT, code_of
+from livedbg.commands.output import TIME_LIMIT, code_of
 from livedbg.model import OUT_OF_TIME, SourceHealth, SourceStatus
 from livedbg.model.events import StatusSeen
 from livedbg.report.build import build

@@ -167,7 +167,7 @@ def test_the_state_of_a_program_without_a_system_imports_no_rules_of_one() -> No
     """In a process of its own: of a session of this very process, which is Python and nothing else."""
     program = (
         "import os, sys\n"
-        "from livedbg.commands.sessions import running\n"
+        "from livedbg.commands.signals import running\n"
         "from livedbg.model.request import Request, TargetProcess\n"
         "with running(Request(host='box', processes=(TargetProcess(int(sys.argv[1])),), once=True)) as view:\n"
         "    assert view.wait_settled(200)\n"

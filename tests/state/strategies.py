@@ -32,8 +32,7 @@ from livedbg.model import events as ev
 from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValuePreview, ValueRow
-from livedbg.model.launches import Launch, LaunchTrail
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import Launch, LaunchTrail, ProfileSlice, SampledStack
 from livedbg.model.snapshot import Activity, Clock, Durations, Touches
 
 HOSTS = ("box", "node-2")

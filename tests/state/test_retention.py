@@ -21,8 +21,7 @@ from livedbg.model import (
 )
 from livedbg.model import events as ev
 from livedbg.model.ids import process_of
-from livedbg.model.launches import LaunchTrail
-from livedbg.model.profiles import ProfileSlice, SampledStack
+from livedbg.model.launches import LaunchTrail, ProfileSlice, SampledStack
 from livedbg.model.snapshot import Touches
 from livedbg.state.retention import EXITED_PROCESSES, KERNEL_OBJECTS, TOUCH_WINDOW
 from livedbg.state.store import Store

@@ -254,7 +254,7 @@ async def test_a_kernel_that_forbids_gdb_to_trace(
     thrower: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own look at the rights is left out: it is the kernel's answer to gdb that is looked at."""
-    monkeypatch.setattr("livedbg.touch.attachable.access_problem", lambda pid: None)
+    monkeypatch.setattr("livedbg.touch.attach.access_problem", lambda pid: None)
     wrapper = tmp_path / "gdb"
     wrapper.write_text(f'#!/bin/sh\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {find_gdb()} "$@"\n')
     wrapper.chmod(0o755)

@@ -12,7 +12,7 @@ from livedbg.linux import elf as elf_files
 from livedbg.linux import elf_symbols
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import code_symbols, defined_symbols, symbol_name
-from livedbg.unwind.function_symbols import FunctionSymbols, functions_at
+from livedbg.unwind.dwarf_functions import FunctionSymbols, functions_at
 
 SOURCE = """
 .text
@@ -42,7 +42,7 @@ def library(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.invariant("function_symbols.F1")
+@pytest.mark.invariant("dwarf_functions.F1")
 def test_F1_an_address_has_the_name_of_the_function_that_it_lies_in(library: Path, tmp_path: Path) -> None:
     with ElfFile(library) as elf:
         symbols = defined_symbols(elf, ["named", "after"])
@@ -78,7 +78,7 @@ def test_a_large_table_is_read_with_the_same_result(library: Path, monkeypatch: 
             monkeypatch.undo()
 
 
-@pytest.mark.invariant("function_symbols.F2")
+@pytest.mark.invariant("dwarf_functions.F2")
 def test_F2_what_was_asked_once_is_not_read_again(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,7 @@ def test_F2_what_was_asked_once_is_not_read_again(
     library.unlink()
     assert known.at("key", [library], [start, start + 900]) == {start: "named"}
     assert known.at("other", [library], [start]) == {}
-    monkeypatch.setattr("livedbg.unwind.function_symbols._MOST", 2)
+    monkeypatch.setattr("livedbg.unwind.dwarf_functions._FUNCTION_SYMBOLS_MOST", 2)
     known.at("third", [library], [1, 2])
     assert len(known._known) == 2
 

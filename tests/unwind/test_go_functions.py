@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux.elf import ElfError, ElfFile
-from livedbg.unwind.function_symbols import FunctionSymbols, go_functions_at
+from livedbg.unwind.dwarf_functions import FunctionSymbols, go_functions_at
 from livedbg.unwind.pool import UnwinderPool
 from tests.conftest import Target, settled
 from tests.unwind.conftest import copied
@@ -60,7 +60,7 @@ def named(path: Path, *places: int) -> list[str | None]:
     return [found.get(TEXT + place) for place in places]
 
 
-@pytest.mark.invariant("function_symbols.G1")
+@pytest.mark.invariant("dwarf_functions.G1")
 @pytest.mark.parametrize("magic", [0xFFFFFFF0, 0xFFFFFFF1])
 def test_G1_each_address_has_the_function_that_it_lies_in(tmp_path: Path, magic: int) -> None:
     file = program(tmp_path / "go", table(magic))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from livedbg.commands.exit_codes import code_of
-from livedbg.commands.sessions import running
+from livedbg.commands.output import code_of
+from livedbg.commands.signals import running
 from livedbg.model.request import Request
 from livedbg.report.build import build
 from tests.wild.texts import Text

@@ -11,8 +11,7 @@ from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import FailureFacts, RingFacts
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
-from livedbg.adapters.ascend.resources import RingFull
-from livedbg.adapters.ascend.trouble import Fatal, TensorWait
+from livedbg.adapters.ascend.trouble import Fatal, RingFull, TensorWait
 from livedbg.model import Diagnostic
 
 

@@ -10,9 +10,9 @@ from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.dumps.graphs import next_of, why_of
 from livedbg.adapters.ascend.facts import JobFacts, OrderFacts, RunFacts
-from livedbg.adapters.ascend.forms import read_data
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import read_data
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.graphs.lost import grouped

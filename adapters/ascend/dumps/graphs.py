@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from livedbg.adapters.ascend.forms import read_data
+from livedbg.adapters.ascend.messages import read_data
 from livedbg.adapters.ascend.names import NameMap, by_func_id, task_name
 from livedbg.graphs.declared import Cause, DeclaredTask, Dependency, GraphReader, LostOrder, TaskGraph, Tensor, Terms
 from livedbg.linux import target_files

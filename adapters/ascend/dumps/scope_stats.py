@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.resources import Full
+from livedbg.adapters.ascend.trouble import Full
 from livedbg.text.typed import ready
 
 _MOST: Final = 2_000_000  # records that are read

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.forms import read_data
+from livedbg.adapters.ascend.messages import read_data
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.errors import GdbCommandError
 from livedbg.text.patterns import lazy_re

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from livedbg.adapters.ascend.facts import CompileFacts
-from livedbg.adapters.ascend.forms import Line, lines, read_data
+from livedbg.adapters.ascend.messages import Line, lines, read_data
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput

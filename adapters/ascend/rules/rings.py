@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from livedbg.adapters.ascend.facts import RingFacts
-from livedbg.adapters.ascend.resources import VARIABLES, Full
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
 from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.adapters.ascend.trouble import VARIABLES, Full
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.text.wording import sentence_case

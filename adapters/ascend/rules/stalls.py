@@ -8,7 +8,6 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts
-from livedbg.adapters.ascend.resources import FREED, Full
 from livedbg.adapters.ascend.rules.failed_runs import slow
 from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
@@ -24,6 +23,7 @@ from livedbg.adapters.ascend.rules.jobs import (
 from livedbg.adapters.ascend.rules.progress import building
 from livedbg.adapters.ascend.rules.rings import ring_values, scopes_of
 from livedbg.adapters.ascend.rules.words import flag, written
+from livedbg.adapters.ascend.trouble import FREED, Full
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Task, TaskState

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.forms import Line, lines, read_data
+from livedbg.adapters.ascend.messages import Line, lines, read_data
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput

@@ -17,8 +17,7 @@ from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, 
 from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.state_text import events_of, state_text
 from livedbg.analysis.rules.base import Settings
-from livedbg.commands.exit_codes import TIME_LIMIT
-from livedbg.commands.output import warn
+from livedbg.commands.output import TIME_LIMIT, warn
 from livedbg.commands.signals import quit_on_signals
 from livedbg.gdbmi.errors import GdbTimeout
 from livedbg.model import Intrusion

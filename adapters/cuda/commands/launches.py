@@ -10,8 +10,7 @@ import msgspec
 
 from livedbg.commands.launch_tracing import TracingStatus, trace_launches
 from livedbg.commands.output import warn_all
-from livedbg.commands.sessions import started
-from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.signals import quit_on_signals, started
 from livedbg.linux import procfs
 from livedbg.model import ids
 from livedbg.model.errors import UsageError

@@ -37,7 +37,7 @@ from livedbg.linux import target_files
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import SourceError, TargetDenied
-from livedbg.touch.attachable import check_attachable
+from livedbg.touch.attach import check_attachable
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.guard_process import Guard
 

@@ -23,8 +23,7 @@ from livedbg.adapters.cuda.checks import find_tool
 from livedbg.adapters.cuda.cudagdb.tables import Focus, convert, focus_of
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.errors import GdbCommandError, GdbTimeout
-from livedbg.gdbmi.records import Record
-from livedbg.gdbmi.tables import MiTable
+from livedbg.gdbmi.records import MiTable, Record
 from livedbg.model.errors import ToolMissing
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.cuda.facts import about
+from livedbg.adapters.cuda.facts import about, bytes_of
 from livedbg.adapters.cuda.rules.sentences import (
     PIN_DOWN,
     CudaContext,
@@ -14,7 +14,6 @@ from livedbg.adapters.cuda.rules.sentences import (
     process_of,
     said,
 )
-from livedbg.adapters.cuda.sizes import bytes_of
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many

@@ -35,7 +35,7 @@ from livedbg.linux import memory
 from livedbg.linux.maps import Mapping as Mapped
 from livedbg.linux.maps import parse_maps
 from livedbg.text.sanitize import clean_line
-from livedbg.unwind.labels import NamedCode
+from livedbg.unwind.modules import NamedCode
 
 _QUERY: Final = b"iree_hal_executable_library_query"
 _VERSIONS: Final = frozenset({6})  # IREE_HAL_EXECUTABLE_LIBRARY_VERSION_0_6

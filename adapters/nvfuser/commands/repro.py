@@ -14,8 +14,7 @@ from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut, Material, g
 from livedbg.adapters.nvfuser.dumps.script_run import check, compare, run_script
 from livedbg.adapters.nvfuser.dumps.segment_script import build_segment
 from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
-from livedbg.commands.exit_codes import TIME_LIMIT
-from livedbg.commands.output import warn, write
+from livedbg.commands.output import TIME_LIMIT, warn, write
 from livedbg.model.errors import SourceError
 
 _FAILS = 11

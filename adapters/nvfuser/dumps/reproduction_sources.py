@@ -29,7 +29,7 @@ from livedbg.logs.wrapping.door import FrontDoor
 from livedbg.model.errors import SourceError
 from livedbg.model.events import LogsSeen, ProcessSeen
 from livedbg.recording.file import RecordingReader, is_recording
-from livedbg.session.log_formats import no_log_suffixes
+from livedbg.session.filereaders import no_log_suffixes
 
 _KEPT: Final = 1_000  # statements of one kind; the newest win
 

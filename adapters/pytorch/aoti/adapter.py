@@ -15,9 +15,8 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from livedbg.adapters.pytorch.aoti.running import in_generated
 from livedbg.adapters.pytorch.aoti.sources import Model, in_folder
-from livedbg.adapters.pytorch.aoti.tasks import call_edges, call_tasks
+from livedbg.adapters.pytorch.aoti.tasks import call_edges, call_tasks, in_generated
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Edge, Frame, Process, Stack, Task
 from livedbg.model.snapshot import Snapshot

@@ -23,9 +23,9 @@ from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
-from livedbg.adapters.pytorch.aoti.running import compiling, model_threads
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import Model, model_of, models
+from livedbg.adapters.pytorch.aoti.tasks import compiling, model_threads
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
 from livedbg.session.guide import StepFound, StepRun
 from livedbg.text.patterns import lazy_re

@@ -50,8 +50,7 @@ from livedbg.adapters.pytorch.collectives.tasks import (
     with_meeting,
 )
 from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
-from livedbg.adapters.pytorch.rpc.frames import RpcThread
-from livedbg.adapters.pytorch.rpc.tasks import RpcRank, rpc_events
+from livedbg.adapters.pytorch.rpc.tasks import RpcRank, RpcThread, rpc_events
 from livedbg.analysis.ranks import REACHED
 from livedbg.linux.procfs import bytes_written
 from livedbg.model import Edge, Task, Thread, ids

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.interpreter import find_interpreter
-from livedbg.cpython.modules import module_variables
+from livedbg.cpython.loop_modules import module_variables
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.maps import parse_maps

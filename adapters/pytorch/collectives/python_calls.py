@@ -32,8 +32,8 @@ from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.collectives.c_calls import MethodCall, MethodCalls
 from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups
-from livedbg.adapters.pytorch.rpc.frames import RpcThread, rpc_threads
-from livedbg.cpython.frame_locals import FrameLocals
+from livedbg.adapters.pytorch.rpc.tasks import RpcThread, rpc_threads
+from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 from livedbg.linux import memory

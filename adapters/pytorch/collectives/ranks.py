@@ -12,8 +12,7 @@ from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, read_grou
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import CallReader, PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
-from livedbg.adapters.pytorch.rpc.frames import RpcThread
-from livedbg.adapters.pytorch.rpc.worker_name import agent_pointer, agent_worker
+from livedbg.adapters.pytorch.rpc.tasks import RpcThread, agent_pointer, agent_worker
 from livedbg.cpython.threads import PyThread, ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.abi import native_abi

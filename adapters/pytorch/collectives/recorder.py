@@ -27,8 +27,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from livedbg.adapters.pytorch.collectives.layouts import RECORDERS, RecorderLayout, layout_of, version_in
-from livedbg.adapters.pytorch.collectives.recorder_entry import Entry, EntryReader
+from livedbg.adapters.pytorch.collectives.recorder_entry import (
+    RECORDERS,
+    Entry,
+    EntryReader,
+    RecorderLayout,
+    layout_of,
+    version_in,
+)
 from livedbg.linux import memory, target_files
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols, possible_names

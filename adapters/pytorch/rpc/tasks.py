@@ -1,22 +1,113 @@
 """Requests of torch.distributed.rpc as tasks and edges of the stream.
 
+The name of an RPC worker: `torch::distributed::rpc::RpcAgent::currentRpcAgent_` in its memory.
+
+An agent begins with a table of functions and its `workerInfo_`: a table of functions, two counts of references, the
+name (std::string of libstdc++) and the number (int16) (torch/csrc/distributed/rpc/rpc_agent.h).
+
 Invariants:
     rpc_tasks.T1. A request is put on the stream only if the same thread waited for the same at two looks.
     rpc_tasks.T2. Who carries a request out is each thread of the asked worker that carries out that function. Which of
         several requests for it is not known, so these are no edges: a function that asks itself over two workers is in
         no circle.
+    rpc_tasks.N1. A name is given only if it is printable and the number beside it is the process's rank, or may
+        be one where the rank is not known otherwise: `init_rpc` alone leaves it nowhere else.
+    rpc_tasks.F1. A thread asks another worker only if its innermost frame waits for a future or for the value of an
+        RRef; it carries a request out as long as `_run_function` is on its stack.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from livedbg.adapters.pytorch.collectives.c_calls import MethodCall
 from livedbg.adapters.pytorch.facts import RpcFacts
-from livedbg.adapters.pytorch.rpc.frames import RpcThread
+from livedbg.cpython.call_frames import FrameLocals
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.threads import PyFrame, PyThread
+from livedbg.linux import memory
+from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import ReadOnce
+from livedbg.linux.maps import parse_maps
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
+
+_API: Final = "/torch/distributed/rpc/api.py"
+_INTERNAL: Final = "/torch/distributed/rpc/internal.py"
+_CODE_AT: Final = 48  # func_code of a PyFunctionObject (Include/cpython/funcobject.h, 3.11 to 3.13)
+_DEPTH: Final = 24
+_ASKS: Final = (("Future", "wait"), ("PyRRef", "to_here"))
+
+
+class RpcThread(Struct, frozen=True):
+    """One thread.
+
+    Attributes:
+        ident: pthread_self(3).
+        asks: it waits for what another worker carries out.
+        to: the name of that worker; "" where it is not known.
+        function: what it has asked for; "" where it is not known.
+        serves: the function that it carries out itself for another worker; "" for none.
+        leaves: it is in `rpc.shutdown`, which returns once all workers have called it.
+    """
+
+    ident: int
+    asks: bool
+    to: str
+    function: str
+    serves: str
+    leaves: bool
+
+
+def rpc_threads(
+    heap: HeapReader, variables: FrameLocals, threads: Sequence[PyThread], methods: Mapping[int, MethodCall]
+) -> tuple[RpcThread, ...]:
+    """The threads of a process that do something of RPC.
+
+    Args:
+        heap: reads objects of the process.
+        variables: reads its frames' variables.
+        threads: as just read.
+        methods: what their innermost frames call, by the thread's ident.
+
+    Raises:
+        OSError: not readable.
+    """
+    found = (_thread(heap, variables, thread, methods.get(thread.ident)) for thread in threads)
+    return tuple(one for one in found if one is not None)
+
+
+def _thread(heap: HeapReader, variables: FrameLocals, thread: PyThread, method: MethodCall | None) -> RpcThread | None:
+    frames = thread.frames
+    serves = next((frames[at - 1].code.name for at, one in enumerate(frames) if at and _runs(one)), "")
+    leaves = not serves and any(one.code.name == "shutdown" and one.code.file.endswith(_API) for one in frames[:_DEPTH])
+    asks = method is not None and (method.owner, method.method) in _ASKS
+    if not (serves or leaves or asks):
+        return None
+    to = function = ""
+    first = frames[0]
+    if asks and first.code.name == "rpc_sync" and first.code.file.endswith(_API):
+        values = variables.of(first, {"to", "func"})
+        to = heap.objects.text(values["to"]) if heap.type_name(values.get("to", 0)) == "str" else ""
+        function = _named(heap, values.get("func", 0))
+    return RpcThread(thread.ident, asks, to, function, serves, leaves)
+
+
+def _runs(frame: PyFrame) -> bool:
+    return frame.code.name == "_run_function" and frame.code.file.endswith(_INTERNAL)
+
+
+def _named(heap: HeapReader, function: int) -> str:
+    if heap.type_name(function) != "function":
+        return ""
+    (code,) = heap.words(function + _CODE_AT, 1)
+    found = heap.objects.code(code)
+    return found.name if found is not None else ""
+
 
 _OWN: Final = ("_gather_to_leader", "_broadcast_to_followers", "_update_group_membership")
 """Functions by which `shutdown` and `_all_gather` talk to the other workers."""
@@ -86,3 +177,51 @@ def _task(one: RpcRank, thread: RpcThread, ranks: Sequence[RpcRank], *, leaves: 
         state=TaskState.RUNNING,
         facts=facts,
     )
+
+
+_LIBRARY: Final = "/libtorch_cpu.so"
+_AGENT: Final = "_ZN5torch11distributed3rpc8RpcAgent16currentRpcAgent_E"
+_NAME_AT: Final = 8 + 16
+_NUMBER_AT: Final = _NAME_AT + 32
+_MOST: Final = 128  # WorkerInfo::MAX_NAME_LEN
+
+_symbols: ReadOnce[int | None] = ReadOnce()
+
+
+def agent_pointer(pid: int) -> int | None:
+    """Where a process keeps the pointer to its agent; None where it has no such library, or one without the symbol.
+
+    Raises:
+        OSError: gone, or not allowed.
+    """
+    mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
+    if not mappings:
+        return None
+    bias, value = _symbols.of(pid, mappings, _agent_at) or (0, None)
+    return None if value is None else bias + value
+
+
+def _agent_at(elf: ElfFile) -> int | None:
+    one = defined_symbols(elf, [_AGENT]).get(_AGENT)
+    return one.address if one is not None else None
+
+
+def agent_worker(pid: int, pointer: int, rank: int | None) -> tuple[str, int] | None:
+    """The name and the number of the worker that a process is; None where it is none (N1).
+
+    Args:
+        pid: the process.
+        pointer: where it keeps the pointer to its agent.
+        rank: its rank; None where it is not known.
+    """
+    try:
+        (agent,) = struct.unpack("<Q", memory.read(pid, pointer, 8))
+        if not agent:
+            return None
+        text, size, number = struct.unpack("<QQ16xh", memory.read(pid, agent + _NAME_AT, 34))
+        if number < 0 or rank not in (None, number) or not 0 < size <= _MOST:
+            return None
+        name = memory.read(pid, text, size).decode("ascii")
+    except (OSError, OverflowError, UnicodeDecodeError):
+        return None
+    return (name, number) if name.isprintable() else None

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of, rank_list
-from livedbg.adapters.pytorch.rules.errors import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import how_ended, was_asked, was_hung
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Severity
+
+
+def only_error(times: int, state: RuleInput, others: Collection[str] = ()) -> str:
+    """`: ValueError: bad shard`, if it is the one exception that the logs show; "" where there are several, or it came
+    less often.
+
+    Args:
+        times: so many processes have ended by it.
+        state: all that is known.
+        others: processes whose own logs may show it, but not those that ended.
+    """
+    hits = [hit for hit in state.snapshot.exceptions.values() if hit.source is not None]
+    if len(hits) != 1 or hits[0].count < times or hits[0].process in others:
+        return ""
+    return f": {hits[0].type}: {hits[0].message}".rstrip(": .")
 
 
 class CollectiveEnded:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.elastic.error_files import run_of
 from livedbg.adapters.pytorch.facts import WorkerFacts
-from livedbg.adapters.pytorch.rules.errors import only_error
+from livedbg.adapters.pytorch.rules.ended import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import how_ended
 from livedbg.analysis.rules.base import Rule, RuleInput

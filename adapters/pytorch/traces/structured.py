@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from livedbg.adapters.pytorch.traces.breaks import BreakReader
 from livedbg.adapters.pytorch.traces.program import Place, Program
+from livedbg.adapters.pytorch.traces.text import BreakReader
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready

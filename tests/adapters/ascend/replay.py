@@ -14,7 +14,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogSource
 from livedbg.model.events import LogSourceSeen, LogsSeen, Stamp
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean_bytes
 

@@ -23,7 +23,7 @@ from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, LogSourceSeen, LogsSeen
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.session.rulebook import diagnose
 from livedbg.session.signatures import book
 from livedbg.signatures.crashes import CrashDecoder

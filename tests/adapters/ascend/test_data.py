@@ -9,8 +9,7 @@ import pytest
 
 from livedbg.adapters.ascend.compile_reader import compile_lines
 from livedbg.adapters.ascend.facts import ReportFacts, RunFacts, StallFacts, TaskFacts, scope_of
-from livedbg.adapters.ascend.forms import Form
-from livedbg.adapters.ascend.messages import classify, forms
+from livedbg.adapters.ascend.messages import Form, classify, forms
 from livedbg.adapters.ascend.reports import Kind, report_facts, texts
 from livedbg.model import Diagnostic, Severity, Task
 from livedbg.model.facts import read_facts

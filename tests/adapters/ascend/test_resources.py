@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
-from livedbg.adapters.ascend.resources import Full
+from livedbg.adapters.ascend.trouble import Full
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model.snapshot import Snapshot

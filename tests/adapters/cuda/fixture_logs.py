@@ -15,7 +15,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord, LogSource, Process, ids
 from livedbg.model.events import Event, LogsSeen, ProcessSeen, Stamper
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from livedbg.session.rulebook import diagnose
 from livedbg.session.signatures import book
 from livedbg.signatures.crashes import CrashDecoder

@@ -12,7 +12,7 @@ from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
-from livedbg.session.presets import presets
+from livedbg.session.catch_options import presets
 from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target
 from tests.probes.refused import refused

@@ -13,7 +13,7 @@ import pytest
 
 from livedbg.adapters.iree.sanitized import unmarked
 from livedbg.recipes import Ended, plan, recipes, without_effect
-from livedbg.recipes.witness import Seen, Witness
+from livedbg.recipes.effects import Seen, Witness
 from tests.adapters.iree.conftest import LAVAPIPE, SOURCES, Compile, needs_lavapipe, tool, vulkan_here
 from tests.cli.zygote import run_livedbg
 from tests.waiting import again

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.launches.budget import Budget, Detail
+from livedbg.adapters.launches.tracer import Budget, Detail
 from livedbg.probes.perf_count import TrapCosts
 
 COSTS = TrapCosts(each=20_000, counted=5_000)  # by 2 %: 1,000 a second each, 4,000 counted
@@ -41,7 +41,7 @@ def test_off_is_tried_again_ever_more_rarely() -> None:
 
 
 @given(st.lists(st.floats(0, 1e7), min_size=1), st.floats(0.001, 1))
-@pytest.mark.invariant("budget.R1")
+@pytest.mark.invariant("launches_tracer.R1")
 def test_R1_what_was_chosen_costs_no_more_than_its_share(rates: list[float], share: float) -> None:
     budget = Budget(share, COSTS)
     for now_s, rate in enumerate(rates):

@@ -18,12 +18,11 @@ import pytest
 from livedbg.adapters.cuda.commands.launches import _lines
 from livedbg.adapters.cuda.launch_functions import CUDA_LAUNCHES, FUNCTIONS, LOOKUPS
 from livedbg.adapters.launches import LaunchesAdapter
-from livedbg.adapters.launches.budget import Budget, Detail
-from livedbg.adapters.launches.tracer import LaunchTracer, Traced
+from livedbg.adapters.launches.tracer import Budget, Detail, LaunchTracer, Traced
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.commands.launch_tracing import trace_launches
-from livedbg.commands.sessions import started
+from livedbg.commands.signals import started
 from livedbg.linux import memory
 from livedbg.model import SourceStatus, ids
 from livedbg.model.launches import LaunchTrail
@@ -244,7 +243,7 @@ def test_the_command_ends_after_its_time(launcher: Target) -> None:
 @needs_probes
 def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a second try: a thread that gets no CPU meanwhile launches nothing, and each launch is traced again."""
-    monkeypatch.setattr("livedbg.adapters.launches.budget._FIRST_PAUSE_S", 3600.0)
+    monkeypatch.setattr("livedbg.adapters.launches.tracer._FIRST_PAUSE_S", 3600.0)
     launcher.stdin.write(b"driver 1000000000000000 0\n")
     request = Request(host="box", processes=(TargetProcess(launcher.pid),), tree=False, stacks="none")
     with started(LiveView(request, adapters=[ProcAdapter(), LaunchesAdapter()])) as view:

@@ -11,7 +11,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.commands.launch_tracing import trace_launches
-from livedbg.commands.sessions import running
+from livedbg.commands.signals import running
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.launches import CALLS, TRACED, TRACED_TO, Launch, LaunchTrail

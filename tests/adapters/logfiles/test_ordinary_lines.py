@@ -12,7 +12,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.logs.search import with_escaped
 from livedbg.logs.skim import Skimmer
 from livedbg.model import LogRecord
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.filereaders import known_log_formats
 from tests.logs.ordinary import SHAPES, block
 from tests.logs.reading import decoders
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from livedbg.commands.sessions import running
+from livedbg.commands.signals import running
 from livedbg.logs.bytesource import Unpacked
 from livedbg.model import SourceHealth
 from livedbg.model.request import Request
@@ -130,7 +130,7 @@ def test_Z1_Z2_pieces_to_the_end_or_to_the_damage(packed: bytes, tmp_path: Path)
 
 LOOK_AS_NOBODY = """
 import os, sys
-from livedbg.commands.sessions import running
+from livedbg.commands.signals import running
 from livedbg.model.request import Request
 for who in ("root", "nobody"):
     if who == "nobody":  # who may not read this checkout: all has been imported by the first look

@@ -14,7 +14,7 @@ import pytest
 
 from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.commands.sessions import running
+from livedbg.commands.signals import running
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.cli.conftest import livedbg

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from livedbg.cli.report import render
-from livedbg.commands.exit_codes import code_of
-from livedbg.commands.sessions import running
+from livedbg.commands.output import code_of
+from livedbg.commands.signals import running
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
 from livedbg.session.view import Update

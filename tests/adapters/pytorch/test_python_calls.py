@@ -177,7 +177,7 @@ def _run_function(python_udf):
 """
 
 
-@pytest.mark.invariant("rpc_frames.F1")
+@pytest.mark.invariant("rpc_tasks.F1")
 def test_F1_who_asks_who_serves_and_who_leaves(spawn: Callable[..., Target], tmp_path: Path) -> None:
     folder = tmp_path / "torch" / "distributed" / "rpc"
     folder.mkdir(parents=True)

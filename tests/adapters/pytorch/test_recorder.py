@@ -10,8 +10,8 @@ import time
 import pytest
 
 from livedbg.adapters.pytorch.collectives.groups import own_rank
-from livedbg.adapters.pytorch.collectives.layouts import layout_of, version_in
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
+from livedbg.adapters.pytorch.collectives.recorder_entry import layout_of, version_in
 
 LAYOUT = layout_of((2, 13))
 assert LAYOUT is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.pytorch.collectives.layouts import RECORDERS
 from livedbg.adapters.pytorch.collectives.recorder import recorder_in_code
+from livedbg.adapters.pytorch.collectives.recorder_entry import RECORDERS
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
 

@@ -9,9 +9,7 @@ import struct
 import pytest
 
 from livedbg.adapters.pytorch.facts import rpc_facts
-from livedbg.adapters.pytorch.rpc.frames import RpcThread
-from livedbg.adapters.pytorch.rpc.tasks import RpcRank, rpc_events
-from livedbg.adapters.pytorch.rpc.worker_name import agent_worker
+from livedbg.adapters.pytorch.rpc.tasks import RpcRank, RpcThread, agent_worker, rpc_events
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Frame, Stack, Task, ThreadState
@@ -186,7 +184,7 @@ def test_T1_only_the_same_request_at_two_looks_is_one() -> None:
     assert (rpc_facts(unknown).to, rpc_facts(unknown).function) == ("worker1", "")
 
 
-@pytest.mark.invariant("rpc_worker_name.N1")
+@pytest.mark.invariant("rpc_tasks.N1")
 def test_N1_a_worker_has_the_number_of_its_rank() -> None:
     text = ctypes.create_string_buffer(b"worker3")
     agent = ctypes.create_string_buffer(struct.pack("<24xQQ16xh", ctypes.addressof(text), 7, 3) + bytes(8))

@@ -9,8 +9,8 @@ import pytest
 
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.samples import SamplesAdapter
+from livedbg.adapters.samples.account import LEAST_HZ, Pace
 from livedbg.adapters.samples.adapter import Faster
-from livedbg.adapters.samples.pace import LEAST_HZ, Pace
 from livedbg.model.intents import SampleFaster
 from livedbg.probes.clock_samples import refused_here
 from livedbg.session.adapter import Request, TargetProcess

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.adapters.samples import SamplesAdapter, profiling, troubles, unwinding
+from livedbg.adapters.samples import SamplesAdapter, account, profiling, unwinding
 from livedbg.adapters.samples.shown import HeldFrames
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.analysis.profile import profile_of
@@ -236,9 +236,9 @@ def test_a_target_of_somebody_else_is_given_as_the_reason(monkeypatch: pytest.Mo
     asked: Any = Asked()
     error = NoPerf(errno.EACCES, "not allowed")
     monkeypatch.setattr(
-        troubles, "access_problem", lambda _pid: Problem("other-user", "It runs as root.", "sudo livedbg")
+        account, "access_problem", lambda _pid: Problem("other-user", "It runs as root.", "sudo livedbg")
     )
-    why = troubles._refusal(asked, error)
+    why = account._refusal(asked, error)
     assert why.sentence.endswith("It runs as root.") and why.remedy == "sudo livedbg"
-    monkeypatch.setattr(troubles, "access_problem", lambda _pid: None)
-    assert troubles._refusal(asked, error) == refused(error)
+    monkeypatch.setattr(account, "access_problem", lambda _pid: None)
+    assert account._refusal(asked, error) == refused(error)

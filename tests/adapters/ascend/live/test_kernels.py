@@ -14,7 +14,7 @@ from livedbg.adapters.ascend.names import kernel_label, name_kernels
 from livedbg.linux.procfs import blocked_syscall
 from livedbg.session.tools import find_gdb
 from livedbg.unwind.capture import capture
-from livedbg.unwind.labels import use_labellers
+from livedbg.unwind.modules import use_labellers
 from livedbg.unwind.unwinder import Unwinder
 from tests.adapters.ascend.live.conftest import Simulator
 from tests.conftest import eventually

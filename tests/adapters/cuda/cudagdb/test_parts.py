@@ -18,8 +18,7 @@ from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, TABLES, console_rows
 from livedbg.adapters.cuda.cudagdb.sample import instruction_of, meaning_of
 from livedbg.adapters.cuda.cudagdb.tables import focus_of
 from livedbg.adapters.cuda.device_lines import FAULTS, announced_exception, fault_named
-from livedbg.gdbmi.records import parse_line
-from livedbg.gdbmi.tables import MiTable
+from livedbg.gdbmi.records import MiTable, parse_line
 from livedbg.model.errors import SourceError
 from tests.adapters.cuda.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.adapters.cuda.cudagdb.sessions import FIXTURES, hang
