@@ -35,7 +35,6 @@ _KIND_ENDS: Final = lazy_re(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0
 _UNDEFINED: Final = lazy_re(
     r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<text>.+)$"
 )
-_VALUE: Final = lazy_re(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]{1,16}|\d[\d.]*(?:e[-+]?\d{1,18})?)")
 _ADDRESS: Final = lazy_re(r"\b0x[0-9a-f]{5,}\b")
 _FRAME: Final = lazy_re(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in )?)? ?(?P<rest>.*)$")
 _MODULE: Final = lazy_re(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]{1,16})\)$")
@@ -169,13 +168,12 @@ def _where(frame: Frame) -> str:
 def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     """UBSan: one line, and frames with print_stacktrace=1."""
     text = head["text"].strip()
-    kind = _VALUE.sub(lambda value: value[1] or "…", text.partition(": ")[0])[:100]
+    kind, _, more = text.partition(": ")
     stack = _stack(lines, 0)
     if not own_frames(stack):
         name = f"{head['file'].rpartition('/')[2]}:{head['line']}" if head["file"] else "an unknown place"
         stack = (Frame(function=name),)
-    more = text if "…" in kind else text.partition(": ")[2]
-    return SanitizerReport(WARNED, f"UndefinedBehaviorSanitizer: {kind}", _ADDRESS.sub("0x…", more), stack)
+    return SanitizerReport(WARNED, f"UndefinedBehaviorSanitizer: {kind[:100]}", _ADDRESS.sub("0x…", more), stack)
 
 
 def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:

@@ -294,14 +294,13 @@ def _at(facts: ReportFacts, npu: str) -> str:
 
 
 def _sizes(facts: ReportFacts) -> str:
-    """`2.00 GiB were requested, 1.00 GiB of 60.97 GiB are free`."""
+    """`2.00 GiB were requested. 1.00 GiB of 60.97 GiB are free`."""
     tried = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
     parts = (
-        f"{tried} were requested" if tried else "",
         f"{facts.free} of {facts.total or '?'} are free" if facts.free else "",
         f"{facts.allocated} are in use by PyTorch" if facts.allocated else "",
     )
-    return ", ".join(filter(None, parts))
+    return ". ".join(filter(None, (f"{tried} were requested" if tried else "", ", ".join(filter(None, parts)))))
 
 
 def _offset(facts: ReportFacts) -> str:

@@ -19,6 +19,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.text.shell import shell_word
+from livedbg.text.wording import sentence_case
 
 _SHOWN: Final = 10  # findings of one kind and context
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
@@ -51,17 +52,17 @@ def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator
         crashed = facts.uncaught and not alive(error, state.snapshot)
         gpu = f" on GPU {facts.gpu}" if facts.gpu else ""
         parts = [
-            f"{facts.tried} were requested" if facts.tried else "",
             f"{facts.free} of {facts.total or '?'} are free" if facts.free else "",
             f"{facts.allocated} are in use by PyTorch" if facts.allocated else "",
             f"{facts.unused} are reserved by it and unused" if facts.unused else "",
             f"other processes hold memory there: {facts.others}" if facts.others else "",
         ]
         where = f", at {facts.host}" if facts.host else ""
-        detail = "; ".join(filter(None, parts))
+        tried = f": {facts.tried} were requested" if facts.tried else ""
+        detail = sentence_case("; ".join(filter(None, parts)))
         count = facts.count
         again = f" ({count:,} times)" if count > 1 else ""
-        sentence = f"{context.owner}CUDA out of memory{gpu}{where}{again}" + (f": {detail}." if detail else ".")
+        sentence = f"{context.owner}CUDA out of memory{gpu}{where}{again}{tried}." + (f" {detail}." if detail else "")
         yield Finding(
             rule=rule,
             severity=Severity.CRITICAL if crashed else Severity.WARNING,

@@ -65,7 +65,7 @@ SAID = [
     ("memory-titled", "NPU 0 is out of memory: 3.0 GiB were requested", ()),
     (
         "memory-training",
-        "NPU 5 is out of memory: 3.47 GiB were requested, 1.66 GiB of 60.97 GiB are free",
+        "NPU 5 is out of memory: 3.47 GiB were requested. 1.66 GiB of 60.97 GiB are free",
         ("run (trainer.py:77)",),
     ),
     ("tiling", "operator aclnnEqScalar failed on NPU 0: Op Equal does not has any binary", ()),
