@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.facts import GpuFacts
-from livedbg.adapters.cuda.nvml.bindings import GpuSample, NvmlTrouble, Sample
+from livedbg.adapters.cuda.nvml.samples import GpuSample, NvmlTrouble, Sample
 from livedbg.linux import procfs
 from livedbg.linux.access import can_load
 from livedbg.model import Edge, EdgeKind, Resource, SourceHealth, ThreadState, ids

@@ -12,67 +12,9 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import pynvml
-from msgspec import Struct, field
 
+from livedbg.adapters.cuda.nvml.samples import Gpu, GpuSample, NvmlTrouble, Sample
 from livedbg.text.sanitize import clean_line
-
-
-class NvmlTrouble(Exception):
-    """NVML is there and does not answer as it should.
-
-    Args:
-        code: a stable word.
-        sentence: for the user.
-        remedy: what fixes it.
-    """
-
-    def __init__(self, code: str, sentence: str, remedy: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-        self.remedy = remedy
-
-
-class Gpu(Struct, frozen=True):
-    """What does not change of a GPU.
-
-    Attributes:
-        bus: its PCI address.
-        memory_bytes: all of its memory.
-    """
-
-    index: int
-    name: str = ""
-    uuid: str = ""
-    bus: str = ""
-    memory_bytes: int | None = None
-    driver: str = ""
-
-
-class GpuSample(Struct):
-    """One GPU at one moment.
-
-    Attributes:
-        counters: by name; what the GPU does not report is left out.
-        held_down: why its clocks are lower than they could be.
-        processes: pid -> bytes of its memory (None: not reported); in the PID namespace of the driver.
-        busy: pid -> percent of the time in which kernels of it ran, lately.
-        lost: it does not answer any more, and how NVML says that.
-    """
-
-    gpu: Gpu
-    counters: dict[str, float] = field(default_factory=dict)
-    held_down: tuple[str, ...] = ()
-    processes: dict[int, int | None] = field(default_factory=dict)
-    busy: dict[int, int] = field(default_factory=dict)
-    lost: str = ""
-
-
-class Sample(Struct, frozen=True):
-    """All GPUs at one moment."""
-
-    gpus: tuple[GpuSample, ...]
-
 
 T = TypeVar("T")
 
