@@ -24,14 +24,14 @@ SYSTEM: Final = System(
     ),
     framework=Framework(
         modules=(r"lib(?:ascend\w*|hccl\w*|torch_npu|aicpu_kernel|runtime|runtime_v\w*)\.",),
-        files=(r"/(?:site|dist)-packages/(?:torch_npu|mindspore)/",),
+        files=(r"/(?:site|dist)-packages/(?:torch_npu|mindspore)/", r"/golden/(?:runner|validation|spec)\.py$"),
     ),
     on_signs=True,
     adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     shapes=Lazy("livedbg.adapters.ascend.logs:SHAPES"),
     continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}(?:: |\[PID)", "TraceBack", "The error may"),
-    judges_diagnostics=("(?!golden-).*",),
+    judges_diagnostics=("(?!golden-|host-setup).*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")

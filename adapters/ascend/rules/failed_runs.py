@@ -18,7 +18,7 @@ from livedbg.adapters.ascend.rules.rings import ring_values
 from livedbg.adapters.ascend.rules.words import flag, written
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Task, TaskState
+from livedbg.model import CauseClass, Diagnostic, Task, TaskState
 from livedbg.model.facts import read_facts
 
 
@@ -135,6 +135,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
         entities=main.entities,
         evidence=evidence(code, ended, deinit),
         since_wall_ns=main.at_wall_ns,
+        cause=CauseClass.PEER if known.mask else None,  # any other source says more, a device's log above all
     )
 
 
