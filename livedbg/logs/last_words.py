@@ -299,9 +299,28 @@ _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", r
 _SHOWN: Final = 300
 
 
+_PLEA: Final = lazy_re(
+    r"(?P<condition>[^\n\"]{0,200}?) ?INTERNAL ASSERT FAILED at \"?(?P<file>[^\s\",]{1,500}?)\"?:(?P<line>\d{1,9}),"
+    r" please report a bug(?:[^.\n]|\.(?=\S)){0,300}\.[ \t]*(?P<reason>[^\n]{0,2000}?)[ \t]*"
+    r"(?:Exception raised from [^\n\"]*)?$",
+    re.MULTILINE,
+)
+"""c10/util/Exception.h (TORCH_INTERNAL_ASSERT) and its copies: the condition, which may be cut off, comes first."""
+
+
+def without_plea(message: str) -> str:
+    """A message with the reason that an internal assertion gives, or else its condition, and no plea for a report."""
+    return _PLEA.sub(_plain_assertion, message) if "INTERNAL ASSERT FAILED" in message else message
+
+
+def _plain_assertion(found: re.Match[str]) -> str:
+    said = found["reason"].strip() or f"internal assertion {found['condition'].strip()} failed".replace("  ", " ")
+    return f"{said.rstrip('.')} ({found['file'].rpartition('/')[2]}:{found['line']})"
+
+
 def telling_line(message: str) -> str:
-    """What says most of a message of several lines."""
-    lines = [line.strip() for line in message.split("\n") if line.strip()]
+    """What says most of a message of several lines, without what an assertion says of every failure."""
+    lines = [line.strip() for line in without_plea(message).split("\n") if line.strip()]
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]

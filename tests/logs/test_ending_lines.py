@@ -6,6 +6,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules.last_lines import ENDED_WITH_ERROR
+from livedbg.logs.last_words import telling_line
 from tests.logs.reading import found, verdict
 
 STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
@@ -94,3 +95,26 @@ def test_the_last_lines_of_a_log_that_says_nothing() -> None:
     assert finding.sentence == "0.log ends with: Planning for 3 devices."
     assert [proof.text for proof in finding.evidence] == ["loading", "Planning for 3 devices"]
     assert not found("last-lines", "loading\nTraining finished\n")
+
+
+PLEA = "please report a bug with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues."
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (f'h INTERNAL ASSERT FAILED at "/opt/cut.cpp":12, {PLEA} No scheduler.', "No scheduler (cut.cpp:12)"),
+        (
+            'x > 0 INTERNAL ASSERT FAILED at "a.cpp":3, please report a bug to PyTorch. ',
+            "internal assertion x > 0 failed (a.cpp:3)",
+        ),
+        (
+            f'thrown: " INTERNAL ASSERT FAILED at "a.cpp":3, {PLEA} No T3 Exception raised from get at a.cpp:3\n" x',
+            'thrown: "No T3 (a.cpp:3)',
+        ),
+        ("INTERNAL ASSERT FAILED is a phrase", "INTERNAL ASSERT FAILED is a phrase"),
+        ("please report a bug to us.", "please report a bug to us."),
+    ],
+)
+def test_an_assertion_s_reason_is_said_without_what_it_says_of_every_failure(message: str, said: str) -> None:
+    assert telling_line(message) == said

@@ -1,0 +1,1 @@
+"""Failure texts of nvFuser, as signatures (docs/signatures.md)."""
