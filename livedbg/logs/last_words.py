@@ -305,7 +305,7 @@ _PLEA: Final = lazy_re(
     r"(?:Exception raised from [^\n\"]*)?$",
     re.MULTILINE,
 )
-"""c10/util/Exception.h and its copies: the condition, which may be cut off, comes first."""
+"""The condition, which may be cut off, comes before the words."""
 
 
 def without_plea(message: str) -> str:
