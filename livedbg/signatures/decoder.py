@@ -4,7 +4,8 @@ Invariants:
     signature_decoder.D1. What a logger calls a warning is a note, and what it calls less is nothing, where a file says
         that levels count (`heeds_levels`).
     signature_decoder.D2. Near a line of a tuner (`quiet`) nothing of that file's system is a failure.
-    signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again.
+    signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again. What such a line
+        names (a pod, a server) is the same as in the message.
     signature_decoder.D4. A message that spans several records is found where they come near each other, from one
         writer.
     signature_decoder.D5. An error line that is part of a message, or that says nothing more beside one (`asides`), is
@@ -123,7 +124,7 @@ class SignatureDecoder(LogDecoder):
             over = self._over.get((told.diagnostic.system, told.said.facts.signature))
             if over is None:
                 continue
-            said, ended = told.diagnostic, told.diagnostic.id not in links and over.search(record.text) is not None
+            said, ended = told.diagnostic, told.diagnostic.id not in links and _is_over(told, over, record)
             if ended or (said.id in links and said.message.over):
                 told.diagnostic = replace(said, facts=replace(said.message, over=ended))
                 self._changed[said.id] = told
@@ -197,6 +198,13 @@ class SignatureDecoder(LogDecoder):
     @cached_property
     def _asides(self) -> list[tuple[str, re.Pattern[str]]]:
         return [(room.system, _compiled(aside)) for room in self._book.rooms for aside in room.file.asides]
+
+
+def _is_over(told: Told, over: re.Pattern[str], record: LogRecord) -> bool:
+    """Whether a record says that a message is over, and names nothing else than the message does."""
+    known = told.diagnostic.message.values
+    named = (match.groupdict() for match in over.finditer(record.text))
+    return any(all(not value or (known.get(name) or value) == value for name, value in one.items()) for one in named)
 
 
 def _first(parts: Sequence[LogRecord], near: int) -> int:
