@@ -211,8 +211,8 @@ def _ends(shape: str, timed: bool) -> Iterator[int]:
     """
     for blank in re.finditer(r"[ \t](?![ \t|+\u2502])", shape):
         prefix = shape[: blank.end()]
-        named = timed or re.search(r"[A-Za-z]", prefix) is not None
-        if blank.end() >= _SHORTEST and named and _LEVEL_COMMON.search(prefix) is None:
+        named = timed or (blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) is not None)
+        if named and _LEVEL_COMMON.search(prefix) is None:
             yield blank.end()
 
 
