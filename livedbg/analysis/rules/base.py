@@ -59,9 +59,9 @@ _CAUSES: Final = (
     ),
     (r"\b(?:CalledProcessError|UnexpectedStatusException|ProcessExitedException):", CauseClass.SUMMARY),
     (
-        r"\b(?i:job|pod|container|task|step|command|script|subprocess|child process)\b.{0,200}?"
-        r"\b(?i:returned (?:a )?(?:non-?zero|failure)"
-        r"|(?:exited|ended|terminated|failed) with (?:a )?(?:non-?zero |exit |return )?(?:code|status))",
+        r"\b(?i:job|pod|container|task|command|script|subprocess|child process)\b.{0,200}?"
+        r"\b(?i:returned (?:a )?(?:non-?zero|failure)|(?:exited|terminated) with (?:a )?(?:code|status)"
+        r"|(?:exited|ended|terminated|failed) with (?:a )?(?:non-?zero |exit |return )(?:code|status))",
         CauseClass.SUMMARY,
     ),
 )
