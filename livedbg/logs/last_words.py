@@ -150,6 +150,7 @@ def follows_an_end(record: LogRecord) -> bool:
 # how far a run is: steps and progress bars, workers that are started again
 
 _BAR: Final = lazy_re(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
+_FULL: Final = lazy_re(r"\b100%\|[^|]{0,200}\| *(\d{1,12})/\1 ?\[")
 _STEP: Final = lazy_re(
     r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}"
     r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
@@ -183,6 +184,11 @@ def step_of(line: str) -> float | None:
         return None
     found = list(_STEP.finditer(line))
     return float(found[-1][1]) if found else None
+
+
+def is_full(line: str) -> bool:
+    """Whether a line is a progress bar at its end, which is drawn once more when all is over."""
+    return "100%|" in line and _FULL.search(line[:_LONGEST]) is not None
 
 
 def begins(line: str) -> bool:

@@ -234,7 +234,7 @@ class RecordAssembler:
         self._hold_first()
         if tag is not NO_TAG:
             self._tagged = True
-        if header is None and self._newest.rank is not None and self._goes_on(body, number, tag):
+        if header is None and self._tagged and tag.rank is None and self._goes_on(body, number, tag):
             return False
         self._newest = tag
         pending = self._pending.get(tag)
@@ -255,13 +255,10 @@ class RecordAssembler:
 
     def _goes_on(self, body: str, number: int | None, tag: Tag) -> bool:
         """Take a line without a rank that goes on with the record above it, whose writer tags only its first line."""
-        if tag.rank is not None or tag[2:] != self._newest[2:]:
-            return False
-        above = self._pending.get(self._newest)
-        last = above.numbers[-1] if above is not None else None
-        if above is None or above.tag.rank is None or last is None or number != last + 1:
-            return False
-        if not body or above.size >= RECORD_LIMIT or not _belongs(above, None, body):
+        near = (one for one in self._pending.values() if one.tag[2:] == tag[2:])
+        tagged = (one for one in near if one.tag.rank is not None or (one.tag.writer and not tag.writer))
+        above = next((one for one in tagged if number is not None and one.numbers[-1] == number - 1), None)
+        if above is None or not body or above.size >= RECORD_LIMIT or not _belongs(above, None, body):
             return False
         above.texts.append(body)
         above.numbers.append(number)

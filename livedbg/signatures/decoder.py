@@ -4,7 +4,8 @@ Invariants:
     signature_decoder.D1. What a logger calls a warning is a note, and what it calls less is nothing, where a file says
         that levels count (`heeds_levels`).
     signature_decoder.D2. Near a line of a tuner (`quiet`) nothing of that file's system is a failure.
-    signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again.
+    signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again. What such a line
+        names (a pod, a server) is the same as in the message.
     signature_decoder.D4. A message that spans several records is found where they come near each other, from one
         writer.
     signature_decoder.D5. An error line that is part of a message, or that says nothing more beside one (`asides`), is
@@ -14,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Final
 
@@ -80,7 +81,7 @@ class SignatureDecoder(LogDecoder):
         texts = [one.text for one in parts]
         begin = sum(len(text) + 1 for text in texts[:-1])
         found: list[Event] = []
-        links: dict[str, None] = {}
+        links: dict[str, int] = {}  # where each message ends in the record
         joined = "\n".join(texts)[: begin + _LONGEST]
         for said, position, end in self._messages(parts, joined, begin):
             part, offset = part_of(texts, position)
@@ -92,7 +93,7 @@ class SignatureDecoder(LogDecoder):
             entry, new = log.keep(judged, parts[part], number, lines_of(joined, position, end))
             if entry is None:
                 continue
-            links[entry.diagnostic.id] = None
+            links[entry.diagnostic.id] = max(0, end - begin)
             if new:
                 found += events(entry, stamp)
             else:
@@ -117,13 +118,14 @@ class SignatureDecoder(LogDecoder):
         changed, self._changed = self._changed, {}
         return [event for entry in changed.values() for event in events(entry, stamp)]
 
-    def _end(self, record: LogRecord, links: Collection[str], log: LogTold) -> None:
+    def _end(self, record: LogRecord, links: Mapping[str, int], log: LogTold) -> None:
         """What a record says to be over (D3), and what it says again."""
         for told in log.told.values():
             over = self._over.get((told.diagnostic.system, told.said.facts.signature))
             if over is None:
                 continue
-            said, ended = told.diagnostic, told.diagnostic.id not in links and over.search(record.text) is not None
+            said = told.diagnostic
+            ended = _is_over(told, over, record.text[links.get(said.id, 0) :])
             if ended or (said.id in links and said.message.over):
                 told.diagnostic = replace(said, facts=replace(said.message, over=ended))
                 self._changed[said.id] = told
@@ -197,6 +199,13 @@ class SignatureDecoder(LogDecoder):
     @cached_property
     def _asides(self) -> list[tuple[str, re.Pattern[str]]]:
         return [(room.system, _compiled(aside)) for room in self._book.rooms for aside in room.file.asides]
+
+
+def _is_over(told: Told, over: re.Pattern[str], text: str) -> bool:
+    """Whether a text says that a message is over, and names nothing else than the message does."""
+    known = told.diagnostic.message.values
+    named = (match.groupdict() for match in over.finditer(text))
+    return any(all(not value or (known.get(name) or value) == value for name, value in one.items()) for one in named)
 
 
 def _first(parts: Sequence[LogRecord], near: int) -> int:

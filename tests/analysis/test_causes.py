@@ -219,6 +219,48 @@ def test_C5_what_a_process_said_before_it_aborted_is_the_cause(tmp_path: Path, t
     assert found.verdict.sentence.startswith(begins)
 
 
+FAILED = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("last", "begins"),
+    [
+        (
+            "ops.Failed: Bash command failed. The command returned a non-zero exit code 1.",
+            "Crashed in f (a.py:3): KeyError",
+        ),
+        ("RuntimeError: Job train-7 failed with exit code 1", "Crashed in f (a.py:3): KeyError"),
+        ("sagemaker.exceptions.UnexpectedStatusException: Error for Training job t", "Crashed in f (a.py:3): KeyError"),
+    ],
+)
+def test_what_reports_that_another_program_failed_is_an_account(tmp_path: Path, last: str, begins: str) -> None:
+    texts = {"train.log": FAILED.format("KeyError: 'lr'"), "client.log": FAILED.format(last)}
+    assert look(tmp_path, texts).verdict.sentence.startswith(begins)
+
+
+def test_a_request_that_failed_with_a_status_is_no_account(tmp_path: Path) -> None:
+    first = FAILED.format("RuntimeError: job submission failed with status code 500")
+    found = look(tmp_path, {"a.log": first + FAILED.format("AttributeError: no x")})
+    assert found.verdict.sentence.startswith("Crashed in f (a.py:3): RuntimeError: job submission")
+
+
+UCX = "[n7:2330:0:2330] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81)\n"
+SIGNALS = "[n7:2330] *** Process received signal ***\n[n7:2330] Signal: {}\n[n7:2330] *** End of error message ***\n"
+
+
+@pytest.mark.invariant("causes.C5")
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (UCX + SIGNALS.format("Aborted (6)"), "A transfer of UCX failed (process 2330 on n7"),
+        (UCX + SIGNALS.format("Segmentation fault (11)"), "Process 2330 on n7 got signal 11"),
+        (SIGNALS.format("Aborted (6)"), "Process 2330 on n7 got signal 6"),
+    ],
+)
+def test_C5_an_abort_that_a_launcher_reports(tmp_path: Path, text: str, begins: str) -> None:
+    assert look(tmp_path, {"job.log": text}).verdict.sentence.startswith(begins)
+
+
 LUSTRE = (
     "[8001.2] Lustre: scratch-OST0007-osc-f: Connection to scratch-OST0007 (at 10.0.0.7@o2ib) was lost; in progress "
     "operations using this service will wait for recovery to complete\n"

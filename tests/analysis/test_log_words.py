@@ -9,6 +9,7 @@ import pytest
 from livedbg.analysis.diagnosis import VerdictState
 from tests.analysis.test_causes import look
 
+BAR = "{}|█████     | {}/3 [00:01<00:00,  2.00it/s]\n"
 STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
 
 
@@ -31,6 +32,8 @@ def test_it_is_never_said_that_all_is_well(logs: dict[str, str], sentence: str, 
     [
         ({"run.log": f"{STEPS}Training finished\n"}, VerdictState.EXITED, "at run.log:4; no error is known"),
         ({"run.log": f"{STEPS}Training finished\nclosed 3 files\n"}, VerdictState.EXITED, "at run.log:4"),
+        ({"run.log": f"{STEPS}Training finished\n{BAR.format('100%', 3)}"}, VerdictState.EXITED, "at run.log:4"),
+        ({"run.log": f"{STEPS}Training finished\n{BAR.format('66%', 2)}"}, VerdictState.UNKNOWN, "its log goes on"),
         ({"run.log": f"{STEPS}Training finished\n{STEPS}"}, VerdictState.UNKNOWN, "its log goes on, or another"),
         ({"run.log": f"{STEPS}Training finished\nLoading the test set\n"}, VerdictState.UNKNOWN, "its log goes on"),
         ({"rank0.log": "Training finished\n", "rank1.log": STEPS}, VerdictState.UNKNOWN, "rank 1 did not say so"),

@@ -94,6 +94,13 @@ def stamped(rank: int, *lines: str) -> str:
             {"a.log": "01:00:00 - Rank 0: enter barrier 3\n01:00:01 - Rank 1: exit barrier 2\n"},
             "Rank 0 entered barrier 3, at a.log:1, and did not leave it; rank 1 did not say so",
         ),
+        (
+            {"a.log": "start\n" + "failed to connect to 10.0.0.2:29500 (try 1)\n" * 3},
+            "same failure 3 times, the first at a.log:2: failed to connect to 10.0.0.2:29500 (try 1).",
+        ),
+        ({"a.log": "start\n" + "waiting for a GPU\nsee the docs\n" * 3}, "same wait 3 times, the first at a.log:2"),
+        ({"a.log": "waiting for a batch\nstep 1\n" * 3}, "No error was found"),
+        ({"a.log": "failed to connect to 10.0.0.2:29500\n" * 2}, "2 lines speak of a failure"),
         ({"a.log": "waiting for etcd\n" * 5 + "step 1\n"}, "No error was found"),
         ({"a.log": "done waiting for etcd\n" * 5}, "No error was found"),
         ({"a.log": "loss is 2.31\n" * 5}, "No error was found"),

@@ -170,3 +170,17 @@ OWN = {
 @pytest.mark.parametrize("kind", OWN)
 def test_C1_what_a_program_writes_before_its_lines_stays(kind: str) -> None:
     assert shown_by(OWN[kind].split("\n")) == []
+
+
+@pytest.mark.parametrize("head", ["{n} | 15341669531{n:02} | ", "15341669531{n:02} "])
+def test_columns_of_numbers_with_a_time_are_taken_off(head: str) -> None:
+    lines = ["loading", *TRACEBACK.split("\n")]
+    records = read("".join(f"{head.format(n=n)}{line}\n" for n, line in enumerate(lines, 10)))
+    assert [record.text for record in records] == ["loading", TRACEBACK] and {record.writer for record in records} == {
+        ""
+    }
+
+
+def test_columns_of_numbers_alone_stay() -> None:
+    text = "".join(f"15341669531{n:02} {n / 7:.4f} {n}\n" for n in range(10, 40))
+    assert [record.text for record in read(text)] == text.splitlines()

@@ -99,6 +99,8 @@ WRAPPINGS: dict[str, Callable[[str, int], str]] = {
     "vllm": lambda line, n: f"(VllmWorker rank=3 pid=302) {line}",
     "vllm engine": lambda line, n: f"(EngineCore_0 pid=302) {line}",
     "vllm worker": lambda line, n: f"(Worker_TP3 pid=302) {line}",
+    "sglang": lambda line, n: f"[2026-11-21 12:00:{n:02} TP3 EP3] {line}",
+    "sglang with many": lambda line, n: f"[2026-11-21 12:00:{n:02} DP0 PP1 TP3] {line}",
     "quote": lambda line, n: f"> {line}" if line else ">",
     "quote in a quote": lambda line, n: f"> > {line}",
     "pasted as code": lambda line, n: f"    {line}" if line else "",
@@ -212,6 +214,8 @@ FIELDS = {
     "ray": {"host": "10.1.0.7", "pid": 302, "writer": "pid 302"},
     "vllm": {"rank": 3, "pid": 302, "writer": "rank 3"},
     "vllm worker": {"writer": "worker TP3", "pid": 302},
+    "sglang": {"rank": 3, "writer": "rank 3", "wall_ns": (NOON + 3) * 10**9},
+    "sglang with many": {"rank": None, "writer": "worker DP0 PP1 TP3"},
     "docker json around [rank3]:": {"rank": 3, "stream": "stderr", "writer": "rank 3"},
     "srun around torchrun": {"rank": 3},
     "sagemaker": {"rank": 3, "host": "algo-2", "stream": "stderr", "writer": "rank 3"},
@@ -389,6 +393,15 @@ def test_lines_of_a_record_have_their_own_numbers_where_others_stand_between_the
     assert [record.line_at(number) for number in range(len(lines))] == [2 * number + 2 for number in range(len(lines))]
     assert record.last_line == 2 * len(lines)
     assert record.place("run.log", 1) == "run.log:4"
+
+
+@pytest.mark.parametrize("tag", ["[rank3]: ", "[2026-11-21 12:00:01 TP3] "])
+@pytest.mark.parametrize("said", ["", "Scheduler hit an exception: "])
+def test_a_traceback_of_which_only_the_first_line_is_tagged_is_one_record(tag: str, said: str) -> None:
+    before = "[2026-11-21 12:00:00] INFO:     Started\n"
+    records = read(f"{before}{tag}{said}{TRACEBACK}\n{before}{tag}step 2\n")
+    (record,) = [record for record in records if "Traceback" in record.text]
+    assert record.rank == 3 and record.text.endswith(TRACEBACK[TRACEBACK.index("\n") :])
 
 
 @pytest.mark.invariant("door.D2")

@@ -125,6 +125,7 @@ def test_D3_what_a_later_line_says_to_be_over_is_a_note_until_it_is_said_again()
     waits, answers = "nfs: server fs1 not responding, still trying\n", "nfs: server fs1 OK\n"
     states = [verdict(text).state.value for text in (waits, waits + answers, waits + answers + "step 1\n" + waits)]
     assert states == ["stalled", "unknown", "stalled"]
+    assert verdict(waits + "nfs: server fs2 OK\n").state.value == "stalled"  # another server
 
 
 @pytest.mark.invariant("signatures.F2")

@@ -88,10 +88,12 @@ class XidRule(Struct, frozen=True):
 
 
 def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -> Finding:
-    """An Xid that blames a program decides nothing where the other logs don't name its process, and report no error."""
+    """An Xid that blames a program decides nothing where the other logs don't name its process, and report no error.
+    Nor does a GPU that has fallen off the bus where they report no error: the target may use others."""
     pid, log = error.message.pid, error.log
     program = finding.state is VerdictState.CRASHED and about(error).kind == "program"
-    if not program or not pid or named_elsewhere(pid, log, snapshot) is not False:
+    gone = error.message.signature == "nvrm-gone" and len(snapshot.log_sources) > 1
+    if not gone and (not program or not pid or named_elsewhere(pid, log, snapshot) is not False):
         return finding
     if any(hit.source != log for hit in snapshot.exceptions.values()) or any(
         proof.log not in ("", log)
@@ -101,7 +103,8 @@ def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -
     ):
         return finding
     over = completed_elsewhere(log, snapshot)
-    why = "The run beside it completed." if over else "The other logs do not name that process, and report no error."
+    named = "" if gone else "do not name that process, and "
+    why = "The run beside it completed." if over else f"The other logs {named}report no error."
     return replace(
         finding,
         sentence=f"{finding.sentence} {why}",

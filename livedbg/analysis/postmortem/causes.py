@@ -150,7 +150,7 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         first, last = spans.get((proof.log, line), (line, line))
         when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
         late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
-        aborted = (proof.log, line) in aborts
+        aborted = (proof.log, line) in aborts or (about is not None and "abort" in about.message.marks)
         found.append(_Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late, aborted))
     return found
 

@@ -3,8 +3,8 @@
 Invariants:
     completed.C1. A run completed only if each of its logs ends with such a line, or a launcher's account of the whole
         job comes last; what one rank says is said of no other one.
-    completed.C2. After such a line nothing comes but what programs print at their end: no step, no ordinary line, and
-        nothing that begins.
+    completed.C2. After such a line nothing comes but what programs print at their end (a full progress bar too): no
+        step, no ordinary line, and nothing that begins.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
+from livedbg.logs.last_words import is_full
 from livedbg.logs.naming import stem_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, LogSource
@@ -103,6 +104,6 @@ def _number(said: Diagnostic, lines: Sequence[KnownLine]) -> int:
 def _goes_on(line: KnownLine, said: Diagnostic, number: int) -> bool:
     if line.number <= number or (said.writer and line.writer not in ("", said.writer)):
         return False
-    if line.text.strip() in said.evidence[-1].text.split("\n"):
-        return False  # a part of it
+    if line.text.strip() in said.evidence[-1].text.split("\n") or is_full(line.text):
+        return False  # a part of it, or a bar that is drawn once more
     return line.ordinary or line.restarts or line.step is not None or line.begins

@@ -57,7 +57,13 @@ _CAUSES: Final = (
         r"|(?:pool|executor|session|queue|channel) (?:is|was|has been) (?:already )?(?:closed|terminated)",
         CauseClass.PEER,
     ),
-    (r"\bCalledProcessError:", CauseClass.SUMMARY),
+    (r"\b(?:CalledProcessError|UnexpectedStatusException|ProcessExitedException):", CauseClass.SUMMARY),
+    (
+        r"\b(?i:job|pod|container|task|command|script|subprocess|child process)\b.{0,200}?"
+        r"\b(?i:returned (?:a )?(?:non-?zero|failure)|(?:exited|terminated) with (?:a )?(?:code|status)"
+        r"|(?:exited|ended|terminated|failed) with (?:a )?(?:non-?zero |exit |return )(?:code|status))",
+        CauseClass.SUMMARY,
+    ),
 )
 """Exceptions of any Python program."""
 

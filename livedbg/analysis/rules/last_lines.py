@@ -33,6 +33,7 @@ from livedbg.logs.last_words import (
     is_of_a_debugger,
     rank_in,
     speaks_of_failure,
+    step_of,
     stores_others,
     waits,
     without_numbers,
@@ -53,6 +54,8 @@ _LONGEST: Final = 240
 _WAITED: Final = 400
 _AGAIN: Final = 3
 """So many equal lines at the end of a log are more than one try."""
+_ROUND: Final = 3
+"""So many lines, at most, are written in each round of a wait."""
 _TEXT: Final = 200
 
 
@@ -227,9 +230,10 @@ class Waiting:
 
     name = "waiting-lines"
     doc = (
-        "A log ends with a line that says that somebody waits, or tries again, and that stands there three times or "
-        "more without another one between; or some ranks say that they entered a barrier that they did not leave, "
-        "and others do not. The verdict is `unknown`, with what is waited for, since when, and who is missing."
+        "A log ends with a line, or two or three, that say that somebody waits, tries again or (if nothing else is "
+        "known) failed, and that stand there three times or more without another one between; or some ranks say that "
+        "they entered a barrier that they did not leave, and others do not. The verdict is `unknown`, with what is "
+        "waited for, since when, and who is missing."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -238,27 +242,38 @@ class Waiting:
         if snapshot.processes or snapshot.tasks:
             return
         yield from _barrier(snapshot)
+        alone = not _else_is_known(snapshot)
         for source in snapshot.log_sources.values():
             if not source.pending:
-                yield from _again(source, newest(source, snapshot, _WAITED))
+                yield from _again(source, newest(source, snapshot, _WAITED), alone)
 
 
-def _again(source: LogSource, records: Sequence[LogRecord]) -> Iterator[Finding]:
-    """The line that a log ends with again and again."""
+def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iterator[Finding]:
+    """The line that a log ends with again and again, or the few lines of each round.
+
+    Args:
+        alone: nothing else is known: then a failure counts, too, that comes again and again.
+    """
     said = [record.text[record.head :].partition("\n")[0].strip() for record in records]
-    alike = without_numbers(said[-1]) if said else ""
-    count = next((n for n, line in enumerate(reversed(said)) if without_numbers(line) != alike), len(said))
-    if count < _AGAIN or not waits(said[-1]):
+    alike = [without_numbers(line) for line in reversed(said)]
+    for size in range(1, _ROUND + 1):
+        count = next((n for n, line in enumerate(alike) if line != alike[n % size]), len(alike)) // size
+        waiting = [n for n in range(1, size + 1) if n <= len(said) and waits(said[-n])]
+        failing = [n for n in range(1, size + 1) if n <= len(said) and speaks_of_failure(said[-n]) is not None]
+        if count >= _AGAIN and (waiting or (failing and alone)):
+            break
+    else:
         return
-    first, last = records[-count], records[-1]
+    if any(step_of(line) is not None for line in said[-size:]):
+        return  # it goes on between
+    at = (waiting or failing)[0]
+    first, last, what = records[-at - (count - 1) * size], records[-at], "wait" if waiting else "failure"
     since = ""
     if first.wall_ns is not None and last.wall_ns is not None and last.wall_ns > first.wall_ns:
         since = f" for {duration(last.wall_ns - first.wall_ns)}"
     proofs = (proof_of(first, source), proof_of(last, source))
-    yield _finding(
-        f"The log ends with the same wait {count:,} times{since}, the first at {proofs[0].place}: {said[-1][:_TEXT]}.",
-        proofs,
-    )
+    where, text = proofs[0].place, said[-at][:_TEXT].rstrip(".")
+    yield _finding(f"The log ends with the same {what} {count:,} times{since}, the first at {where}: {text}.", proofs)
 
 
 def _barrier(snapshot: Snapshot) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ Sources of the formats: Kubernetes' CRI log format, `kubectl logs --prefix`, Git
 Actions, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before it;
 SageMaker's has rank and host), Ray's log deduplicator (and SkyPilot's logs), vLLM's decorate_logs, syslog (RFC 3164 and
 5424 with `<PRI>`), Determined (`det trial logs`), Vertex AI (`gcloud ai custom-jobs stream-logs`), TeamCity's build
-log, Buildkite's agent (an APC sequence with the time in ms), `dmesg -T` (ctime in brackets).
+log, SGLang's workers (`[TIME DP0 TP2]`), Buildkite's agent (an APC sequence with the time in ms), `dmesg -T` (ctime in
+brackets).
 """
 
 from __future__ import annotations
@@ -126,6 +127,26 @@ def _buildkite_time(text: str, clock: SourceClock) -> Opened | None:
     return None if opened is None else opened._replace(text=_BUILDKITE.sub("", opened.text))
 
 
+_PLACED: Final = lazy_re(
+    r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(?P<part>\d{3}))?(?P<place>(?: [A-Z_]{2,12}\d{1,5}){1,6})\](?: |$)"
+)
+_TP_ALONE: Final = lazy_re(r" TP(\d{1,5})(?: EP\d{1,5})?")
+
+
+def _placed(line: str, clock: SourceClock) -> Opened | None:
+    """A rank of tensor parallelism alone is the rank."""
+    match = _PLACED.match(line)
+    if match is None:
+        return None
+    return Opened(line[match.end() :], _at_place(match["place"]), clock.date_time(match["time"], match["part"]))
+
+
+@lru_cache(maxsize=4096)
+def _at_place(place: str) -> Tag:
+    alone = _TP_ALONE.fullmatch(place)
+    return Tag(f"worker{place}") if alone is None else Tag(f"rank {int(alone[1])}", rank=int(alone[1]))
+
+
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _DATED: Final = r"\d{4}-\d\d-\d\dT"
 _TIME: Final = r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?"
@@ -160,6 +181,7 @@ CERTAIN: Final = (
         ),
     ),
     Certain("worker", "(", r".{0,200}?pid=", _worker),
+    Certain("placed", "[", r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})? (?:DP|PP|TP|ATTN_)", _placed),
     Certain("syslog", "<", r"<\d", _syslog),
     Certain(
         "determined",

@@ -32,6 +32,7 @@ UNCALM: Final = ("%|", "Traceback (")
 _REJECTED: Final = 16  # rows after which a guess is not made any more
 _FIRSTS: Final = 256
 _ROWS: Final = 256  # writers whose lines are held at once
+_FRAME: Final = '  File "'
 
 
 class _Held:
@@ -246,6 +247,8 @@ class FrontDoor:
             out = self._dropped(tag)
             if tag in self._held:  # a line in it shows a prefix by itself
                 return [*out, *self._again([plain])]
+        if self._held and tag is NO_TAG and text.startswith(_FRAME):
+            out += self._alone(plain)
         likely = [guess for likely, guess in self._guesses_of(text[:1]) if likely(text) is not None]
         guessed = [guess for guess in likely if guess.open(text, self._clock) is not None]
         if not guessed and "%|" in text and (rest := after_bar(text)) is not text:
@@ -257,6 +260,13 @@ class FrontDoor:
             return [*out, plain]
         self._held[tag] = _Held(plain, guessed, first_ever, learning=more is not None)
         return out
+
+    def _alone(self, frame: Plain) -> list[Plain]:
+        """The beginning of a traceback right above, if its writer tags nothing but the first line of a message."""
+        above = (frame.line.number or 0) - 1
+        tags = [one for one, held in self._held.items() if one is not NO_TAG and held.learning]
+        alone = [one for one in tags if [plain.line.number for plain in self._held[one].plains] == [above]]
+        return [plain for one in alone for plain in self._dropped(one)]
 
     def _judged(self, tag: Tag, whole: bool) -> list[Plain]:
         """Lines that come out because a guess is proved, or all are given up."""

@@ -161,6 +161,8 @@ _SURE: Final = lazy_re(
 _DATED: Final = lazy_re(r"\[?\d{4}[-/]\d\d[-/]\d\d(?!.{0,40} kernel: )")
 _CLOCK: Final = SourceClock(0, 0)
 _EDGES: Final = " \t|:[](){}<>-\u2502#"
+_COLUMNS: Final = lazy_re(r"(?:\d{1,9}[ \t|\u2502]{1,8})?1[4-9]\d{8}(?:\d{3}){0,3}[ \t|\u2502]")
+"""Numbers alone, of which one counts the time since 1970."""
 
 
 def _common_prefix(texts: Sequence[str]) -> Layer | None:
@@ -170,10 +172,11 @@ def _common_prefix(texts: Sequence[str]) -> Layer | None:
         texts: the first lines; the last one may be a piece of one.
     """
     said = [text for text in texts[:_LOOKED_AT] if text and not text.isspace()]
-    if len(said) < _PAIR or not any(_ends(_common(said[:_PAIR]))) or _known(said[0]):
+    timed = bool(said) and all(map(_COLUMNS.match, said[:-1] or said))
+    if len(said) < _PAIR or not any(_ends(_common(said[:_PAIR]), timed)) or _known(said[0]):
         return None
     shape = _common(said[: len(said) - (len(said) > _SHORTEST)])
-    ends = list(_ends(shape))
+    ends = list(_ends(shape, timed))
     if not ends or any(begins_line(text) and _DATED.match(text) is None for text in said) or _explained(said):
         return None
     for end in ends:
@@ -200,11 +203,16 @@ def _common(texts: Sequence[str]) -> str:
     return "".join(one for one, _ in pairs)
 
 
-def _ends(shape: str) -> Iterator[int]:
-    """Where a prefix may end: behind a blank, and before a word; the shortest first."""
+def _ends(shape: str, timed: bool) -> Iterator[int]:
+    """Where a prefix may end: behind a blank, and before a word; the shortest first.
+
+    Args:
+        timed: the lines begin with columns of numbers, of which one is a time: then the prefix needs no word.
+    """
     for blank in re.finditer(r"[ \t](?![ \t|+\u2502])", shape):
         prefix = shape[: blank.end()]
-        if blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) and _LEVEL_COMMON.search(prefix) is None:
+        named = timed or (blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) is not None)
+        if named and _LEVEL_COMMON.search(prefix) is None:
             yield blank.end()
 
 
@@ -245,8 +253,9 @@ def _explained(texts: Sequence[str]) -> bool:
 
 
 def _writer(prefix: str) -> str:
-    """Whose prefix it is, as far as it says so: nothing of a time."""
-    return _TIME.sub("", prefix).strip(_EDGES)
+    """Whose prefix it is, as far as it says so: nothing of a time, and no numbers alone."""
+    writer = _TIME.sub("", prefix).strip(_EDGES)
+    return "" if _COLUMNS.match(prefix) and not re.search(r"[A-Za-z]", writer) else writer
 
 
 @lru_cache(maxsize=4096)

@@ -15,3 +15,10 @@ GONE = (
 def test_what_a_host_had_is_a_crash_alone_and_unknown_beside_the_log_of_a_job() -> None:
     assert verdict(GONE).state is VerdictState.CRASHED
     assert verdict(GONE, "step 1\nstep 2\n").state is VerdictState.UNKNOWN
+
+
+def test_a_gpu_that_is_gone_is_why_a_kernel_failed() -> None:
+    failed = 'Traceback (most recent call last):\n  File "t.py", line 7, in f\n    x.item()\nRuntimeError: CUDA error: '
+    found = verdict(GONE, f"{failed}unspecified launch failure\n")
+    assert found.state is VerdictState.CRASHED
+    assert found.sentence.startswith("GPU 0000:b3:00.0 has fallen off the bus")
