@@ -39,7 +39,7 @@ def command_of(guide: Guide) -> click.Command:
 
     @click.command(
         guide.name,
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+        context_settings={"allow_interspersed_args": False},
         help=_help(guide, steps),
     )
     @click.option("--step", type=click.IntRange(1, last), metavar="N", help="Run step N only.")

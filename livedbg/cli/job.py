@@ -30,6 +30,7 @@ from livedbg.commands.signals import hung_up, signals_held
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.intents import Catch
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
+from livedbg.recipes.load import each_option
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import patterns_of
 from livedbg.session.hostinfo import host_name
@@ -173,7 +174,7 @@ class Job:
 
 
 def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
-    """The recipes that were asked for, with their options.
+    """The recipes that were asked for, with their options: `NAME=A,B` is one with each of them.
 
     Raises:
         UsageError: there is no such recipe or option.
@@ -181,7 +182,7 @@ def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
     known, wrong = recipes() if wanted else ({}, [])
     for sentence in wrong:
         click.echo(f"livedbg: {sentence}", err=True)
-    return [chosen(word, known) for word in dict.fromkeys(wanted)]
+    return [chosen(one, known) for one in dict.fromkeys(one for word in wanted for one in each_option(word, known))]
 
 
 def job_of(

@@ -173,7 +173,7 @@ _FOUND: Final = (10, 11, 12)
 _FORMS = {".json": "json", ".md": "markdown"}
 
 
-@click.command("launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command("launch", context_settings={"allow_interspersed_args": False})
 @click.option("--headless", is_flag=True, help="No screen: relay the output of CMD, print findings on standard error.")
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: kill CMD after SECONDS.")
 @click.option(

@@ -65,6 +65,14 @@ def parse(name: str, text: bytes) -> Recipe:
     return recipe
 
 
+def each_option(wanted: str, known: Mapping[str, Recipe]) -> Iterator[str]:
+    """`NAME=A` and `NAME=B` of `NAME=A,B`, where these are options of the recipe; else what is wanted itself."""
+    name, _, given = wanted.partition("=")
+    recipe = known.get(name)
+    listed = recipe is not None and recipe.options and given not in recipe.options and "," in given
+    yield from (f"{name}={option}" for option in given.split(",")) if listed else (wanted,)
+
+
 def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
     """Find the recipe and option of `NAME` or `NAME=OPTION`.
 

@@ -12,7 +12,7 @@ from livedbg.adapters.cuda import checks as cuda_checks
 from livedbg.adapters.cuda.checks import checks
 from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
-from livedbg.recipes.load import parse
+from livedbg.recipes.load import each_option, parse
 from livedbg.recipes.model import After
 from livedbg.recipes.watching import summaries
 from livedbg.session.tools import find_tool
@@ -70,6 +70,17 @@ def test_options_are_chosen_by_name(home: dict[str, str]) -> None:
     ):
         with pytest.raises(UsageError, match=said):
             chosen(wanted, known)
+
+
+def test_several_options_of_one_recipe_can_be_listed() -> None:
+    known, _ = recipes()
+    assert [*each_option("nvfuser-dump=cuda_kernel,fusion_ir", known)] == [
+        "nvfuser-dump=cuda_kernel",
+        "nvfuser-dump=fusion_ir",
+    ]
+    assert [*each_option("cuda-blocking", known)] == ["cuda-blocking"]
+    assert [*each_option("ascend-golden-data=a,b", known)] == ["ascend-golden-data=a,b"]  # a folder's name
+    assert [*each_option("none=a,b", known)] == ["none=a,b"]
 
 
 @pytest.mark.invariant("model.E1")
