@@ -316,12 +316,14 @@ _PLEA: Final = lazy_re(
 
 def without_plea(message: str) -> str:
     """A message with the reason that an internal assertion gives, or else its condition, and no plea for a report."""
-    return _PLEA.sub(_plain_assertion, message) if "INTERNAL ASSERT FAILED" in message else message
+    if "INTERNAL ASSERT FAILED" not in message:
+        return message
+    return _PLEA.sub(lambda found: _asserted(**found.groupdict()), message)
 
 
-def _plain_assertion(found: re.Match[str]) -> str:
-    said = found["reason"].strip() or f"internal assertion {found['condition'].strip()} failed".replace("  ", " ")
-    return f"{said.rstrip('.')} ({found['file'].rpartition('/')[2]}:{found['line']})"
+def _asserted(condition: str, file: str, line: str, reason: str) -> str:
+    said = reason.strip() or " ".join(filter(None, ("internal assertion", condition.strip(), "failed")))
+    return f"{said.rstrip('.')} ({file.rpartition('/')[2]}:{line})"
 
 
 def telling_line(message: str) -> str:
