@@ -279,6 +279,7 @@ def callback_of(frames: Sequence[PyFrame]) -> Sequence[PyFrame]:
 
 _MOST_NAME: Final = 60
 _LOST: Final = "nothing but its waiters refers to it"
+_EVENT: Final = "an event"
 _CANCELLING: Final = "was asked to end (cancelled)"
 
 
@@ -415,6 +416,7 @@ class LoopState:
                 kind=what.kind,
                 name=f"{what.name} {what.address:#x}",
                 state=self._state_of(what, sample),
+                idle=_EVENT if what.name.endswith(".Event") else "",
                 lost=_LOST if what.address in sample.lost else "",
                 attributes={"type": what.name, "called in": frame.where if frame is not None else ""},
             )

@@ -4,6 +4,11 @@ A thread that waits for an `Event` which was lost looks like one that waits for 
 anything to do looks like one whose tasks wait for each other; the loop may be one in another thread, which wakes the
 main thread of its runtime (Tcl's notifier, a parked main thread of an asynchronous runtime). What they wait for says
 nothing of which it is, so a rule must not call them stuck.
+
+Invariants:
+    idle_by_design.D1. An event loop is not idle on purpose if its tasks are known and each of them waits without a time
+        limit for what only tasks of a loop end: a lock, a semaphore, a queue, a channel, another task. One that waits
+        for an event, a future or anything else leaves it open.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import Final
 from livedbg.analysis.closed import Closed, ClosedSet
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of
-from livedbg.model import Frame, Process, Thread, ThreadState, WaitKind
+from livedbg.model import Frame, Process, Task, TaskState, Thread, ThreadState, WaitKind
 from livedbg.text.patterns import lazy_re
 
 _THREADING: Final = lazy_re(r"(^|/)threading\.py$")
@@ -31,6 +36,11 @@ _CALLS: Final = frozenset(
     }
 )
 """What nobody waits for on purpose and for ever."""
+
+_OF_TASKS: Final = frozenset({"pylock", "sem", "cond"})
+_DONE: Final = frozenset({TaskState.COMPLETED, TaskState.FAILED})
+_TASKS_LACK: Final = frozenset({"tasks-cut", "tasks-full", "tasks-unreadable", "tasks-unseen"})
+"""What the source of tasks says where it does not show all of a process."""
 
 
 def may_be_meant(found: ClosedSet, closed: Closed, state: RuleInput) -> str:
@@ -59,7 +69,7 @@ def _main_of(process: Process, found: ClosedSet) -> list[Thread]:
 
 def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -> str:
     if main.wait is WaitKind.POLL and _only_wakes_itself(main, state):
-        return "an event loop with nothing to do looks the same"
+        return "" if stuck_tasks(main, state) else "an event loop with nothing to do looks the same"
     if not (process.exe or "").rpartition("/")[2].startswith("python"):
         if _has_idle_loop(main, found, state) and not _waits_for_lock(main, state):
             return "an event loop in another thread, with nothing to do, looks the same"
@@ -69,6 +79,26 @@ def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -
     if not frames:
         return "its Python stack can't be read, and a wait for Ctrl-C looks the same"
     return "a program that waits for Ctrl-C looks the same" if _in_event_wait(frames) else ""
+
+
+def stuck_tasks(thread: Thread, state: RuleInput) -> list[Task]:
+    """The tasks of an event loop that wait for no other task, where all of its tasks are stuck once nothing wakes its
+    thread; none where one of them may be meant to wait (D1)."""
+    if any(
+        status.target == thread.process and status.code in _TASKS_LACK for status in state.snapshot.statuses.values()
+    ):
+        return []
+    left = [t for t in state.snapshot.tasks.values() if thread.id in t.where and t.state not in _DONE]
+    last = [task for task in left if not any(name in state.snapshot.tasks for name in state.graph.blockers_of(task.id))]
+    return sorted(last, key=lambda t: (len(t.id), t.id)) if all(_waits_for_tasks(task, state) for task in last) else []
+
+
+def _waits_for_tasks(task: Task, state: RuleInput) -> bool:
+    """Whether it waits without a time limit for a lock, a semaphore or a queue of its loop (D1)."""
+    waits = state.graph.waits_of(task.id)
+    resources = [state.snapshot.resources.get(edge.target) for edge in waits]
+    known = all(one is not None and one.kind in _OF_TASKS and not one.idle for one in resources)
+    return bool(waits) and known and not any(edge.timed for edge in waits)
 
 
 def _has_idle_loop(main: Thread, found: ClosedSet, state: RuleInput) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.model import Frame, Process, Resource, Stack, ThreadState
+from livedbg.model import Frame, Process, Resource, Stack, Task, TaskState, ThreadState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -84,6 +84,45 @@ def test_an_event_loop_with_nothing_to_do_may_be_idle(facts: dict[str, bool], st
     world.store.apply(ev.ResourcesSeen(resources=(pipe,), **world.stamp()))
     world.waits(MAIN, "pipe:box/7")
     assert world.later().diagnosis().verdict.state is state
+
+
+@pytest.mark.invariant("idle_by_design.D1")
+@pytest.mark.parametrize(
+    ("kind", "facts", "timed", "known", "state"),
+    [
+        ("cond", {}, False, "", VerdictState.STALLED),
+        ("sem", {}, False, "", VerdictState.STALLED),
+        ("pylock", {}, False, "", VerdictState.STALLED),
+        ("cond", {"idle": "an event"}, False, "", VerdictState.UNKNOWN),
+        ("future", {}, False, "", VerdictState.UNKNOWN),
+        ("cond", {}, True, "", VerdictState.UNKNOWN),
+        ("cond", {}, False, "tasks-cut", VerdictState.UNKNOWN),
+        ("", {}, False, "", VerdictState.UNKNOWN),
+    ],
+)
+def test_an_event_loop_whose_tasks_all_wait_for_each_other_is_stuck(
+    kind: str, facts: dict[str, str], timed: bool, known: str, state: VerdictState
+) -> None:
+    world = blocked("epoll_wait of 1 descriptor")
+    wakes = Resource(id="socket:box/7", kind="socket", name="socket 3 of 1", wakes_itself=True)
+    queue = Resource(id=f"{kind or 'cond'}:box/1/0x9", kind=kind, name="asyncio.Queue 0x9", **facts)  # type: ignore[arg-type]
+    world.store.apply(ev.ResourcesSeen(resources=(wakes, queue), **world.stamp()))
+    world.waits(MAIN, wakes.id)
+    tasks = tuple(
+        Task(id=f"task:asyncio/box/1/{name}", system="asyncio", name=name, state=TaskState.SUBMITTED, where=(MAIN,))
+        for name in ("main", "asks")
+    )
+    world.store.apply(ev.TasksSeen(tasks=tasks, **world.stamp()))
+    world.waits(tasks[0].id, tasks[1].id)
+    if kind:
+        world.waits(tasks[1].id, queue.id, timed=timed)
+    if known:
+        world.status("", code=known)
+    verdict = world.later().diagnosis().verdict
+    assert verdict.state is state
+    if state is VerdictState.STALLED:
+        assert verdict.sentence.startswith("Task asks waits in ")
+        assert verdict.sentence.endswith("nothing can wake thread 1 (main).")
 
 
 @pytest.mark.parametrize(

@@ -170,9 +170,9 @@ class World:
     def exits(self, process: str, status: int | None = None) -> None:
         self.store.apply(ev.ProcessExited(id=process, status=status, **self.stamp()))
 
-    def status(self, sentence: str, health: SourceHealth = SourceHealth.DEGRADED) -> None:
+    def status(self, sentence: str, health: SourceHealth = SourceHealth.DEGRADED, code: str = "c") -> None:
         status = SourceStatus(
-            source="native", target="process:box/1", health=health, code="c", sentence=sentence, remedy="mend it"
+            source="native", target="process:box/1", health=health, code=code, sentence=sentence, remedy="mend it"
         )
         self.store.apply(ev.StatusSeen(status=status, **self.stamp()))
 

@@ -51,6 +51,29 @@ def test_crossed_asyncio_locks(python: str, spawn: Callable[..., Target]) -> Non
     assert left["waits_for"].startswith("pylock:") and left["stack"][0]["function"] == "Lock.acquire"
 
 
+@pytest.mark.invariant("idle_by_design.D1")
+@pytest.mark.parametrize("python", KNOWN, ids=label)
+def test_a_pool_of_connections_that_nobody_gives_back(python: str, spawn: Callable[..., Target]) -> None:
+    said = report_when(spawn([python, str(PROGRAM), "pool-leaked"]), "stalled")
+    where = f"and 1 other task wait in Queue.get in asks (py_asyncio.py:{line_of('await pool.get()')}) for "
+    assert where in said["verdict"]["sentence"]
+
+
+@pytest.mark.invariant("idle_by_design.D1")
+@pytest.mark.parametrize("python", KNOWN[:1], ids=label)
+def test_a_program_that_waits_for_its_event_may_be_idle(python: str, spawn: Callable[..., Target]) -> None:
+    program = spawn([python, str(PROGRAM), "until-stopped"])
+    said: dict[str, Any] = {}
+
+    def is_said() -> bool:
+        done = run_livedbg(["report", program.pid, "--json", "--timeout", "90"], 150, env=stalls_after(3.0))
+        said.update(json.loads(done.stdout))
+        return "an event loop with nothing to do looks the same" in said["verdict"]["sentence"]
+
+    until_reported(is_said, told=lambda: said["verdict"])
+    assert said["verdict"]["state"] == "unknown"
+
+
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None:
     said = report_when(spawn([python, str(PROGRAM), "blocked"]), "stalled", 10.0 if python == sys.executable else 3.0)

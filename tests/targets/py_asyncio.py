@@ -382,6 +382,30 @@ async def queue_idle() -> None:
     await asyncio.gather(produces, *workers)
 
 
+async def pool_leaked() -> None:
+    """Each task takes a connection of a pool, and none gives it back."""
+    pool = asyncio.Queue[str]()
+    pool.put_nowait("connection")
+
+    async def asks() -> str:
+        return await pool.get()
+
+    tasks = [asyncio.create_task(asks(), name=f"asks-{number}") for number in range(3)]
+    await settled()
+    ready()
+    await asyncio.gather(*tasks)
+
+
+async def until_stopped() -> None:
+    """Workers wait for jobs, and the program until somebody sets its event."""
+    queue, stop = asyncio.Queue[int](), asyncio.Event()
+    workers = [asyncio.create_task(queue.get(), name=f"worker-{number}") for number in range(2)]
+    await settled()
+    ready()
+    await stop.wait()
+    await asyncio.gather(*workers)
+
+
 async def server() -> None:
     """A server without clients."""
     serving = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)

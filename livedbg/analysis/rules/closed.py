@@ -8,12 +8,12 @@ from typing import Final
 from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.idle_by_design import may_be_meant
+from livedbg.analysis.idle_by_design import may_be_meant, stuck_tasks
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import blocked_in, shortest, user_frame
+from livedbg.analysis.rules.places import at, blocked_in, shortest, thing_name, user_frame
 from livedbg.analysis.rules.words import duration, many, name_of, since_wall_ns, thread_evidence
-from livedbg.model import Evidence, Process, Severity, Thread
+from livedbg.model import Evidence, Process, Severity, Thread, WaitKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -43,8 +43,9 @@ class NoWaker:
         "has what they wait for open or in memory. Something wakes a program that is only idle, so it is not reported. "
         "While a child of theirs makes progress it is a note: a parent that waits for Ctrl-C looks the same. It is "
         "`unknown` where the wait may be meant: a Python main thread in `Event.wait`, an event loop that only its own "
-        "program could give something to do (also one of another thread, beside a main thread that waits for no lock), "
-        "or a parent whose child is not stuck."
+        "program could give something to do (also one of another thread, beside a main thread that waits for no lock; "
+        "not one whose tasks all wait for locks, semaphores and queues of its own), or a parent whose child is not "
+        "stuck."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -136,12 +137,29 @@ def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) ->
         f"{duration(found.waited_ns)} or more; "
     )
     if first is main:
-        return f"{head}nothing can wake {_whom(found)}"
+        return _tasks_blocked(main, found, state) or f"{head}nothing can wake {_whom(found)}"
     frame = user_frame(main.id, state)
     line = line_of(frame) if frame is not None else ""
     tail = f"nothing can wake {_whom(found) if len(found.processes) > 1 else 'them'}"
     begun = "main thread waits for it"
     return shortest(*([f"{head}{begun} ({line}); {tail}"] if line else []), f"{head}{begun}; {tail}", f"{head}{tail}")
+
+
+def _tasks_blocked(main: Thread, found: ClosedSet, state: RuleInput) -> str:
+    """The same of a main thread whose event loop has tasks that wait for each other; "" for no such loop."""
+    tasks = stuck_tasks(main, state)
+    if main.wait is not WaitKind.POLL or not tasks:
+        return ""
+    first = tasks[0]
+    called = state.code.call(state.snapshot.stacks.get(first.id), full=True)
+    [awaited, *_] = state.graph.blockers_of(first.id)
+    what = called or thing_name(awaited, state.snapshot)
+    more = f" and {many(len(tasks) - 1, 'other task')}" if len(tasks) > 1 else ""
+    return (
+        f"{sentence_case(name_of(first.id, state.snapshot))}{more} wait{'' if more else 's'} in "
+        f"{what}{at(first.id, state)} for {duration(found.waited_ns)} or more; "
+        f"nothing can wake {name_of(main.id, state.snapshot)}"
+    )
 
 
 def _whom(found: ClosedSet) -> str:
