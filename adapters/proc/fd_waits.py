@@ -33,8 +33,9 @@ from livedbg.linux.descriptors import (
     same_file,
 )
 from livedbg.linux.procfs import BlockedSyscall, living_task, read_stat
-from livedbg.linux.sockets import Socket, same_network, time_limit_s, unix_peer
+from livedbg.linux.sockets import Socket, same_network, time_limit_s, unix_peer, unix_unread
 from livedbg.model import Resource, WaitKind, ids
+from livedbg.model.facts import SocketFacts
 from livedbg.text.sanitize import clean_line
 
 
@@ -244,6 +245,7 @@ class FdWaits:
             outside=ends,
             listening=socket.listening,
             wakes_itself=holders is None,
+            facts=self._socket_facts(socket, ends_at),
             attributes={name: text for name, text in known.items() if text},
         )
         wants = "a connection" if socket.listening else "data" if direction == "r" else "room"
@@ -251,6 +253,17 @@ class FdWaits:
         evidence = f"{' '.join(word for word in words if word)}, waits for {wants}"
         wakers = self._socket_wakers(found, socket, pids)
         return Waited(resource.id, clean_line(evidence), resource, holders or (), wakers=wakers)
+
+    def _socket_facts(self, socket: Socket, ends_at: list[int]) -> SocketFacts | None:
+        if socket.listening:
+            return SocketFacts(servers=tuple(sorted(self._view.scene.index().sockets(socket.inode))))
+        if len(ends_at) != 1:
+            return None
+        other = self._view.scene.sockets(self._pid).get(ends_at[0])
+        if other is None or other.listening:  # nobody has accepted it yet
+            return None
+        unread = unix_unread(other.inode) if other.protocol == "unix" else other.unread
+        return SocketFacts(other_end=other.inode, unread=unread)
 
     def _socket_wakers(self, found: Descriptor, socket: Socket, pids: set[int]) -> Wakers:
         """The processes with its other end, and those with the same end: they could shut it down."""

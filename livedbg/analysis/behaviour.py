@@ -29,12 +29,15 @@ Invariants:
         beside the job gets on does not say that he will end it.
     behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for what may come
         at any time: a job is to end.
+    behaviour.L12. Nor is one that waits for a server's answer because the server waits for connections, if that server
+        leaves unread what it was sent, or none of its threads waits for that connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from livedbg.analysis.calls_seen import calls_seen
@@ -43,6 +46,7 @@ from livedbg.analysis.job_waits import awaits_jobs, waits_for_job, waits_for_sem
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.model.facts import SocketFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 
 TICK_SHARE: Final = 0.05
@@ -257,7 +261,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
         return Standing(main, main, does)
     last = last_waited_for(main, state)
     at_end = doing(last, state)
-    if at_end.kind is Behaviour.SERVING and _awaits_jobs(main, state):
+    if at_end.kind is Behaviour.SERVING and (_awaits_jobs(main, state) or ignored_by(main, state) is not None):
         return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
         return Standing(main, last, at_end)
@@ -268,6 +272,36 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
             if doing(other, state).kind is kind and not _ticks(other, state):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
+
+
+class Ignored(NamedTuple):
+    """A connection that its server does not look at (L12).
+
+    Attributes:
+        waiter: the thread that waits for an answer.
+        socket: its end of the connection.
+        unread: bytes that the server has not read.
+    """
+
+    waiter: Thread
+    socket: Resource
+    unread: int
+
+
+def ignored_by(thread: Thread, state: RuleInput) -> Ignored | None:
+    """The connection in the wait chain of a thread whose other process does not look at it (L12); None for none."""
+    chain = state.graph.chain(thread.id)
+    for name, entity in pairwise(chain):
+        waiter, resource = state.snapshot.threads.get(name), state.snapshot.resources.get(entity)
+        if waiter is None or resource is None or doing(waiter, state) != LONG_BLOCKED:
+            continue
+        facts = facts_of(resource.facts, SocketFacts)
+        there = state.graph.blockers_of(entity)
+        if facts.other_end and there and waiter.process not in there and len(state.graph.blockers_of(name)) == 1:
+            end = ids.fd_object("socket", host_of(name), facts.other_end)
+            if facts.unread or not state.graph.waiters_of(end):
+                return Ignored(waiter, resource, facts.unread)
+    return None
 
 
 def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:

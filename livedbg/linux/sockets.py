@@ -1,4 +1,4 @@
-"""Sockets: addresses and states from /proc/PID/net, peers of Unix sockets from sock_diag(7).
+"""Sockets: addresses and states from /proc/PID/net, peers and queues of Unix sockets from sock_diag(7).
 
 /proc/PID/net shows the network namespace of that process. The netlink query reaches our own only:
 the peer of a Unix socket in another namespace stays unknown.
@@ -38,7 +38,9 @@ _UNIX_STATES: Final = {"01": "unconnected", "02": "connecting", "03": "establish
 # linux/sock_diag.h, linux/unix_diag.h
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _UDIAG_SHOW_PEER: Final = 4
+_UDIAG_SHOW_RQLEN: Final = 16
 _UNIX_DIAG_PEER: Final = 2
+_UNIX_DIAG_RQLEN: Final = 4
 _NLMSG_ERROR: Final = 2
 
 
@@ -52,6 +54,7 @@ class Socket(NamedTuple):
         listening: it accepts connections.
         datagram: others than its peer can send to it.
         queued: bytes that the other end has not acknowledged, or that its own process has not read.
+        unread: those that its own process has not read; of a Unix socket, `unix_unread` says that.
     """
 
     inode: int
@@ -62,6 +65,7 @@ class Socket(NamedTuple):
     listening: bool
     datagram: bool = False
     queued: int = 0
+    unread: int = 0
 
 
 class SocketTable:
@@ -117,9 +121,9 @@ def _internet(name: str, line: str) -> Socket:
     state = _TCP_STATES[int(row[3], 16)] if int(row[3], 16) < len(_TCP_STATES) else ""
     listening = protocol == "tcp" and state == "listening"
     connected = not row[2].endswith(":0000")
-    queued = 0 if listening else sum(int(size, 16) for size in row[4].split(":"))  # tx_queue:rx_queue
+    unsent, unread = (0 if listening else int(size, 16) for size in row[4].split(":"))  # tx_queue:rx_queue
     remote = remote if connected else ""
-    return Socket(int(row[9]), protocol, local, remote, state, listening, protocol == "udp", queued)
+    return Socket(int(row[9]), protocol, local, remote, state, listening, protocol == "udp", unsent + unread, unread)
 
 
 def _address(text: str) -> str:
@@ -155,9 +159,19 @@ def same_network(pid: int) -> bool:
 def unix_peer(inode: int) -> int | None:
     """Inode of the other end of a connected Unix socket of our network namespace; None when it has
     none, or the kernel has no unix_diag."""
-    request = struct.pack(
-        "<BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, inode, _UDIAG_SHOW_PEER, 0xFFFFFFFF, 0xFFFFFFFF
-    )
+    found = _unix_diag(inode, _UDIAG_SHOW_PEER, _UNIX_DIAG_PEER)
+    return int(struct.unpack_from("<I", found)[0]) or None if found is not None else None
+
+
+def unix_unread(inode: int) -> int:
+    """Bytes that wait to be read in a connected Unix socket of our network namespace; 0 where that isn't known."""
+    found = _unix_diag(inode, _UDIAG_SHOW_RQLEN, _UNIX_DIAG_RQLEN)
+    return int(struct.unpack_from("<I", found)[0]) if found is not None else 0
+
+
+def _unix_diag(inode: int, shows: int, wanted: int) -> bytes | None:
+    """What the kernel says of a Unix socket: the attribute `wanted`, which `shows` asks for."""
+    request = struct.pack("<BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, inode, shows, 0xFFFFFFFF, 0xFFFFFFFF)
     header = struct.pack("<IHHII", 16 + len(request), _SOCK_DIAG_BY_FAMILY, 1, 1, 0)
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:  # 4: NETLINK_SOCK_DIAG
@@ -170,9 +184,8 @@ def unix_peer(inode: int) -> int | None:
     at = 16 + 16  # nlmsghdr, unix_diag_msg
     while kind != _NLMSG_ERROR and at + 4 <= min(length, len(answer)):
         size, attribute = struct.unpack_from("<HH", answer, at)
-        if attribute == _UNIX_DIAG_PEER:
-            (peer,) = struct.unpack_from("<I", answer, at + 4)
-            return int(peer) or None
+        if attribute == wanted:
+            return answer[at + 4 : at + max(8, size)]
         at += max(4, (size + 3) & ~3)
     return None
 

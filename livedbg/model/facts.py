@@ -76,6 +76,20 @@ class DescriptorFacts(Facts, frozen=True, kw_only=True, tag="descriptors"):
     limit: int = 0
 
 
+class SocketFacts(Facts, frozen=True, kw_only=True, tag="socket"):
+    """Of a socket.
+
+    Attributes:
+        servers: of one that listens, the processes that have it open.
+        other_end: inode of that; 0 where that isn't known.
+        unread: bytes that were sent to the other end, and that nobody has read there.
+    """
+
+    servers: tuple[int, ...] = ()
+    other_end: int = 0
+    unread: int = 0
+
+
 class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
     """Of a message that a log has.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.model import ThreadState
+from livedbg.model import Frame, Stack, ThreadState
+from livedbg.model import events as ev
+from livedbg.model.facts import SocketFacts
 from tests.analysis.world import SECOND, World
 
 HOLDER = "process:box/2"
@@ -64,3 +66,23 @@ def test_a_holder_that_runs_leaves_it_running() -> None:
 def test_a_wait_that_is_short_is_not_reported() -> None:
     assert held(wait_s=9).finding("file-lock-held") is None
     assert held(wait_s=10).finding("file-lock-held") is not None
+
+
+@pytest.mark.parametrize(
+    ("servers", "function", "state"),
+    [
+        ((1, 2, 3), "work", VerdictState.RUNNING),
+        ((2, 3), "work", VerdictState.UNKNOWN),
+        ((1, 2, 3), "answer", VerdictState.UNKNOWN),  # a request has left the lock behind
+        ((1, 2, 3), "", VerdictState.UNKNOWN),
+    ],
+)
+def test_servers_that_take_turns_are_idle(servers: tuple[int, ...], function: str, state: VerdictState) -> None:
+    world = held(waits_in="accept on 127.0.0.1:80", outside="a connection to socket 3")
+    world.waits("thread:box/2/2", world.resource("socket:box/7", listening=True, facts=SocketFacts(servers=servers)))
+    for thread, names in (("thread:box/1/1", (function, "work")), ("thread:box/2/2", ("work",))):
+        frames = tuple(Frame(function=name, file="/home/me/server.c", line=3) for name in names if function)
+        stack = Stack(thread=thread, frames=frames, source="native", taken_mono_ns=world.now_ns)
+        world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    found = world.later(SECOND).diagnosis()
+    assert found.verdict.state is state, found.verdict.sentence

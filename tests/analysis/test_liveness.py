@@ -22,6 +22,7 @@ from livedbg.model import (
 )
 from livedbg.model import events as ev
 from livedbg.model.entities import Thread
+from livedbg.model.facts import SocketFacts
 from tests.analysis.world import SECOND, World
 
 
@@ -574,3 +575,32 @@ def test_L11_a_job_that_serves_holds_up_who_waits_for_its_end(function: str, sta
 
 
 FILES = {"ThreadPoolExecutor.shutdown": "thread", "Future.result": "_base", "_python_exit": "thread"}
+
+
+@pytest.mark.invariant("behaviour.L12")
+@pytest.mark.parametrize(
+    ("facts", "looked_at", "wait_s", "state"),
+    [
+        (SocketFacts(other_end=8), True, 20, VerdictState.RUNNING),
+        (SocketFacts(other_end=8, unread=1), True, 20, VerdictState.UNKNOWN),
+        (SocketFacts(other_end=8), False, 20, VerdictState.UNKNOWN),
+        (SocketFacts(unread=1), False, 20, VerdictState.RUNNING),  # it isn't known which end that is
+        (SocketFacts(other_end=8, unread=1), False, 9, VerdictState.RUNNING),
+    ],
+)
+def test_L12_a_server_that_does_not_look_at_a_connection_is_not_idle(
+    facts: SocketFacts, looked_at: bool, wait_s: int, state: VerdictState
+) -> None:
+    world = World()
+    for pid in (1, 2):
+        world.process(pid, threads=1)
+    client = world.thread(1, "asks", waits_in="read of socket 3", timed=False)
+    server = world.thread(2, "serves", pid=2, waits_in="epoll_wait of 2 descriptors", timed=False)
+    mine = world.resource("socket:box/7", facts=facts)
+    world.waits(client, mine)
+    world.holds(mine, "process:box/2")
+    its = (world.resource("socket:box/8"),) if looked_at else ()
+    world.waits(server, world.resource("socket:box/9", listening=True), *its)
+    found = world.later(wait_s * SECOND).diagnosis()
+    assert found.verdict.state is state, found.verdict.sentence
+    assert (world.finding("ignored-connection") is not None) is (state is VerdictState.UNKNOWN)

@@ -22,7 +22,7 @@ from livedbg.linux.descriptors import blocking_locks, parse_locks
 from livedbg.linux.live_environment import LiveEnvironment, detect_libc
 from livedbg.linux.maps import find_mapping, parse_maps, parse_maps_text
 from livedbg.linux.procfs import BlockedSyscall, Running, parse_stat, parse_syscall
-from livedbg.linux.sockets import SocketTable, unix_peer
+from livedbg.linux.sockets import SocketTable, unix_peer, unix_unread
 from livedbg.model import ThreadState
 from tests.conftest import eventually
 
@@ -163,9 +163,15 @@ def test_sockets_of_this_process_and_their_peers() -> None:
             assert listening.local == f"127.0.0.1:{server.getsockname()[1]}"
             assert end is not None
             assert table.peer(end) == os.fstat(accepted.fileno()).st_ino
+            client.sendall(b"12345")
+            other = SocketTable(PID).get(os.fstat(accepted.fileno()).st_ino)
+            assert other is not None and (other.unread, other.queued) == (5, 5)
     left, right = socket.socketpair()
     with left, right:
-        assert unix_peer(os.fstat(left.fileno()).st_ino) == os.fstat(right.fileno()).st_ino
+        inode, other_end = (os.fstat(one.fileno()).st_ino for one in (left, right))
+        assert unix_peer(inode) == other_end
+        left.sendall(b"12345")
+        assert (unix_unread(inode), unix_unread(other_end)) == (0, 5)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])

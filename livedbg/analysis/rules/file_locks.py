@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import blocked_in
+from livedbg.analysis.rules.places import blocked_in, user_frame
 from livedbg.analysis.rules.words import duration, edge_evidence, name_of, since_wall_ns, thread_evidence, waited_ns
-from livedbg.model import Process, Severity, Thread, ThreadState, WaitKind
+from livedbg.model import Frame, Process, Severity, Thread, ThreadState, WaitKind
+from livedbg.model.facts import SocketFacts, facts_of
 from livedbg.text.wording import sentence_case
 
 
@@ -21,7 +22,9 @@ class FileLockHeld:
         "process holds it. It is a stall if the holder can't go on: all of its threads wait for each other only, or "
         "in pause or sigsuspend for a signal that it does not handle. Otherwise livedbg can't tell: one that waits "
         "for its turn, as a second instance or a standby server does, looks the same. Rests on /proc/locks, on the "
-        "locks of open files in /proc/PID/fdinfo, and on the holder's threads."
+        "locks of open files in /proc/PID/fdinfo, and on the holder's threads. It is no finding where a thread of the "
+        "holder waits for connections, to a socket that the waiter has open too, in the function that waits for the "
+        "lock: servers take turns so."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -34,6 +37,7 @@ class FileLockHeld:
             waiters = [snapshot.threads[name] for name in state.graph.waiters_of(lock) if name in snapshot.threads]
             holders = [snapshot.processes[p] for p in state.graph.blockers_of(lock) if p in snapshot.processes]
             long = [thread for thread in waiters if self._lasts(thread, state)]
+            long = [thread for thread in long if not self._takes_turns(thread, holders, state)]
             if long and holders:
                 yield self._finding(long[0], lock, holders, state)
 
@@ -73,6 +77,19 @@ class FileLockHeld:
         waited = waited_ns(thread, state.snapshot)
         return thread.timed is False and waited is not None and waited >= state.settings.thread_stall_ns
 
+    def _takes_turns(self, waiter: Thread, holders: Sequence[Process], state: RuleInput) -> bool:
+        """Whether the function that waits for the lock is the one in which a holder waits for connections to a socket
+        that both have: a lock that a request has left behind is waited for elsewhere."""
+        place, own = user_frame(waiter.id, state), state.snapshot.processes.get(waiter.process)
+        threads = [thread for holder in holders for thread in state.snapshot.threads_of(holder.id)]
+        if own is None or place is None:
+            return False
+        return any(self._serves_beside(one, own.pid, state) and _is_in(one, place, state) for one in threads)
+
+    def _serves_beside(self, thread: Thread, pid: int, state: RuleInput) -> bool:
+        resources = map(state.snapshot.resources.get, state.graph.blockers_of(thread.id))
+        return any(one is not None and pid in facts_of(one.facts, SocketFacts).servers for one in resources)
+
     def _can_not_go_on(self, process: Process, state: RuleInput) -> bool:
         threads = state.snapshot.threads_of(process.id)
         return bool(threads) and process.outside == "" and all(self._never_ends(t, process, state) for t in threads)
@@ -82,6 +99,11 @@ class FileLockHeld:
         if thread.state is not ThreadState.WAITING or not self._lasts(thread, state):
             return False
         return thread.wait is WaitKind.SIGNAL or set(thread.wakers) == {process.id}
+
+
+def _is_in(thread: Thread, place: Frame, state: RuleInput) -> bool:
+    stack = state.snapshot.stacks.get(thread.id)
+    return stack is not None and any((f.function, f.file) == (place.function, place.file) for f in stack.frames)
 
 
 def rules() -> Sequence[Rule]:

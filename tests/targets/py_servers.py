@@ -1,0 +1,130 @@
+"""Servers and who waits for them, one situation per word: in some of them nobody answers any more."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+REQUEST = 20_000
+
+
+def listener() -> socket.socket:
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    server.listen()
+    return server
+
+
+def ask(server: socket.socket) -> None:
+    """A client that waits for an answer."""
+    client = socket.create_connection(server.getsockname())
+    server.close()
+    client.sendall(b"x" * REQUEST)
+    print("READY", flush=True)
+    client.recv(1)
+
+
+def reads_once(server: socket.socket) -> None:
+    """Told only once that there is something to read, and reads a part of it."""
+    edges = select.epoll()
+    edges.register(server, select.EPOLLIN)
+    client = None
+    while True:
+        for number, _ in edges.poll():
+            if number == server.fileno():
+                client, _ = server.accept()
+                time.sleep(0.3)
+                edges.register(client, select.EPOLLIN | select.EPOLLET)
+            elif client is not None:
+                client.recv(4096)
+
+
+def handler_ends(server: socket.socket) -> None:
+    """The thread that should answer ends without an answer."""
+    kept = []
+
+    def handle(client: socket.socket) -> None:
+        left = REQUEST
+        while left:
+            left -= len(client.recv(left))
+
+    while True:
+        client, _ = server.accept()
+        kept.append(client)
+        threading.Thread(target=handle, args=(client,)).start()
+
+
+def pushes(server: socket.socket) -> None:
+    """Healthy: takes all that comes, and tells each client what is new."""
+    descriptors = select.epoll()
+    descriptors.register(server, select.EPOLLIN)
+    clients: dict[int, socket.socket] = {}
+    while True:
+        for number, _ in descriptors.poll():
+            if number == server.fileno():
+                client, _ = server.accept()
+                clients[client.fileno()] = client
+                descriptors.register(client, select.EPOLLIN)
+            else:
+                clients[number].recv(REQUEST)
+
+
+def with_client(serve: object) -> None:
+    server = listener()
+    if os.fork() == 0:
+        serve(server)  # type: ignore[operator]
+    ask(server)
+
+
+def prefork(*, leaves_lock: bool) -> None:
+    """Two servers take turns by a lock; one of them may leave another lock behind after a request."""
+    folder = Path(tempfile.mkdtemp())
+    server = listener()
+
+    def answer(client: socket.socket) -> None:
+        log = (folder / "log").open("w")
+        fcntl.flock(log, fcntl.LOCK_EX)
+        kept.append(log)
+        client.close()
+
+    def work() -> None:
+        turn = (folder / "turn").open("w")
+        while True:
+            if not leaves_lock:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+            client, _ = server.accept()
+            if leaves_lock:
+                answer(client)
+            fcntl.flock(turn, fcntl.LOCK_UN)
+
+    kept: list[object] = []
+    for _ in range(2):
+        if os.fork() == 0:
+            work()
+    time.sleep(0.3)
+    for _ in range(2 if leaves_lock else 0):
+        socket.create_connection(server.getsockname())
+        time.sleep(0.3)
+    print("READY", flush=True)
+    os.wait()
+
+
+if __name__ == "__main__":
+    match sys.argv[1]:
+        case "edge":
+            with_client(reads_once)
+        case "handler-ends":
+            with_client(handler_ends)
+        case "pushes":
+            with_client(pushes)
+        case "turns":
+            prefork(leaves_lock=False)
+        case "left-behind":
+            prefork(leaves_lock=True)
