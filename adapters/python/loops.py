@@ -280,6 +280,7 @@ def callback_of(frames: Sequence[PyFrame]) -> Sequence[PyFrame]:
 _MOST_NAME: Final = 60
 _LOST: Final = "nothing but its waiters refers to it"
 _EVENT: Final = "an event"
+_SIGNAL: Final = "a signal, for which its loop has a callback"
 _CANCELLING: Final = "was asked to end (cancelled)"
 
 
@@ -410,12 +411,15 @@ class LoopState:
         if not what.kind:
             return
         target = ids.lock(what.kind, self._host, self._pid, what.address)
+        loop = sample.loops.loops.get(task.loop)
+        signals = loop is not None and loop.signals and what.kind != "pylock"
         if target not in self.resources:
             self.resources[target] = Resource(
                 id=target,
                 kind=what.kind,
                 name=f"{what.name} {what.address:#x}",
                 state=self._state_of(what, sample),
+                outside=_SIGNAL if signals else "",
                 idle=_EVENT if what.name.endswith(".Event") else "",
                 lost=_LOST if what.address in sample.lost else "",
                 attributes={"type": what.name, "called in": frame.where if frame is not None else ""},

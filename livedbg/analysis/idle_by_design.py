@@ -8,7 +8,7 @@ nothing of which it is, so a rule must not call them stuck.
 Invariants:
     idle_by_design.D1. An event loop is not idle on purpose if its tasks are known and each of them waits without a time
         limit for what only tasks of a loop end: a lock, a semaphore, a queue, a channel, another task. One that waits
-        for an event, a future or anything else leaves it open.
+        for an event, a future or anything else leaves it open, and so does a loop that has a callback for a signal.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _waits_for_tasks(task: Task, state: RuleInput) -> bool:
     """Whether it waits without a time limit for a lock, a semaphore or a queue of its loop (D1)."""
     waits = state.graph.waits_of(task.id)
     resources = [state.snapshot.resources.get(edge.target) for edge in waits]
-    known = all(one is not None and one.kind in _OF_TASKS and not one.idle for one in resources)
+    known = all(one is not None and one.kind in _OF_TASKS and not (one.idle or one.outside) for one in resources)
     return bool(waits) and known and not any(edge.timed for edge in waits)
 
 

@@ -78,6 +78,7 @@ class EventLoop(Struct, frozen=True):
         current: the task that runs right now, or 0.
         ready: addresses of the callbacks that it is about to call.
         readable: its timers and ready callbacks were read, all of them.
+        signals: it has callbacks for signals (`add_signal_handler`).
     """
 
     address: int
@@ -87,6 +88,7 @@ class EventLoop(Struct, frozen=True):
     ready: tuple[int, ...]
     timers: tuple[Timer, ...]
     readable: bool
+    signals: bool = False
 
 
 class EventLoops(Struct, frozen=True):
@@ -233,10 +235,11 @@ def _loop(heap: HeapReader, address: int, current: int) -> EventLoop:
     try:
         ready = tuple(heap.items(facts["_ready"], MOST_READY))
         timers = tuple(_timers(heap, heap.items(facts["_scheduled"], MOST_TIMERS)))
+        signals = bool(heap.dict_items(facts["_signal_handlers"], 1)) if "_signal_handlers" in facts else False
     except OSError:
         return EventLoop(address, kind, heap.identifier(facts["_thread_id"]), current, (), (), readable=False)
     thread, whole = heap.identifier(facts["_thread_id"]), len(timers) < MOST_TIMERS
-    return EventLoop(address, kind, thread, current, ready, timers, readable=whole)
+    return EventLoop(address, kind, thread, current, ready, timers, readable=whole, signals=signals)
 
 
 def _timers(heap: HeapReader, handles: list[int]) -> list[Timer]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.model import Edge, EdgeKind, Frame, Severity, Stack, TaskState, ThreadState
-from livedbg.model.events import EdgesAdded, StacksSeen
+from livedbg.model import Edge, EdgeKind, Frame, Severity, Stack, Task, TaskState, ThreadState
+from livedbg.model.events import EdgesAdded, StacksSeen, TasksSeen
 from tests.analysis.world import SECOND, World
 
 
@@ -181,3 +181,27 @@ def test_tasks_that_await_each_other() -> None:
     world.waits(a, b)
     world.waits(b, a)
     assert world.later().found("task-cycle").state is VerdictState.DEADLOCK
+
+
+@pytest.mark.parametrize(
+    ("holder", "timed", "waited_s", "said"),
+    [
+        ("", False, 10, "Task asks waits for a semaphore for 10 s or more; no task is seen to hold it."),
+        ("", False, 9, ""),
+        ("", True, 10, ""),
+        ("task:asyncio/has", False, 10, ""),
+    ],
+)
+def test_a_task_that_waits_for_a_semaphore_that_nobody_has(holder: str, timed: bool, waited_s: int, said: str) -> None:
+    world = World()
+    world.process(1)
+    loop = world.thread(1, "main", waits_in="epoll_wait of 3 descriptors", timed=False)
+    task = Task(id="task:asyncio/asks", system="asyncio", name="asks", state=TaskState.SUBMITTED, where=(loop,))
+    world.store.apply(TasksSeen(tasks=(task,), **world.stamp()))
+    lock = world.resource("sem:box/1/0x9")
+    world.waits(task.id, lock, timed=timed)
+    if holder:
+        world.holds(lock, holder)
+    found = world.later(waited_s * SECOND).finding("task-held-up")
+    assert (found.sentence if found is not None else "") == said
+    assert found is None or found.state is VerdictState.UNKNOWN

@@ -94,6 +94,7 @@ def test_an_event_loop_with_nothing_to_do_may_be_idle(facts: dict[str, bool], st
         ("sem", {}, False, "", VerdictState.STALLED),
         ("pylock", {}, False, "", VerdictState.STALLED),
         ("cond", {"idle": "an event"}, False, "", VerdictState.UNKNOWN),
+        ("cond", {"outside": "a signal"}, False, "", VerdictState.UNKNOWN),
         ("future", {}, False, "", VerdictState.UNKNOWN),
         ("cond", {}, True, "", VerdictState.UNKNOWN),
         ("cond", {}, False, "tasks-cut", VerdictState.UNKNOWN),

@@ -60,18 +60,27 @@ def test_a_pool_of_connections_that_nobody_gives_back(python: str, spawn: Callab
 
 
 @pytest.mark.invariant("idle_by_design.D1")
-@pytest.mark.parametrize("python", KNOWN[:1], ids=label)
-def test_a_program_that_waits_for_its_event_may_be_idle(python: str, spawn: Callable[..., Target]) -> None:
-    program = spawn([python, str(PROGRAM), "until-stopped"])
+@pytest.mark.parametrize(
+    ("mode", "state", "words"),
+    [
+        ("until-stopped", "unknown", "an event loop with nothing to do looks the same"),
+        ("until-ctrl-c", "unknown", "an event loop with nothing to do looks the same"),
+        ("request-held-up", "unknown", "waits for a semaphore in request (py_asyncio.py:"),
+        ("server", "running", "waits for connections"),
+    ],
+)
+@pytest.mark.parametrize("python", KNOWN, ids=label)
+def test_loops_that_may_be_idle(python: str, mode: str, state: str, words: str, spawn: Callable[..., Target]) -> None:
+    program = spawn([python, str(PROGRAM), mode])
     said: dict[str, Any] = {}
 
     def is_said() -> bool:
         done = run_livedbg(["report", program.pid, "--json", "--timeout", "90"], 150, env=stalls_after(3.0))
         said.update(json.loads(done.stdout))
-        return "an event loop with nothing to do looks the same" in said["verdict"]["sentence"]
+        return words in said["verdict"]["sentence"]
 
     until_reported(is_said, told=lambda: said["verdict"])
-    assert said["verdict"]["state"] == "unknown"
+    assert said["verdict"]["state"] == state
 
 
 @pytest.mark.parametrize("python", KNOWN, ids=label)

@@ -406,6 +406,30 @@ async def until_stopped() -> None:
     await asyncio.gather(*workers)
 
 
+async def until_ctrl_c() -> None:
+    """The program ends by what the callback of a signal puts into a queue."""
+    stop = asyncio.Queue[None]()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.put_nowait, None)
+    ready()
+    await stop.get()
+
+
+async def request_held_up() -> None:
+    """A server that looks idle, and a request in it that waits for what nobody gives back."""
+    limit = asyncio.Semaphore(1)
+    await limit.acquire()
+
+    async def request() -> None:
+        async with limit:
+            print("never")
+
+    serving = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    task = asyncio.create_task(request(), name="request")
+    await settled()
+    ready()
+    await asyncio.gather(task, serving.serve_forever())
+
+
 async def server() -> None:
     """A server without clients."""
     serving = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)

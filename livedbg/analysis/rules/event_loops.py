@@ -7,7 +7,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import at, blocked_in, shortest
+from livedbg.analysis.rules.places import at, blocked_in, shortest, thing_name
 from livedbg.analysis.rules.words import (
     duration,
     edge_evidence,
@@ -128,6 +128,51 @@ class LostFuture:
         )
 
 
+class TaskHeldUp:
+    """A task waits long for a lock or a semaphore of which nobody is seen to have it."""
+
+    name = "task-held-up"
+    doc = (
+        "A task of an event loop has awaited a lock or a semaphore without a time limit for the threshold (10 s), and "
+        "no task is seen to hold it: a request may hang in a server that looks idle. It is `unknown`, and only that "
+        "where nothing else gets on: a limit on how many requests are served at a time looks the same. Rests on the "
+        "coroutines of the tasks."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a lock."""
+        snapshot = state.snapshot
+        locks = [name for name in snapshot.resources if name.startswith(("pylock:", "sem:"))]
+        for lock in locks:
+            waiters = [name for name in state.graph.waiters_of(lock) if name in snapshot.tasks]
+            edges = [edge for task in waiters for edge in state.graph.waits_of(task) if edge.target == lock]
+            if not edges or state.graph.blockers_of(lock) or any(edge.timed for edge in edges):
+                continue
+            waited, task = max((_awaited_ns(task, lock, state), task) for task in waiters)
+            if waited >= state.settings.thread_stall_ns:
+                yield self._finding(task, lock, waiters, waited, state)
+
+    def _finding(self, task: str, lock: str, waiters: Sequence[str], waited: int, state: RuleInput) -> Finding:
+        snapshot = state.snapshot
+        more = f" and {many(len(waiters) - 1, 'other task')}" if len(waiters) > 1 else ""
+        proofs = [edge_evidence(one, lock, snapshot) for one in waiters[:_SHOWN]]
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=(
+                f"{sentence_case(name_of(task, snapshot))}{more} wait{'' if more else 's'} for "
+                f"{thing_name(lock, snapshot)}{at(task, state)} for {duration(waited)} or more; no task is seen to "
+                "hold it."
+            ),
+            entities=(*waiters[:_SHOWN], lock),
+            evidence=tuple(proof for proof in proofs if proof is not None),
+            next=("look where it is acquired without `async with`, and whether each way out releases it",),
+            inferred=True,
+            state=VerdictState.UNKNOWN,
+            roots=(task,),
+        )
+
+
 def _awaited_ns(task: str, future: str, state: RuleInput) -> int:
     """How long a task has waited for a future, in ns: since it was seen to, or its loop's thread last ran."""
     snapshot = state.snapshot
@@ -170,4 +215,4 @@ def _running_on(thread: Thread, state: RuleInput) -> Iterator[str]:
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (BlockedLoop(), LostFuture())
+    return (BlockedLoop(), LostFuture(), TaskHeldUp())
