@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import ClassVar, Final
 
+from livedbg.adapters.exceptions.calls import known_calls
 from livedbg.adapters.exceptions.catch_request import catchpoint_of
 from livedbg.adapters.exceptions.catchpoint import TracingCatchpoint
-from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Context, Level, Request

@@ -22,19 +22,20 @@ Invariants:
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.linux import memory
 from livedbg.model.catchpoints import Moment
-from livedbg.probes.launch_calls import Describe
+from livedbg.probes.launch_calls import Describe, failure, source_line
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.tracefs import Field, pieces, text_at, values
-from livedbg.session.systems import systems
+from livedbg.session.systems import declared, note_problem, systems
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean
 
@@ -248,3 +249,24 @@ def _number(read: Mapping[str, int | bytes], name: str) -> int:
 def _bytes(read: Mapping[str, int | bytes], name: str, pid: int, pointer: str = "") -> bytes:
     value = read.get(name, b"")
     return text_at(pid, _number(read, pointer), value, _LONGEST) if isinstance(value, bytes) else b""
+
+
+def _assertion(numbers: Sequence[int], texts: Sequence[str]) -> str:
+    """__assert_fail(assertion, file, line, function): assert.h."""
+    return failure("", texts[0], ", ".join(filter(None, (source_line(texts[1], numbers[2]), texts[3]))))
+
+
+_C_LIBRARY: Final[Mapping[str, Describe]] = {"__assert_fail": _assertion, "abort": lambda _numbers, _texts: ""}
+
+
+@cache
+def known_calls() -> Mapping[str, Describe]:
+    """What a call of each known function means, by its name."""
+    found = dict(_C_LIBRARY)
+    for system, own in declared(lambda system: system.known_calls):
+        for name, describe in own.items():
+            if name in found:
+                note_problem(system.name, f"there is another description of calls of {name}", None)
+            else:
+                found[name] = describe
+    return MappingProxyType(found)

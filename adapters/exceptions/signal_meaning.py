@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from livedbg.linux import maps
-from livedbg.linux.handled_signals import signal_name
+from livedbg.linux.procfs import signal_name
 
 FATAL: Final = (
     signal.SIGSEGV,

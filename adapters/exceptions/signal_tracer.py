@@ -32,9 +32,8 @@ from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, origin
 from livedbg.linux import procfs
 from livedbg.linux.ending import Ending
-from livedbg.linux.handled_signals import signal_name
 from livedbg.linux.maps import Mapping
-from livedbg.linux.procfs import process_exists, read_stat
+from livedbg.linux.procfs import process_exists, read_stat, signal_name
 from livedbg.linux.registers import PC
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source

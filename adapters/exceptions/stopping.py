@@ -13,9 +13,8 @@ from typing import ClassVar, Final
 
 from msgspec import structs
 
-from livedbg.adapters.exceptions.calls import Call
+from livedbg.adapters.exceptions.calls import Call, known_calls
 from livedbg.adapters.exceptions.catch_request import RUNTIME, catchpoint_of, matches, refused
-from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.model import ExceptionHit, Intrusion, ids
 from livedbg.model.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux.descriptors import Descriptor, Holder, fd_links
-from livedbg.linux.handled_signals import handled_signals, signal_name
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.procfs import living_task, read_file
+from livedbg.linux.procfs import handled_signals, living_task, read_file, signal_name
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 

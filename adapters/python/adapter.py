@@ -13,9 +13,9 @@ import asyncio
 import time
 from typing import Final
 
-from livedbg.adapters.python.movement import UNKNOWN, movements
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy
+from livedbg.adapters.python.samples import UNKNOWN, movements
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.watch import Watch
 from livedbg.cpython.interpreter import Interpreter, find_interpreter

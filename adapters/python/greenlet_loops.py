@@ -26,8 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.python.awaits import Await, HeldLock
-from livedbg.adapters.python.loop_sample import LoopSample
+from livedbg.adapters.python.awaits import Await, HeldLock, LoopSample
 from livedbg.cpython.coroutines import AwaitChain, CoroutineFrame
 from livedbg.cpython.event_loops import MOST_TASKS, EventLoop, EventLoops, LoopTask
 from livedbg.cpython.greenlets import Greenlet, GreenletReader

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 
+from livedbg.adapters.python.awaits import LoopSample
 from livedbg.adapters.python.greenlet_loops import is_hub_run
-from livedbg.adapters.python.loop_sample import LoopSample
 from livedbg.adapters.python.loops import LoopState, TaskNames, sample_loops
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.status import Statuses

@@ -33,9 +33,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from livedbg.adapters.python.awaits import Await, HeldLock, awaited, held_locks_of, user_frame
+from livedbg.adapters.python.awaits import (
+    Await,
+    HeldLock,
+    LoopSample,
+    awaited,
+    held_locks_of,
+    joined,
+    of_steady,
+    user_frame,
+)
 from livedbg.adapters.python.greenlet_loops import GREENLET, read_all_greenlets
-from livedbg.adapters.python.loop_sample import LoopSample, joined, of_steady
 from livedbg.adapters.python.trio_loops import is_trio_step, read_all_trio, threads_of_trio
 from livedbg.cpython.event_loops import (
     MOST_TASKS,

@@ -16,8 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg.adapters.python.awaits import Await, HeldLock
-from livedbg.adapters.python.loop_sample import LoopSample, joined, of_steady
+from livedbg.adapters.python.awaits import Await, HeldLock, LoopSample, joined, of_steady
 from livedbg.cpython.coroutines import CoroutineFrame
 from livedbg.cpython.event_loops import EventLoops, LoopTask
 from livedbg.cpython.heap import HeapReader

@@ -22,10 +22,9 @@ from msgspec import structs
 
 from livedbg.adapters.python.forks import Inherited
 from livedbg.adapters.python.loop_watch import LoopWatch
-from livedbg.adapters.python.movement import UNKNOWN, Movement
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of, given_name
-from livedbg.adapters.python.samples import LockWait, NotifyWait, Sample
+from livedbg.adapters.python.samples import UNKNOWN, LockWait, Movement, NotifyWait, Sample
 from livedbg.adapters.python.status import Statuses
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Stack, ids
 from livedbg.model.errors import LivedbgError

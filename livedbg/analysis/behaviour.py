@@ -42,7 +42,7 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.enders import reachable
-from livedbg.analysis.job_waits import awaits_jobs, waits_for_job, waits_for_semaphore
+from livedbg.analysis.python_calls import awaits_jobs, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Resource, Thread, ThreadState, WaitKind, ids

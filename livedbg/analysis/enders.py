@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
-from livedbg.analysis.job_waits import waits_for_job
+from livedbg.analysis.python_calls import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, waited_ns
 from livedbg.model import Thread, ThreadState, WaitKind, ids

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from livedbg.cli.streams import drop_output, prepare_streams
-from livedbg.commands.command_clock import clock
-from livedbg.commands.first_in_line import go_first
+from livedbg.commands.command_clock import clock, go_first
 from livedbg.commands.output import warn
 from livedbg.model.errors import LivedbgError, SourceError
 

@@ -27,10 +27,9 @@ from livedbg.commands.output import TIME_LIMIT, code_of, write
 from livedbg.commands.signals import Quit, hung_up, quit_on_signals, started
 from livedbg.model.errors import LivedbgError, UsageError
 from livedbg.repeats.compare import Comparison, Group, compare
-from livedbg.repeats.devices import check_visible
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import RunEnd
-from livedbg.repeats.pool import Pool, devices_of
+from livedbg.repeats.pool import Pool, check_visible, devices_of
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import launch_folder
 from livedbg.session.live import LiveView

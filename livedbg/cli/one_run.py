@@ -16,9 +16,9 @@ from livedbg.model import ExceptionHit, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Recipe
 from livedbg.recording.recorder import Recorder
-from livedbg.repeats.devices import visible
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import How, RunEnd, end_cause, frames_shown, how_ended, stack_of
+from livedbg.repeats.pool import visible
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched

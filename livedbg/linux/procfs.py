@@ -2,11 +2,16 @@
 
 Single-item functions raise OSError when the process is gone or reading it is denied: a thread
 that ends between `open` and `read` gives ESRCH (ProcessLookupError), later FileNotFoundError.
+
+Invariants:
+    handled_signals.H1. Faults, and the signals that C libraries keep for themselves, are none of them: a thread that
+        waits causes no fault, and a library's own signal ends no wait of the program.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -352,3 +357,30 @@ def read_environment(pid: int) -> dict[str, str]:
         if sep:
             found[name] = value
     return found
+
+
+_FAULTS: Final = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
+)
+_INTERNAL: Final = frozenset({32, 33, 34})
+"""SIGCANCEL, SIGSETXID, SIGSYNCCALL."""
+
+
+def handled_signals(pid: int) -> list[int]:
+    """The signals that it handles (H1), in the order of their numbers.
+
+    Raises:
+        OSError: it is gone, or may not be looked at.
+        KeyError, ValueError: the kernel does not say.
+    """
+    mask = int(status_fields(pid)["SigCgt"], 16)
+    caught = [number for number in range(1, 65) if mask >> (number - 1) & 1]
+    return [number for number in caught if number not in _FAULTS and number not in _INTERNAL]
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGUSR1`; `SIGRTMIN+6` for a real-time signal (signal(7)); `signal 32` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if number > signal.SIGRTMIN else f"signal {number}"

@@ -1,5 +1,9 @@
 """Runs a command many times, several at once, each on a device of its own if devices are given.
 
+Gives each run one device, by the variables that limit the devices of a process.
+
+Systems declare their variables (`System.device_variables`): numbers or UUIDs, in a list whose order counts.
+
 Invariants:
     repeats_pool.P1. A device has at most ceil(K / devices) runs at a time, and each has one of the first; the others
         start in the order of their numbers.
@@ -8,17 +12,20 @@ Invariants:
     repeats_pool.P4. A signal ends the wait for results, whichever thread the kernel gives it to: `results` wakes now
         and then (livedbg.session.live).
     repeats_pool.P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
+    repeats_pool.V1. A run gets no device that the user's own variables hide: a number is an index into their lists.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from livedbg.model.errors import UsageError
+from livedbg.session.systems import systems
 from livedbg.text.patterns import lazy_re
+from livedbg.text.wording import many
 
 Result = TypeVar("Result")
 _MOST_DEVICES: Final = 1024
@@ -121,3 +128,42 @@ def devices_of(text: str) -> tuple[str, ...]:
     if not found:
         raise UsageError("--gpus needs device numbers.", "--gpus 0-3 or --gpus 0,2", "usage")
     return tuple(found)
+
+
+def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that give a run one device; {} for all devices ("").
+
+    Args:
+        device: its number among the devices that the command sees.
+        environment: the user's variables. An empty list stays empty.
+
+    Raises:
+        UsageError: a list has fewer devices.
+    """
+    found: dict[str, str] = {}
+    for variable in (one for system in systems() for one in system.device_variables) if device else ():
+        name = variable.name
+        if name not in environment:
+            if variable.always:
+                found[name] = device
+            continue
+        allowed = [word.strip() for word in environment[name].split(",") if word.strip()]
+        if allowed and int(device) >= len(allowed):
+            raise UsageError(
+                f"--gpus: no device {device}: {name}={environment[name]} lists {many(len(allowed), 'device')}.",
+                f"--gpus 0-{len(allowed) - 1}, or unset {name}",
+                "usage",
+            )
+        if allowed:
+            found[name] = allowed[int(device)]
+    return found
+
+
+def check_visible(devices: Iterable[str], environment: Mapping[str, str]) -> None:
+    """Check that such devices exist in the user's lists.
+
+    Raises:
+        UsageError: see `visible`.
+    """
+    for device in devices:
+        visible(device, environment)

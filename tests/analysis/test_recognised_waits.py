@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Verdict, VerdictState
-from livedbg.analysis.job_waits import waits_for_job
+from livedbg.analysis.python_calls import waits_for_job
 from livedbg.model import Frame, Stack
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World

@@ -17,8 +17,7 @@ import pytest
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.cli.catch import after_the_limit
 from livedbg.cli.watch import OnStall
-from livedbg.commands.command_clock import clock
-from livedbg.commands.first_in_line import go_first
+from livedbg.commands.command_clock import clock, go_first
 from livedbg.commands.signals import started
 from livedbg.commands.time_limit import TimeLimit, queued_s
 from livedbg.linux.procfs import child_pids, command_line

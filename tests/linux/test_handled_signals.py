@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from livedbg.linux.handled_signals import handled_signals, signal_name
+from livedbg.linux.procfs import handled_signals, signal_name
 
 
 @pytest.mark.invariant("handled_signals.H1")

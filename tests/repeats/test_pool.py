@@ -9,8 +9,7 @@ from collections import Counter
 import pytest
 
 from livedbg.model.errors import UsageError
-from livedbg.repeats.devices import check_visible, visible
-from livedbg.repeats.pool import Pool, devices_of
+from livedbg.repeats.pool import Pool, check_visible, devices_of, visible
 
 
 def test_devices_are_a_list_with_ranges() -> None:
@@ -73,7 +72,7 @@ def test_P3_an_error_comes_out() -> None:
         list(pool.results())
 
 
-@pytest.mark.invariant("devices.V1")
+@pytest.mark.invariant("repeats_pool.V1")
 def test_V1_devices_count_within_what_the_user_may_use() -> None:
     assert visible("", {"CUDA_VISIBLE_DEVICES": "4"}) == {}
     assert visible("1", {}) == {"CUDA_VISIBLE_DEVICES": "1", "ASCEND_RT_VISIBLE_DEVICES": "1"}

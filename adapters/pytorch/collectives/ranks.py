@@ -16,7 +16,7 @@ from livedbg.adapters.pytorch.rpc.tasks import RpcThread, agent_pointer, agent_w
 from livedbg.cpython.threads import PyThread, ThreadReader
 from livedbg.linux import memory
 from livedbg.linux.abi import native_abi
-from livedbg.linux.handled_signals import handled_signals, signal_name
+from livedbg.linux.procfs import handled_signals, signal_name
 from livedbg.model import Process
 
 _USUAL: Final = frozenset({signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE})

@@ -19,7 +19,7 @@ from typing import Final
 
 from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
 from livedbg.analysis.behaviour import family_threads
-from livedbg.analysis.job_waits import waits_for_job
+from livedbg.analysis.python_calls import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import name_of, waited_ns

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions.known_calls import known_calls
+from livedbg.adapters.exceptions.calls import known_calls
 from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs

@@ -13,7 +13,7 @@ import pytest
 
 from livedbg.adapters.proc import wakers as module
 from livedbg.adapters.proc.wakers import driven, outside, unseen_end, wakers
-from livedbg.linux import handled_signals
+from livedbg.linux import procfs
 from livedbg.linux.descriptors import Descriptor, Holder
 
 PIPE = Descriptor(3, "pipe", "pipe:[9]", "pipe:[9]", 9)
@@ -63,11 +63,11 @@ def test_W1_what_can_t_be_read_may_wake(monkeypatch: pytest.MonkeyPatch) -> None
     def denied(*_: object) -> dict[str, str]:
         raise PermissionError
 
-    monkeypatch.setattr(handled_signals, "status_fields", denied)
+    monkeypatch.setattr(procfs, "status_fields", denied)
     assert wakers(os.getpid()) == "may handle signals"
-    monkeypatch.setattr(handled_signals, "status_fields", lambda _: {"SigCgt": "none"})
+    monkeypatch.setattr(procfs, "status_fields", lambda _: {"SigCgt": "none"})
     assert wakers(os.getpid()) == "may handle signals"
-    monkeypatch.setattr(handled_signals, "status_fields", lambda _: {"SigCgt": "0"})
+    monkeypatch.setattr(procfs, "status_fields", lambda _: {"SigCgt": "0"})
     monkeypatch.setattr(module, "read_file", lambda _: (_ for _ in ()).throw(FileNotFoundError))
     assert wakers(os.getpid()) == "may have timers"
     assert wakers(2**22 + 1) == ""
