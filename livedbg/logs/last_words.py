@@ -96,11 +96,21 @@ _TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
     r"|^\[={10}\] \d+ tests? from \d+ test (?:suites?|cases?) ran\."
     r"|^Ran \d+ tests? in \d+\.\d+s|^\d{1,3}% tests passed, \d+ tests? failed out of \d+"
-    r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b",
+    r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b"
+    r"|^Test Suites: {1,4}\d[^\n]{0,100} total$|^ {1,4}Test Files {1,4}\d[^\n]{0,100}$|^ {1,8}\d+ passing \("
+    r"|^Tests: \d+, Assertions: \d|^OK \(\d+ tests?, "
+    r"|^\d+ (?:examples?|tests?|runs), (?:\d+ assertions, )?\d+ failures?\b|\bTests run: \d+, Failures: \d+, Errors: \d"
+    r"|^\d+ tests? completed, \d+ failed|^(?:Failed|Passed)! +- Failed: |^(?:\[doctest\] )?test cases: +\d+ \|"
+    r"|^All tests passed \(|^Failed Tests \(\d+\):$|^Fail: {15}\d+ *$|^# fail +\d+$|^ℹ fail \d+$"
+    r"|^\*\*\* (?:No errors|\d+ failures?)\b|\bExecuted \d+ (?:tests?, with|out of)\b|^Result: (?:FAIL|PASS)$"
+    r"|^(?:ok|FAILED) \| \d+ passed|^# FAIL: +\d+$|^\d+ passed; \d+ skipped; \d+ failed",
     re.MULTILINE,
 )
-"""The last lines of a run of tests."""
-_IN_EACH: Final = (" in ", " ran.", " passed")
+"""The lines with which the summary of a run of tests begins."""
+_IN_EACH: Final = (
+    *(" in ", " ran.", " passed", "Test Suites", "Test Files", "Tests (", "ests: ", "passing (", "OK (", "fail"),
+    *("Failed: ", "est cases: ", "Fail: ", "Executed ", "Result: ", "FAIL: ", "*** No errors"),
+)
 
 
 def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
