@@ -85,12 +85,14 @@ _POST_MORTEM: Final = lazy_re(
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
     r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
+    r"|\[<[0-9a-f]{8,16}>\]|\+0x[0-9a-f]+/0x[0-9a-f]+"
     r"|attempted to trace the following|compilation metrics"
     r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
     r"|^[^\w\[(<]|^\s*$",
     re.IGNORECASE,
 )
-"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
+"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice, source text and
+the call traces of kernels."""
 
 _TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
