@@ -117,7 +117,7 @@ _FILES: Final = (
     (
         Inside.PACKAGE,  # Cython's sources have paths within their package
         lazy_re(
-            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|/\.julia/(?:packages|dev)/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
+            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
         ),
     ),
     (
