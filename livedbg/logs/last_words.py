@@ -280,7 +280,7 @@ _SPEAKS: Final = lazy_re(
     re.IGNORECASE,
 )
 _NO_FAILURE: Final = lazy_re(
-    r"\b0 (?:\w{1,40} )?(?:fail|crash|abort|lost)"
+    r"\b0 (?:(?!has |was )\w{1,40}s )?(?:fail|crash|abort|lost)"
     r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
     r"|\bcaught\b(?! signal)|\bhandled\b",
     re.IGNORECASE,
