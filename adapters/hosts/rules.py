@@ -16,7 +16,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.ended import is_interrupt, lives
 from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
-from livedbg.analysis.postmortem.survived import survived, unless_survived
+from livedbg.analysis.postmortem.survived import any_line, survived, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import steps_of
 from livedbg.analysis.rules.signatures import explained
@@ -96,7 +96,8 @@ class HostEnded:
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "Why is not said: somebody asked for it, or a part of the job had failed."
             return _note(finding, why, VerdictState.UNKNOWN)
-        judged = unless_survived(finding, snapshot)
+        final = "final" in first.message.marks  # what follows is no progress
+        judged = unless_survived(finding, snapshot, any_line if final else None)
         if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):
             return _note(finding, "The log goes on after it: it may be a helper's end.", VerdictState.UNKNOWN)
         if judged is finding and "outside" in first.message.marks and _had_completed(first, snapshot):
@@ -156,7 +157,9 @@ def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapsho
         goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
         if not pid and not goes_on and "interpreter" in first.message.marks:
             return True
-    return False
+    name = first.message.values.get("name")
+    others = (said.message.values.get("killed") for said in snapshot.diagnostics.values() if said.log != first.log)
+    return bool(name) and name in others
 
 
 def _is_of_a_shell(first: Diagnostic) -> bool:

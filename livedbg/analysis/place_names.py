@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from livedbg.text.demangling import short_symbol
@@ -90,6 +92,7 @@ _OPERATOR: Final = lazy_re(r"(?<![\w])operator(\(\)|\[\]|[-+*/%^&|~!=<>,]{1,3})"
 _CALL: Final = "::operator()"
 _MARKED: Final = {ord(letter): 0xE000 + place for place, letter in enumerate("()[]<>*& ")}
 _UNMARKED: Final = {mark: letter for letter, mark in _MARKED.items()}
+_OF_FORTRAN: Final = lazy_re(r"__\w{1,100}_MOD_(?=\w)")
 _INNER: Final = lazy_re(r"(?:\.<locals>)?\.<(?:list|set|dict)comp>|(?:\.<locals>)?\.<genexpr>")
 _BASE_62: Final = lazy_re(r"[0-9A-Za-z]{0,11}_")
 _LENGTH: Final = lazy_re(r"([1-9]\d{0,3})_?")
@@ -131,7 +134,7 @@ class Placed(Protocol):
 @lru_cache(maxsize=8192)
 def function_name(function: str, language: str = "native") -> str:
     """The name of a function as people say it: `holder`, `Engine::step`, `main::lambda`; one word."""
-    name = _python(function) if language == "python" else _native(function)
+    name = _NAMES.get(language, _native)(function)
     name = name.replace(" ", "")
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
@@ -142,10 +145,10 @@ def line_of(frame: Placed) -> str:
 
 
 def place_text(frame: Placed) -> str:
-    """`step (server.cpp:31)`, `engine_step (libengine.so)`; the line alone for the code of a Python module."""
+    """`step (server.cpp:31)`, `engine_step (libengine.so)`; the line alone for code that is in no function."""
     where = line_of(frame) or (frame.module or frame.file or "").rpartition("/")[2]
     name = function_name(frame.function, frame.language)
-    if frame.language == "python" and frame.function == "<module>" and where:
+    if frame.function == "<module>" and where:
         return where
     return f"{name} ({where})" if where else name
 
@@ -192,11 +195,19 @@ def _python(function: str) -> str:
     return _INNER.sub("", function).rpartition("<locals>.")[2]
 
 
+def _go(function: str) -> str:
+    """Without the path of its package."""
+    return function.rpartition("/")[2]
+
+
 def _native(function: str) -> str:
-    plain = plain_name(short_symbol(rust_name(function)))
+    plain = _OF_FORTRAN.sub("", plain_name(short_symbol(rust_name(function))))
     parts = [part for part in plain.split("::") if part]
     short = "::".join(parts[-2:]) if len(plain) > _SHORT else "::".join(parts)
     return short or function
+
+
+_NAMES: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType({"python": _python, "go": _go})
 
 
 def _marked(found: re.Match[str]) -> str:

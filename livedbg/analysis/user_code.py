@@ -116,7 +116,9 @@ _MODULES: Final = (
 _FILES: Final = (
     (
         Inside.PACKAGE,  # Cython's sources have paths within their package
-        lazy_re(r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"),
+        lazy_re(
+            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
+        ),
     ),
     (
         Inside.LIBRARY,
@@ -124,6 +126,7 @@ _FILES: Final = (
             r"/lib(?:64)?/(?:python|pypy)\d[^/]{0,100}/|/python\d{1,9}\.zip/|/cpython[^/]{0,200}/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
             r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|/rustlib/src/"
+            r"|/share/julia/|^\./[\w/]{1,60}\.jl$|/julia[\w-]{0,40}/src/"
             r"|/go(?:-[\d.]{1,20})?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"
         ),
     ),

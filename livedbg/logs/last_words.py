@@ -53,9 +53,11 @@ _ANYWHERE: Final = lazy_re(
     r"error while loading shared libraries: |symbol lookup error: |: version `[^'\n]{1,80}' not found"
     r"|: line \d{1,9}: .{1,200}: "
     r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
-    r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error|No space left on device)$"
+    r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error)$"
+    r"|: (?i:no space left on device|disk quota exceeded|read-only file system|stale (?:nfs )?file handle"
+    r"|input/output error)[\"')\]]{0,3}$"
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
-    r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting\.{0,3}$|\bgiving up\b"
+    r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting(?: now)?\.{0,3}$|\bgiving up\b"
 )
 _LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
 _HEADED: Final = lazy_re(
@@ -85,22 +87,35 @@ _POST_MORTEM: Final = lazy_re(
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
     r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
+    r"|\[<[0-9a-f]{8,16}>\]|\+0x[0-9a-f]+/0x[0-9a-f]+|(?:^|\] )\s{0,4}(?:[0-9a-f]{8,16} ){2,8}[0-9a-f]{8,16}$"
+    r"|\bcall trace:|hung_task_timeout"
     r"|attempted to trace the following|compilation metrics"
     r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
     r"|^[^\w\[(<]|^\s*$",
     re.IGNORECASE,
 )
-"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
+"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice, source text and
+the call traces of kernels."""
 
 _TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
     r"|^\[={10}\] \d+ tests? from \d+ test (?:suites?|cases?) ran\."
     r"|^Ran \d+ tests? in \d+\.\d+s|^\d{1,3}% tests passed, \d+ tests? failed out of \d+"
-    r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b",
+    r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b"
+    r"|^Test Suites: {1,4}\d[^\n]{0,100} total$|^ {1,4}Test Files {1,4}\d[^\n]{0,100}$|^ {1,8}\d+ passing \("
+    r"|^Tests: \d+, Assertions: \d|^OK \(\d+ tests?, "
+    r"|^\d+ (?:examples?|tests?|runs), (?:\d+ assertions, )?\d+ failures?\b|\bTests run: \d+, Failures: \d+, Errors: \d"
+    r"|^\d+ tests? completed, \d+ failed|^(?:Failed|Passed)! +- Failed: |^(?:\[doctest\] )?test cases: +\d+ \|"
+    r"|^All tests passed \(|^Failed Tests \(\d+\):$|^Fail: {15}\d+ *$|^# fail +\d+$|^ℹ fail \d+$"
+    r"|^\*\*\* (?:No errors|\d+ failures?)\b|\bExecuted \d+ (?:tests?, with|out of)\b|^Result: (?:FAIL|PASS)$"
+    r"|^(?:ok|FAILED) \| \d+ passed|^# FAIL: +\d+$|^\d+ passed; \d+ skipped; \d+ failed",
     re.MULTILINE,
 )
-"""The last lines of a run of tests."""
-_IN_EACH: Final = (" in ", " ran.", " passed")
+"""The lines with which the summary of a run of tests begins."""
+_IN_EACH: Final = (
+    *(" in ", " ran.", " passed", "Test Suites", "Test Files", "Tests (", "ests: ", "passing (", "OK (", "fail"),
+    *("Failed: ", "est cases: ", "Fail: ", "Executed ", "Result: ", "FAIL: ", "*** No errors"),
+)
 
 
 def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
@@ -110,14 +125,15 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
         line: without its header, where it has one.
         severity: of its record.
         headed: a logger wrote it: then the words alone don't say that it is the end.
-        proven: a launcher says below it that something failed: then what calls itself an error is one.
+        proven: a launcher says below it that something failed: then what calls itself an error is one, and so is what
+            speaks of a failure.
     """
     text = line[:_LONGEST].strip()
     if not text or (line[:1].isspace() and not headed):
         return False  # a part of something
     if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
-    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None):
+    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None or _speaks(text)):
         return True
     if headed:
         if severity is Severity.CRITICAL:
@@ -264,7 +280,7 @@ _SPEAKS: Final = lazy_re(
     re.IGNORECASE,
 )
 _NO_FAILURE: Final = lazy_re(
-    r"\b0 (?:fail|crash|abort|lost)"
+    r"\b0 (?:(?!has |was )\w{1,40}s )?(?:fail|crash|abort|lost)"
     r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
     r"|\bcaught\b(?! signal)|\bhandled\b",
     re.IGNORECASE,
@@ -287,10 +303,13 @@ def speaks_of_failure(text: str) -> int | None:
     if not _WORDS.find_matches_as_indexes(text.lower()):
         return None
     for number, line in enumerate(text.split("\n")):
-        said = line[:_LONGEST]
-        if not is_of_a_debugger(said) and _SPEAKS.search(said) is not None and _NO_FAILURE.search(said) is None:
+        if _speaks(line[:_LONGEST]):
             return number
     return None
+
+
+def _speaks(line: str) -> bool:
+    return not is_of_a_debugger(line) and _SPEAKS.search(line) is not None and _NO_FAILURE.search(line) is None
 
 
 def is_of_a_debugger(line: str) -> bool:

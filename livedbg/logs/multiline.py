@@ -52,7 +52,16 @@ _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, 
 
 
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
-_GO_LINE = lazy_re(r"\[signal |goroutine \d|\t|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_JULIA_SIGNAL = lazy_re(r"(?:\[\d+\] )?signal (?:\(\d+(?:\.\d+)?\)|\d+ \(\d+\)): \w")
+_JULIA_LINE = lazy_re(  # Julia src/signal-handling.c, src/stackwalk.c
+    r" {1,6}\[\d+\] | +@ |in expression starting at |unknown function \(ip: |Allocations: \d"
+    r"|\S.{0,1000} at [^\s:]{1,1000}(?::-?\d+(?: \[inlined\])?| \(unknown line\))$"
+)
+_ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Switching to ")
+"""With these words begin lines that runtimes put before an error or a stack."""
+_LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
+"""What libgfortran puts above a stack, after an empty line."""
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
@@ -102,6 +111,7 @@ class _State(Enum):
     NATIVE = auto()  # a C++ stack listing
     QUOTE = auto()  # inside a quoted message
     REPORT = auto()  # a sanitizer's report
+    JULIA = auto()  # the stack of a signal of Julia
     UNQUOTED = auto()  # a header whose quoted message comes in the next line
     BOX = auto()  # inside the box of a traceback
     BOXED = auto()  # after it, before its exception line
@@ -121,14 +131,15 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_details", "_indented", "_open", "_raises", "_ruled", "_state", "_traceback_follows"),
-        *("held_traceback", "lines"),
+        *("_announced", "_details", "_indented", "_listed", "_open", "_raises", "_ruled", "_state"),
+        *("_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
         self._details = details
         # what goes on with the error, or a panic of Rust, says that more comes in the next line
-        self._announced = ("' panicked at " in message and message.endswith(":")) or "received signal SIG" in message
+        self._listed = message.startswith(_ANNOUNCES) or "received signal SIG" in message
+        self._announced = self._listed or ("' panicked at " in message and message.endswith(":"))
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with
@@ -170,6 +181,9 @@ class Continuation:
             self._state = _State.FRAMES
             self.held_traceback = True
             return True
+        if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
+            self._state = _State.JULIA
+            return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
             return False
         if _TRACEBACK.search(line) is not None:
@@ -202,6 +216,8 @@ class Continuation:
             return self._after_exception(line, state)
         if state is _State.FAULT:
             return not line or _FAULT_LINE.match(line) is not None
+        if state is _State.JULIA:
+            return _JULIA_LINE.match(line) is not None
         if state is _State.GO:
             return not line or _GO_LINE.match(line) is not None
         if state is _State.NATIVE:
@@ -242,7 +258,14 @@ class Continuation:
 
     def _first_more(self, line: str) -> bool:
         if not line:
-            return False
+            self._announced = False
+            return self._listed
+        if self._listed and line.startswith(_LISTING):
+            self._state = _State.NATIVE
+            return True
+        if line == "Stacktrace:":
+            self._state = _State.JULIA
+            return True
         if line[:1] in " \t":
             if (
                 self._indented
@@ -264,7 +287,7 @@ class Continuation:
 
     def _continues(self, line: str) -> bool:
         if self._announced:
-            self._announced = line.startswith("[Switching to ")  # gdb, before it says where
+            self._announced = line.startswith(_ANNOUNCES)
             return True
         if line[0] in "CD" and _JAVA_LINE.match(line) is not None:
             return self.lines > 1

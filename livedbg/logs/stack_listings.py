@@ -2,7 +2,8 @@
 
 Sources: gdb's `#0  0x… in f () at a.cpp:3`, a library's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
 (` 8 0x… f()  /src/a.c:3`, ` 2 /l.so(f+0xf09) [0x…]`); google/glog and abseil symbolize (`    @     0x… f`); LLVM
-lib/Support/Signals.cpp (` #1 0x… f() /a.cpp:3:5`); Go src/runtime/traceback.go; .NET; java.lang.Throwable.
+lib/Support/Signals.cpp (` #1 0x… f() /a.cpp:3:5`); libgfortran/runtime/backtrace.c; Julia src/stackwalk.c and
+base/errorshow.jl; Go src/runtime/traceback.go; .NET; java.lang.Throwable.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             lazy_re(
                 r"^[^\S\n]*(?:frame )?#\d{1,18}:? +(?:0x(?P<address>[0-9a-f]{1,16}) in )?(?P<function>.{1,4000}?)"
                 r"(?: \+ 0x[0-9a-f]{1,16})?(?: \(0x(?P<address_2>[0-9a-f]{1,16}) in (?P<module>[^)]{1,1000})\)"
-                r"| (?:at|from) (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,18}))?(?::\d{1,18})?)?$",
+                r"|(?: |\n[^\S\n]{1,20})(?:at|from) (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,18}))?(?::\d{1,18})?)?$",
                 re.MULTILINE,
-            )
+            ),
+            report=lazy_re(r"\?\?\?$"),
         ),
         "ucx": Listing(
             lazy_re(
@@ -70,11 +72,24 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         "go": Listing(
             lazy_re(
                 r"^(?P<function>[\w./*()-]{1,300}?)\((?:[^()\n]{0,300}|\{[^\n]{0,300})\)\n"
-                r"\t(?P<file>/[^\s:]{1,300}):(?P<line>\d{1,9})",
+                r"(?:\t| {4,8})(?P<file>(?:/|[A-Z]:/)[^\s:]{1,300}):(?P<line>\d{1,9})",
                 re.MULTILINE,
             ),
             "go",
             lazy_re(r"panic$|runtime\.|testing\."),
+        ),
+        "julia": Listing(
+            lazy_re(
+                r"^(?:(?P<function>\S.{0,1000}?) at (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,9})(?: \[inlined\])?"
+                r"| \(unknown line\))| *\[\d{1,4}\] (?P<function_2>\S[^\n(]{0,300})[^\n]{0,2000}\n +@ (?:\S{1,200} )?"
+                r"(?P<file_2>[^\s:]{1,1000}):(?P<line_2>\d{1,9})(?: \[inlined\])?)$",
+                re.MULTILINE,
+            ),
+            "julia",
+            lazy_re(
+                r"_?i?jl_|gc_|unknown function|in expression starting$"
+                r"|(?:do_call|eval_\w{1,40}|true_main|main|exec_options|_start|error)$"
+            ),
         ),
         "dotnet": Listing(
             lazy_re(

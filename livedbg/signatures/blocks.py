@@ -34,6 +34,14 @@ _JAVA: Final = lazy_re(
 """An exception of Java, Scala or Kotlin with its frames below."""
 
 
+_AT_LINE: Final = lazy_re(
+    r"^At line (?P<line>\d{1,9}) of file (?P<file>[^\n]{1,300}?)(?: \(unit =[^\n]{0,300})?$", re.MULTILINE
+)
+_EXPRESSION: Final = lazy_re(
+    r"^in expression starting at (?P<file>(?!none|REPL)[^\s:]{1,300}):(?P<line>\d{1,9})$", re.MULTILINE
+)
+
+
 class Block(NamedTuple):
     """What a block says.
 
@@ -61,6 +69,25 @@ def _listing(name: str, text: str, begin: int) -> Block:
 
 def _native(text: str, begin: int) -> Block:
     return _stack(native_frames(text, begin))
+
+
+def _fortran(text: str, begin: int) -> Block:
+    """The stack that libgfortran lists; where it has no line, the one of the source that it names above the error."""
+    frames = native_frames(text, begin)
+    at = _AT_LINE.search(text)
+    known = at is None or any((frame.file or "").endswith(at["file"]) for frame in frames)
+    return _stack(frames if known or at is None else (_frame_at(at["file"], at["line"], "fortran"),))
+
+
+def _julia(text: str, begin: int) -> Block:
+    """The stack; where it has no function of the user's, the expression that is named above or below it."""
+    frames = listed("julia", text, begin)
+    at = _EXPRESSION.search(text, begin)
+    return _stack(frames if at is None else (*frames, _frame_at(at["file"], at["line"], "julia")))
+
+
+def _frame_at(file: str, line: str, language: str) -> Frame:
+    return Frame(function="<module>", file=file, line=int(line), language=language)
 
 
 def _gdb(text: str, begin: int) -> Block:
@@ -104,6 +131,8 @@ def _sanitizer(text: str, _begin: int) -> Block | None:
 BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyType(
     {
         "native": _native,
+        "fortran": _fortran,
+        "julia": _julia,
         "gdb": _gdb,
         "faulthandler": _faulthandler,
         "traceback": _traceback,

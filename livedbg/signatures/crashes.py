@@ -1,4 +1,5 @@
-"""What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed (tests.toml).
+"""What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed
+(tests.toml, runners.toml).
 
 Invariants:
     crashes.D1. One record reports one crash: the first signature of the file that finds something. Of an abort it is
@@ -20,7 +21,7 @@ from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.last_words import ends_tests
 from livedbg.model import FAILED_TESTS, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
-from livedbg.signatures.book import Book, parse
+from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
 
 _NEWLINE: Final = "\n"
@@ -37,18 +38,18 @@ _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
 @cache
 def crash_book() -> Book:
     """The signatures of crashes, in the order in which they count."""
-    return _book("crashes")
+    return Book([_room("crashes")])
 
 
 @cache
 def run_book() -> Book:
     """The signatures of runs of tests."""
-    return _book("tests")
+    return Book([_room("tests"), _room("runners")])
 
 
-def _book(name: str) -> Book:
+def _room(name: str) -> Room:
     file = f"{name}.toml"
-    return Book([parse(name, file, files("livedbg.signatures").joinpath(file).read_bytes())])
+    return parse(name, file, files("livedbg.signatures").joinpath(file).read_bytes())
 
 
 def crash_in(text: str) -> tuple[Said, int] | None:
@@ -70,19 +71,21 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
 
 
 class FailedTest(NamedTuple):
-    """A test that failed.
+    """A test that failed: the first one of a run.
 
     Attributes:
         name: of it; "" where only the place is known.
         place: in its source.
         said: what failed.
         summary: the line that says at the end that tests failed; "" before it.
+        over: another test has been named since: what follows is not of this one.
     """
 
     name: str = ""
     place: str = ""
     said: str = ""
     summary: str = ""
+    over: bool = False
 
     @property
     def head(self) -> str:
@@ -93,6 +96,8 @@ class FailedTest(NamedTuple):
     def with_more(self, text: str, raised: str) -> FailedTest:
         """With what a further text says of it, as far as that was not known.
 
+        Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
+
         Args:
             text: of a record.
             raised: the exception that the record reports; "" for none.
@@ -100,17 +105,18 @@ class FailedTest(NamedTuple):
         found = {one.said.code: one.said for one in reversed(run_book().found(text))}
         if not found and not (raised and self.name):
             return self
-        named, where, why, summary = (found.get(kind) for kind in ("test", "place", "why", "summary"))
-        name = self.name or (named.sentence if named is not None else "")
-        place = self.place or (where.sentence if where is not None and not self.name else "")
-        said = raised if self.name and raised else ""
-        if named is not None and not said and self.name in ("", named.sentence):
-            said = named.facts.values.get("said", "")
-        if place and not said and why is not None:
-            said = why.sentence
-        return FailedTest(
-            name, place, self.said or said.strip()[:_WHY], summary.sentence if summary is not None else ""
-        )
+        told = {kind: found[kind].sentence for kind in found}
+        named = found["test"].facts.values if "test" in found else {}
+        name = self.name or told.get("test", "")
+        over = self.over or (bool(self.name) and told.get("test", self.name) != self.name)
+        mine = named if name and told.get("test") == name else {}
+        place = self.place or ("" if self.name else told.get("place", "")) or mine.get("place", "")
+        said = raised if self.name and raised else mine.get("said", "")
+        if place and not said:
+            said = told.get("why", "")
+        if name and not over:
+            place, said = self.place or told.get("at", place), said or told.get("because", "")
+        return FailedTest(name, place, self.said or said.strip()[:_WHY], told.get("summary", ""), over)
 
 
 class CrashDecoder(LogDecoder):

@@ -18,6 +18,9 @@ ENDS = [
     "python3: symbol lookup error: /opt/libtorch.so: undefined symbol: cudnnGetVersion_v9\n",
     "/w/build.sh: line 4: nvcc: command not found\n",
     "tee: /scratch/log.txt: No space left on device\n",
+    "Error response from daemon: write /var/lib/x/k.jar: no space left on device\n",
+    "cp: error writing '/ckpt/model.bin': Disk quota exceeded\n",
+    "tar: Error is not recoverable: exiting now\n",
     "train.py: error: unrecognized arguments: --lrr 1\n",
     "vllm serve: error: argument --port: invalid int value: 'x'\n",
     "Error: ShardCannotStart\n",
@@ -78,6 +81,20 @@ def test_it_names_the_first_line_of_several_and_shows_what_is_beside_it() -> Non
 @pytest.mark.parametrize("after", ["Training finished\n", "step 41 loss 0.2\n", "12 passed in 3.10s\n"])
 def test_E1_what_comes_after_it_shows_that_it_ended_nothing(after: str) -> None:
     assert not found(ENDED_WITH_ERROR, f"{STEPS}Error: no device found\n{after}")
+
+
+@pytest.mark.invariant("last_lines.E5")
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("sim: *F,NOLIC: Unable to checkout license for the simulation.\n", True),
+        ("the probe of port 3 failed; retrying in 5 s\n", False),
+        ("0 checks failed\n", False),
+    ],
+)
+def test_E5_above_a_launcher_s_account_what_speaks_of_a_failure_is_what_failed(said: str, named: bool) -> None:
+    told = found(ENDED_WITH_ERROR, f"{STEPS}{said}make: *** [sim.mk:71: simulate] Error 2\n")
+    assert [one.claim for one in told] == [said.strip().rstrip(".")] * named
 
 
 def test_an_error_of_another_program_that_a_collector_stores_ends_nothing() -> None:

@@ -35,7 +35,34 @@ SAID = [
     ),
     (
         "At line 212 of file solver.f90 (unit = 11, file = 'in.dat')\nFortran runtime error: End of file\n",
-        "Crashed: Fortran runtime error: End of file.",
+        "Crashed in solver.f90:212: Fortran runtime error: End of file.",
+    ),
+    (
+        "At line 88 of file wall.f90\nFortran runtime error: End of file\n\nError termination. Backtrace:\n"
+        "#0  0x7f3c in ???\n#1  0x4011 in __wall_MOD_heat\n\tat ../src/wall.f90:88\n#2  0x4021 in main\n"
+        "\tat fds.f90:9\n",
+        "Crashed in heat (wall.f90:88): Fortran runtime error: End of file.",
+    ),
+    (
+        "Program received signal SIGFPE: Floating-point exception.\n\nBacktrace for this error:\n#0  0x7f4d in ???\n"
+        "#1  0x400c in count_\n        at /w/count.f90:17\n",
+        "Crashed in count_ (count.f90:17): SIGFPE: Floating-point exception.",
+    ),
+    (
+        "[521] signal (11.1): Segmentation fault\nin expression starting at /w/store.jl:1\n_ZNK3ray at /w/lib.so "
+        "(unknown line)\nData at /home/u/.julia/packages/CxxWrap/aXN/src/CxxWrap.jl:624\njl_apply at /b/src/gf.c:29\n",
+        "Crashed in store.jl:1: SIGSEGV: Segmentation fault.",
+    ),
+    (
+        "ERROR: LoadError: no method matching step(::Nothing)\nStacktrace:\n [1] run!(m::Model)\n   @ Main "
+        "/w/run.jl:17\n [2] top-level scope\n   @ /w/run.jl:31\nin expression starting at /w/run.jl:31\n",
+        "Crashed in run! (run.jl:17): Julia: no method matching step(::Nothing).",
+    ),
+    (
+        "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan send, 1 minutes]:\n"
+        "example.org/u/hound/pool.(*Pool).Submit(...)\n        /w/pool/pool.go:77\nmain.main()\n"
+        "        /w/main.go:10 +0xf\n",
+        "Crashed in pool.(*Pool).Submit (pool.go:77): Go panicked: all goroutines are asleep - deadlock!.",
     ),
     (
         "forrtl: severe (174): SIGSEGV, segmentation fault occurred\nImage              PC                Routine\n",
@@ -99,7 +126,7 @@ SAID = [
     (
         "==1234== Memcheck, a memory error detector\n==1234== Process terminating with default action of signal 11 "
         "(SIGSEGV)\n",
-        "Crashed: SIGSEGV: valgrind saw it end the program.",
+        "SIGSEGV ended the program, as valgrind saw.",
     ),
 ]
 

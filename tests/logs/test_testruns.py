@@ -14,6 +14,11 @@ GTEST = (
     "[  FAILED  ] Net.Two (3 ms)\n[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 1 test.\n"
     "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Net.Two\n\n 1 FAILED TEST\n"
 )
+JEST = (
+    " PASS  ./a.test.js\n FAIL  ./web/b.test.js\n  ● math › adds\n\n    expect(received).toBe(expected)\n\n"
+    "    Expected: 4\n\n      at Object.<anonymous> (web/b.test.js:12:22)\n\n"
+    "Test Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 3 passed, 4 total\nTime:        0.97 s\n"
+)
 ABORT = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
 FAILED = [
     (GTEST, "Net.Two, at /w/test_net.cpp:31: Expected equality of these values: a Which is: 3. [  FAILED  ] 1 test."),
@@ -41,6 +46,41 @@ FAILED = [
         "sum::adds. Test result: FAILED. 1 passed; 1 failed.",
     ),
     ("50% tests passed, 1 tests failed out of 2\n", "50% tests passed, 1 tests failed out of 2."),
+    (
+        JEST,
+        "math › adds, at web/b.test.js:12: expect(received).toBe(expected). Test Suites: 1 failed, 1 passed, 2 total.",
+    ),
+    (
+        " FAIL  ./App.test.js\n  ● Test suite failed to run\n\n    /w/App.test.js: Unexpected token (7:35)\n\n"
+        "Test Suites: 1 failed, 1 passed, 2 total\nTests:       3 passed, 3 total\nTime:        0.97s\n",
+        "Test suite failed to run: /w/App.test.js: Unexpected token (7:35). Test Suites: 1 failed, 1 passed, 2 total.",
+    ),
+    ("  math\n    ✓ subs\n    1) adds\n\n  1 passing (8ms)\n  1 failing\n", "1 failing."),
+    (
+        'tests/m.cpp(12): error: in "math/adds": check a == 4 has failed [5 != 4]\n\n'
+        '*** 1 failure is detected in the test module "math"\n',
+        "math/adds, at tests/m.cpp:12: check a == 4 has failed [5 != 4]. 1 failure is detected in the test module "
+        '"math".',
+    ),
+    (
+        "tests/m.cpp:11: FAILED:\n  REQUIRE( a == 4 )\nwith expansion:\n  5 == 4\n\n"
+        "test cases: 3 | 2 passed | 1 failed\nassertions: 9 | 8 passed | 1 failed\n",
+        "tests/m.cpp:11: REQUIRE( a == 4 ). Test cases: 3 | 2 passed | 1 failed.",
+    ),
+    (
+        "[ERROR] org.x.Sums.adds  Time elapsed: 0.01 s  <<< FAILURE!\norg.x.Failed: expected: <4>\n"
+        "\tat org.x.Sums.adds(Sums.java:12)\n\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0\n",
+        "org.x.Sums.adds: org.x.Failed: expected: <4>. Tests run: 3, Failures: 1, Errors: 0, Skipped: 0.",
+    ),
+    (
+        "  1) test adds (SumsTest)\n     test/s.exs:5\n     Assertion with == failed\n\n3 tests, 1 failure\n",
+        "adds (SumsTest), at test/s.exs:5: Assertion with == failed. 3 tests, 1 failure.",
+    ),
+    (  # the place and the reason of the second test are not those of the first
+        "  ● math › subs\n\n  ● math › adds\n\n    expect(a).toBe(b)\n\n      at t (web/b.test.js:12:22)\n\n"
+        "Test Suites: 1 failed, 1 total\nTests:       2 failed, 2 total\n",
+        "math › subs. Test Suites: 1 failed, 1 total.",
+    ),
 ]
 
 
@@ -58,6 +98,9 @@ def test_a_run_in_which_tests_failed(text: str, said: str) -> None:
         "Ran 2 tests in 0.001s\n\nOK\n",
         "summary: 90 passed, 0 failed\n",
         "100% tests passed, 0 tests failed out of 2\n",
+        "Test Suites: 2 passed, 2 total\nTests:       7 passed, 7 total\n",
+        "test result: ok. 3 passed; 0 failed; 0 ignored\n\n   Doc-tests sums\n\nrunning 0 tests\n\n"
+        "test result: ok. 0 passed; 0 failed; 0 ignored\n",
     ],
 )
 def test_T3_an_exception_before_the_end_of_a_good_run_was_a_test_s(end: str) -> None:
@@ -66,7 +109,13 @@ def test_T3_an_exception_before_the_end_of_a_good_run_was_a_test_s(end: str) -> 
 
 
 @pytest.mark.parametrize(
-    "line", ["a plan: 89 tests in 3 groups\n", "the check: Failure is an option\n", "3 shards passed, 0 to go\n"]
+    "line",
+    [
+        "a plan: 89 tests in 3 groups\n",
+        "the check: Failure is an option\n",
+        "3 shards passed, 0 to go\n",
+        "  3 probes failing of 9\n",
+    ],
 )
 def test_lines_that_only_speak_of_tests(line: str) -> None:
     assert verdict(line).state is not CRASHED

@@ -240,14 +240,15 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
 def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
     code = facts.hccl
     words = texts().hccl.get(str(int(code)), "HCCL knows no words for it") if code else ""
+    connects = facts.socket or facts.role or _block("EI0006", facts)
     return {
         "operation": facts.operation or "a collective operation",
         "whom": f"rank {facts.remote}" if facts.remote.isdecimal() else "another rank (HCCL does not know which)",
-        "waits": facts.tag or _block("EI0002", facts),
-        "connects": facts.socket or facts.role or facts.remote or _block("EI0006", facts),
+        "waits": "" if connects else facts.tag or _block("EI0002", facts),
+        "connects": connects or facts.remote,
         "within": f"within {facts.limit} s" if facts.limit else "in time",
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
-        "look": "connect" if facts.socket or _block("EI0006", facts) else "ranks",
+        "look": "connect" if connects else "ranks",
     }
 
 
