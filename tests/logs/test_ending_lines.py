@@ -97,6 +97,32 @@ def test_E5_above_a_launcher_s_account_what_speaks_of_a_failure_is_what_failed(s
     assert [one.claim for one in told] == [said.strip().rstrip(".")] * named
 
 
+ACCOUNT = """\
+Traceback (most recent call last):
+  File "/w/build.py", line 31, in run_step
+    subprocess.run(command, check=True)
+%s
+"""
+
+
+@pytest.mark.invariant("last_lines.E5")
+@pytest.mark.parametrize(
+    ("above", "error", "named"),
+    [
+        ("tool: fatal: no shape file\n", "CalledProcessError: Command 'tool' returned non-zero exit status 2.", True),
+        ("tool: fatal: no shape file\n", "KeyError: 'tool'", False),  # says itself why
+        (
+            "a.c:1:10: fatal error: x.h: No such file or directory\ncompilation terminated.\n",
+            "CalledProcessError: Command 'gcc' returned non-zero exit status 1.",
+            False,
+        ),
+    ],
+)
+def test_E5_above_an_exception_that_only_says_that_another_program_failed(above: str, error: str, named: bool) -> None:
+    told = found(ENDED_WITH_ERROR, f"{STEPS}{above}{ACCOUNT % f'subprocess.{error}'}")
+    assert [one.claim for one in told] == [above.strip().rstrip(".")] * named
+
+
 def test_an_error_of_another_program_that_a_collector_stores_ends_nothing() -> None:
     stored = 'ts=2026-06-21T10:06:12.001Z level=info msg="stored" line="Error: no device"\n'
     assert not found(ENDED_WITH_ERROR, stored)

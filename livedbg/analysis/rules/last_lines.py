@@ -7,7 +7,8 @@ Invariants:
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
-    last_lines.E5. Where a launcher sums up that something failed, the last error above is what failed.
+    last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
+        program did, the last error above is what failed, unless a decoder has understood one right before it.
     last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
     last_lines.E7. Lines that merely speak of a failure decide nothing but that the end is not known: none of them is
         called an error or a crash. They are not shown beside an error, nor of a run that completed or of which a
@@ -39,7 +40,7 @@ from livedbg.logs.last_words import (
     without_numbers,
 )
 from livedbg.logs.writers import rank_of
-from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, spans
@@ -93,7 +94,7 @@ class EndedWithError:
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
-        ends = [end for source in snapshot.log_sources.values() if (end := _end(source, snapshot)) is not None]
+        ends = [end for source in snapshot.log_sources.values() if (end := _end(source, state)) is not None]
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
             record = end.records[end.at]
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
@@ -143,23 +144,32 @@ def _else_ended(state: RuleInput) -> bool:
     """Whether an exception is known that ended the run; those that a system explains are judged by it."""
     snapshot = state.snapshot
     own = (hit for hit in snapshot.exceptions.values() if not state.judged.explained(hit, snapshot))
-    return any(not survived(hit, snapshot) for hit in own)
+    return any(not survived(hit, snapshot) for hit in own if not _accounts(hit, state))
 
 
-def _end(source: LogSource, snapshot: Snapshot) -> _End | None:
+def _accounts(hit: ExceptionHit, state: RuleInput) -> bool:
+    """Whether an exception says only that another program failed."""
+    return state.judged.cause_of(hit) is CauseClass.SUMMARY
+
+
+def _end(source: LogSource, state: RuleInput) -> _End | None:
     """The error that a log ends with: the first of several in a row."""
+    snapshot = state.snapshot
     if is_replaced(source, snapshot):
         return None
     records = newest(source, snapshot, _LOOKED_AT)
     if records and _is_cut(source, records):
         return None
     judged, summed_up = _judged(source, snapshot), summaries(source.id, snapshot)
+    of_others = (hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state))
+    summed_up |= {line for hit in of_others for line in _of_hit(hit)}
     found, before, proven = None, None, False
     for at in range(len(records) - 1, -1, -1):
         if any(line in summed_up for line in _numbers(records[at])):
             proven, found = True, None
             continue
         if any(line in judged for line in _numbers(records[at])):
+            found = None if proven else found
             break
         said = _said(records[at], proven)
         if said is not None:
