@@ -79,6 +79,7 @@ class FailedTest(NamedTuple):
         said: what failed.
         summary: the line that says at the end that tests failed; "" before it.
         over: another test has been named since: what follows is not of this one.
+        runs: the test that has begun and has not ended; "" where none is known to.
     """
 
     name: str = ""
@@ -86,6 +87,7 @@ class FailedTest(NamedTuple):
     said: str = ""
     summary: str = ""
     over: bool = False
+    runs: str = ""
 
     @property
     def head(self) -> str:
@@ -106,6 +108,7 @@ class FailedTest(NamedTuple):
         if not found and not (raised and self.name):
             return self
         told = {kind: found[kind].sentence for kind in found}
+        runs = told.get("begins", "" if self.runs in (told.get("passed"), told.get("test")) else self.runs)
         named = found["test"].facts.values if "test" in found else {}
         name = self.name or told.get("test", "")
         over = self.over or (bool(self.name) and told.get("test", self.name) != self.name)
@@ -116,7 +119,7 @@ class FailedTest(NamedTuple):
             said = told.get("why", "")
         if name and not over:
             place, said = self.place or told.get("at", place), said or told.get("because", "")
-        return FailedTest(name, place, self.said or said.strip()[:_WHY], told.get("summary", ""), over)
+        return FailedTest(name, place, self.said or said.strip()[:_WHY], told.get("summary", ""), over, runs)
 
 
 class CrashDecoder(LogDecoder):
@@ -145,6 +148,9 @@ class CrashDecoder(LogDecoder):
         raised = ""
         if (crash := crash_in(record.text)) is not None:
             said, index = crash
+            runs = self._failed.get(record.source, FailedTest()).runs
+            if runs and said.code == "signal" and not said.stack:
+                said = replace(said, sentence=f"{said.sentence}, in test {runs}")
             message = said.sentence
             raised = f"{said.exception}: {message.partition(_NEWLINE)[0]}"
             if said.code != "traceback" or record.severity.rank >= Severity.ERROR.rank:  # else logged as harmless
