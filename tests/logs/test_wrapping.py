@@ -150,6 +150,7 @@ WRAPPINGS: dict[str, Callable[[str, int], str]] = {
     "buildkite": lambda line, n: f"\x1b_bk;t={(NOON + n) * 1000}\x07{line}",
     "dmesg -T": lambda line, n: f"[Sat Nov 21 12:00:{n:02} 2026] {line}",
     "journald short-unix": lambda line, n: f"{NOON + n}.500000 node3 train[4711]: {line}",
+    "journald no-hostname": lambda line, n: f"2026-03-04T10:00:{n % 60:02}Z train[4711]: {line}",
     "journald short-monotonic": lambda line, n: f"[{812 + n:5}.500000] node3 train[4711]: {line}",
     "journald short-delta": lambda line, n: f"[{812 + n:5}.500000 <    1.000000 >] node3 train[4711]: {line}",
     "journald with-unit": lambda line, n: f"Sat 2026-11-21 12:00:{n:02} UTC node3 train@1.service[4711]: {line}",

@@ -74,16 +74,19 @@ _SYSTEM_S: Final = (
     r"|containerd|kubelet|chronyd?|su|\w+-persistenced|slurm[^\s:\[\]]*|auditd?|audit|polkitd|snapd|udevd|dhclient|ntpd"
     r"|smartd|irqbalance|gdm[^\s:\[\]]*|nv-[^\s:\[\]]*)(?:\[\d{1,10}\])?:"
 )
-_OF: Final = (
-    rf" (?P<host>[\w.:-]{{0,254}}[\w.-]) (?!{_SYSTEM_S})(?P<program>(?=[^\s:\[\]]{{0,100}}[A-Za-z])[^\s:\[\]]{{1,100}})"
-    r"(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
-)
+_HOST: Final = r" (?P<host>[\w.:-]{0,254}[\w.-])"
+_BY: Final = rf" (?!{_SYSTEM_S})(?P<program>(?=[^\s:\[\]]{{0,100}}[A-Za-z])[^\s:\[\]]{{1,100}})"
+_PID: Final = r"\[(?P<pid>\d{1,10})\]"
+_OF: Final = rf"{_HOST}{_BY}(?:{_PID})?:(?: |$)"
+_STAMP: Final = r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 _journal = any_of(
     by(rf"{MONTH} +(?P<day>\d{{1,2}}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{{3,9}}))?" + _OF),
-    by(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?" + _OF),
+    by(_STAMP + _OF),
+    by(_STAMP + _BY + _PID + ":(?: |$)"),  # --no-hostname
     by(r"[A-Z][a-z]{2} (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:(?P<zone>UTC)|[A-Z]{2,5})" + _OF),
     by(r"(?P<unix>\d{9,10})\.(?P<micro>\d{6})" + _OF),
-    by(r"\[ {0,8}\d{1,9}\.\d{6}(?: <[ +\d.]{1,40}>)?\]" + _OF),  # since the machine started
+    # since the machine started: without a pid it may be what the kernel says, `[1.000000] EDAC MC1: …`
+    by(rf"\[ {{0,8}}\d{{1,9}}\.\d{{6}}(?: <[ +\d.]{{1,40}}>)?\]{_HOST}{_BY}{_PID}:(?: |$)"),
 )
 
 
