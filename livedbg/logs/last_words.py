@@ -83,7 +83,7 @@ _POST_MORTEM: Final = lazy_re(
     r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
     r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|report|see |wandb|srun"
     r"|slurm|make|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
-    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|import |module"
+    r"|assert|backtrace|stack|thread|debug|skip|disabled test|environ|version|https?://|memory|alloc|import |module"
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
     r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
@@ -281,6 +281,7 @@ _SPEAKS: Final = lazy_re(
 )
 _NO_FAILURE: Final = lazy_re(
     r"\b0 (?:(?!has |was )\w{1,40}s )?(?:fail|crash|abort|lost)"
+    r"|\b(?:fail\w{0,5}|crash\w{0,3}|abort\w{0,3}|lost) ?[:=]? ?0\b(?![.,]?\d)"
     r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
     r"|\bcaught\b(?! signal)|\bhandled\b",
     re.IGNORECASE,

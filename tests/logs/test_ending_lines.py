@@ -90,6 +90,8 @@ def test_E1_what_comes_after_it_shows_that_it_ended_nothing(after: str) -> None:
         ("sim: *F,NOLIC: Unable to checkout license for the simulation.\n", True),
         ("the probe of port 3 failed; retrying in 5 s\n", False),
         ("0 checks failed\n", False),
+        ("100 images, failed 0, mean latency 6.81 ms\n", False),
+        ("12 images, failed 0.5 s after the start\n", True),
     ],
 )
 def test_E5_above_a_launcher_s_account_what_speaks_of_a_failure_is_what_failed(said: str, named: bool) -> None:
