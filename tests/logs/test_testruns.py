@@ -119,3 +119,22 @@ def test_T3_an_exception_before_the_end_of_a_good_run_was_a_test_s(end: str) -> 
 )
 def test_lines_that_only_speak_of_tests(line: str) -> None:
     assert verdict(line).state is not CRASHED
+
+
+SIGNAL = "./run.sh: line 14: 22101 Segmentation fault      (core dumped) bin/test_net\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [
+        ("[ RUN      ] Net.Two\n", True),
+        ("[ RUN      ] Net.One\n[       OK ] Net.One (3 ms)\n[ RUN      ] Net.Two\nlayer 3\n", True),
+        ("[ RUN      ] Net.Two\n[       OK ] Net.Two (3 ms)\n", False),
+        ("[ RUN      ] Net.Two\n[  SKIPPED ] Net.Two (0 ms)\n", False),
+        ("[ RUN      ] Net.Two\nx.cpp:3: Failure\n[  FAILED  ] Net.Two (3 ms)\n", False),
+    ],
+)
+def test_a_signal_is_said_with_the_test_that_runs(before: str, named: bool) -> None:
+    said = verdict(before + SIGNAL).sentence
+    assert "Segmentation fault" in said
+    assert (", in test Net.Two" in said) is named
