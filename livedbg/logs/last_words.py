@@ -326,9 +326,9 @@ _SHOWN: Final = 300
 
 
 _PLEA: Final = lazy_re(
-    r"(?P<condition>[^\n\"]{0,200}?) ?INTERNAL ASSERT FAILED at \"?(?P<file>[^\s\",]{1,500}?)\"?:(?P<line>\d{1,9}),"
-    r" please report a bug(?:[^.\n]|\.(?=\S)){0,300}\.[ \t]*(?P<reason>[^\n]{0,2000}?)[ \t]*"
-    r"(?:Exception raised from [^\n\"]*)?$",
+    r"(?P<kind>(?:\b[\w.]{1,100}(?:Error|Exception): )?)(?P<condition>[^\n\"]{0,200}?) ?INTERNAL ASSERT FAILED at "
+    r"\"?(?P<file>[^\s\",]{1,500}?)\"?:(?P<line>\d{1,9}), please report a bug(?:[^.\n]|\.(?=\S)){0,300}\.[ \t]*"
+    r"(?P<reason>[^\n]{0,2000}?)[ \t]*(?:Exception raised from [^\n\"]*)?$",
     re.MULTILINE,
 )
 """The condition, which may be cut off, comes before the words."""
@@ -341,9 +341,9 @@ def without_plea(message: str) -> str:
     return _PLEA.sub(lambda found: _asserted(**found.groupdict()), message)
 
 
-def _asserted(condition: str, file: str, line: str, reason: str) -> str:
+def _asserted(kind: str, condition: str, file: str, line: str, reason: str) -> str:
     said = reason.strip() or " ".join(filter(None, ("internal assertion", condition.strip(), "failed")))
-    return f"{said.rstrip('.')} ({file.rpartition('/')[2]}:{line})"
+    return f"{kind}{said.rstrip('.')} ({file.rpartition('/')[2]}:{line})"
 
 
 def telling_line(message: str) -> str:

@@ -157,6 +157,10 @@ PLEA = "please report a bug with repro script to NVFuser at https://github.com/N
             f'thrown: " INTERNAL ASSERT FAILED at "a.cpp":3, {PLEA} No T3 Exception raised from get at a.cpp:3\n" x',
             'thrown: "No T3 (a.cpp:3)',
         ),
+        (
+            f'The call failed.\nRuntimeError: a != b INTERNAL ASSERT FAILED at "a.cpp":3, {PLEA} No T3',
+            "The call failed; RuntimeError: No T3 (a.cpp:3)",
+        ),
         ("INTERNAL ASSERT FAILED is a phrase", "INTERNAL ASSERT FAILED is a phrase"),
         ("please report a bug to us.", "please report a bug to us."),
     ],
