@@ -56,6 +56,11 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
 
 
+def is_bare_abort(hit: ExceptionHit) -> bool:
+    """Whether it is an abort without a reason, as a signal handler or a shell reports it."""
+    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
+
+
 def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
     """The line of the log that names the exception, the rest of its message, and who called what raised it."""
     source = snapshot.log_sources.get(hit.source or "")
