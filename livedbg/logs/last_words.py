@@ -359,6 +359,17 @@ def telling_line(message: str) -> str:
     return f"{first.rstrip('.')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
 
 
+_REFERS: Final = lazy_re(
+    r"[.;, ]{0,3}\b(?:[Rr]efer to|[Ss]ee)(?: the)? (['\"`])(?P<title>[^'\"`\n]{4,80})\1[^\n]{0,80}$"
+)
+
+
+def referred_to(message: str) -> tuple[str, str]:
+    """What a message says before it refers to a section of the log, and the title of that; the title is "" for none."""
+    refers = _REFERS.search(message)
+    return (message[: refers.start()], refers["title"]) if refers is not None else (message, "")
+
+
 @lru_cache(maxsize=64)
 def _naming(pid: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:pid|process|worker)\W{{0,3}}{pid}\b|[\[(]{pid}[\])]", re.IGNORECASE)

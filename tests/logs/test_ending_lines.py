@@ -162,6 +162,39 @@ def test_E5_C5_right_above_an_abort_stands_its_reason(above: str, lines: int, ab
     assert all(one.claim in said.sentence for one in told)
 
 
+REFERS = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 9, in load
+    shards = open_shards(path)
+RuntimeError: The reader has failed. %s
+
+-------------------------------
+- Reader Error Message:
+-------------------------------
+[ERROR] no shard at /data/part7
+
+-------------------------------
+- C++ Call Stack:
+-------------------------------
+reader.cc(26).
+"""
+
+
+@pytest.mark.parametrize(
+    ("refers", "says"),
+    [
+        ("Refer to 'Reader Error Message'.", "RuntimeError: The reader has failed: no shard at /data/part7."),
+        ("See the `C++ Call Stack` below.", "RuntimeError: The reader has failed: reader.cc(26)."),
+        ("Refer to 'Reader Help'.", "RuntimeError: The reader has failed. Refer to 'Reader Help'."),
+        ("It is over.", "RuntimeError: The reader has failed. It is over."),
+    ],
+)
+def test_an_exception_says_what_stands_in_the_section_that_it_refers_to(refers: str, says: str) -> None:
+    said = verdict(STEPS + REFERS % refers)
+    assert said.state is CRASHED
+    assert said.sentence.startswith(f"Crashed in load (train.py:9): {says}")
+
+
 def test_an_error_of_another_program_that_a_collector_stores_ends_nothing() -> None:
     stored = 'ts=2026-06-21T10:06:12.001Z level=info msg="stored" line="Error: no device"\n'
     assert not found(ENDED_WITH_ERROR, stored)
