@@ -1,4 +1,4 @@
-"""Shapes of the logs of the CUDA driver and of NCCL."""
+"""Shapes of the logs of the CUDA driver, NCCL and TensorRT."""
 
 from __future__ import annotations
 
@@ -29,8 +29,20 @@ def _cuda(match: re.Match[str], clock: SourceClock) -> Header:
     return Header("cuda-log", SEVERITY_OF_LETTER[match[3]], match.end(), clock.time_of_day(match[1], match[2]))
 
 
+# TensorRT's loggers (samples/common/logger.h; python/src/infer): `[08/21/2023-16:02:20] [E] [TRT] …`, `[TRT] [E] …`.
+_TENSORRT = lazy_re(
+    r"\[(\d\d)/(\d\d)/(\d{4})-(\d\d:\d\d:\d\d)\] (?:\[TRT\] )?\[([FEWIV])\] (?:\[TRT\] )?(?:Error\[\d{1,3}\]: )?"
+)
+
+
+def _tensorrt(match: re.Match[str], clock: SourceClock) -> Header:
+    wall_ns = clock.date_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}", None)
+    return Header("tensorrt", SEVERITY_OF_LETTER[match[5]], match.end(), wall_ns)
+
+
 SHAPES: Final = (
     Shape("nccl", "", _NCCL, _nccl, holds=" NCCL "),
     Shape("cuda-log", "[", _CUDA, _cuda),
+    Shape("tensorrt", "[", _TENSORRT, _tensorrt),
 )
 """The specific ones first."""

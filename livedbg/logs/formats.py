@@ -139,11 +139,6 @@ def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
 _BASIC = lazy_re(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
 
-
-def _basic(match: re.Match[str], clock: SourceClock) -> Header:
-    return Header("python", severity_of_word(match[1]), match.end())
-
-
 # Formatters that put the level before asctime: `ERROR:2026-03-26 21:59:41,526:message`, `[INFO] 2026-03-26 21:59:41 …`.
 _LEVEL_DATED = lazy_re(
     r"\[?(DEBUG|INFO|WARNING|ERROR|CRITICAL)\]? {0,4}[:|-]? ?"
@@ -188,20 +183,21 @@ def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
 _BRACKETED = lazy_re(r"\[ ?(DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
 
 
-def _bracketed(match: re.Match[str], clock: SourceClock) -> Header:
-    return Header("bracketed", severity_of_word(match[1]), match.end())
+def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
+    name = "bracketed" if match[0].startswith("[") else "python"
+    return Header(name, severity_of_word(match[1]), match.end())
 
 
 SHAPES: Final = (
     Shape("glog", "VIWEFC", _GLOG, _glog),
     Shape("glog", "[", _IN_BRACKETS, _glog_in_brackets),
     Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),
-    Shape("python", "DIWEC", _BASIC, _basic, general=True),
+    Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
     Shape("syslog", "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
-    Shape("bracketed", "[", _BRACKETED, _bracketed, general=True),
+    Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
 )
 """The core's shapes; where two can match one line, the more specific one comes first."""
 

@@ -4,9 +4,9 @@ They are words that any program writes, so most count only at the end of a log: 
 logs of programs that go on. livedbg.analysis.postmortem puts them together.
 
 Sources of the forms: getopt's and argparse's `NAME: error: …`, GNU's `NAME: cannot …`, glibc's dynamic loader
-(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, test programs
-(`&&&& FAILED`), and the place that checking macros of C, C++ and Rust print. Of collectors: logfmt (`ts=… level=info
-msg="stored" line="…"`: Loki, Prometheus exporters), a JSON object with a level, Fluentd's stdout (`TIME TAG: {"…`).
+(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, and the
+place that checking macros of C, C++ and Rust print. Of collectors: logfmt (`ts=… level=info msg="stored" line="…"`:
+Loki, Prometheus exporters), a JSON object with a level, Fluentd's stdout (`TIME TAG: {"…`).
 
 Invariants:
     last_words.G1. What is tried again, ignored or only warned of is no end.
@@ -45,7 +45,7 @@ _BEGINS: Final = lazy_re(
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
     r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
-    r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest|&&&& FAILED\b"
+    r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest"
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
@@ -358,6 +358,17 @@ def telling_line(message: str) -> str:
         return first
     more = quoted or more
     return f"{first.rstrip('.')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
+
+
+_REFERS: Final = lazy_re(
+    r"[.;, ]{0,3}\b(?:[Rr]efer to|[Ss]ee)(?: the)? (['\"`])(?P<title>[^'\"`\n]{4,80})\1[^\n]{0,80}$"
+)
+
+
+def referred_to(message: str) -> tuple[str, str]:
+    """What a message says before it refers to a section of the log, and the title of that; the title is "" for none."""
+    refers = _REFERS.search(message)
+    return (message[: refers.start()], refers["title"]) if refers is not None else (message, "")
 
 
 @lru_cache(maxsize=64)

@@ -99,6 +99,25 @@ def test_E5_above_a_launcher_s_account_what_speaks_of_a_failure_is_what_failed(s
     assert [one.claim for one in told] == [said.strip().rstrip(".")] * named
 
 
+SAMPLE = """\
+[03/04/2026-10:00:01] [W] [TRT] weights are cast down
+[03/04/2026-10:00:01] [%s] [TRT] 4: [net.cpp::check::31] Error Code 4: Internal Error (no shapes)
+[03/04/2026-10:00:01] [E] Engine set up failed
+&&&& FAILED TensorRT.trtexec [TensorRT v8601] # trtexec --onnx=a.onnx
+"""
+
+
+@pytest.mark.invariant("last_lines.E5")
+@pytest.mark.parametrize(
+    ("level", "claim"),
+    [("E", "4: [net.cpp::check::31] Error Code 4: Internal Error (no shapes)"), ("W", "Engine set up failed")],
+)
+def test_E5_above_a_sample_s_account_the_first_error_of_the_chain_is_what_failed(level: str, claim: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{SAMPLE % level}")
+    assert told.claim == claim
+    assert claim in verdict(f"{STEPS}{SAMPLE % level}").sentence
+
+
 ACCOUNT = """\
 Traceback (most recent call last):
   File "/w/build.py", line 31, in run_step
@@ -123,6 +142,59 @@ Traceback (most recent call last):
 def test_E5_above_an_exception_that_only_says_that_another_program_failed(above: str, error: str, named: bool) -> None:
     told = found(ENDED_WITH_ERROR, f"{STEPS}{above}{ACCOUNT % f'subprocess.{error}'}")
     assert [one.claim for one in told] == [above.strip().rstrip(".")] * named
+
+
+ABOVE_ABORTS = [
+    ('solver error: no table of weights for arch g7\n tables that are there:\n"/t/g5"\n', 1),
+    ("solver error: no table of weights for arch g7\nsaving what is left\nloading the next mesh\n", 0),  # it went on
+    ("the probe of port 3 failed; retrying in 5 s\n", 0),
+    ("loading the next mesh\n", 0),
+    ("solve: mesh.cpp:7: int solve(): Assertion `n > 0' failed.\n", 0),  # a decoder's
+]
+
+
+@pytest.mark.invariant("last_lines.E5", "causes.C5")
+@pytest.mark.parametrize("abort", ["Aborted (core dumped)\n", "Fatal Python error: Aborted\n"])
+@pytest.mark.parametrize(("above", "lines"), ABOVE_ABORTS)
+def test_E5_C5_right_above_an_abort_stands_its_reason(above: str, lines: int, abort: str) -> None:
+    told = found(ENDED_WITH_ERROR, f"{STEPS}{above}{abort}")
+    assert [one.claim for one in told] == above.split("\n")[:lines]
+    said = verdict(f"{STEPS}{above}{abort}")
+    assert said.state is CRASHED
+    assert all(one.claim in said.sentence for one in told)
+
+
+REFERS = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 9, in load
+    shards = open_shards(path)
+RuntimeError: The reader has failed. %s
+
+-------------------------------
+- Reader Error Message:
+-------------------------------
+[ERROR] no shard at /data/part7
+
+-------------------------------
+- C++ Call Stack:
+-------------------------------
+reader.cc(26).
+"""
+
+
+@pytest.mark.parametrize(
+    ("refers", "says"),
+    [
+        ("Refer to 'Reader Error Message'.", "RuntimeError: The reader has failed: no shard at /data/part7."),
+        ("See the `C++ Call Stack` below.", "RuntimeError: The reader has failed: reader.cc(26)."),
+        ("Refer to 'Reader Help'.", "RuntimeError: The reader has failed. Refer to 'Reader Help'."),
+        ("It is over.", "RuntimeError: The reader has failed. It is over."),
+    ],
+)
+def test_an_exception_says_what_stands_in_the_section_that_it_refers_to(refers: str, says: str) -> None:
+    said = verdict(STEPS + REFERS % refers)
+    assert said.state is CRASHED
+    assert said.sentence.startswith(f"Crashed in load (train.py:9): {says}")
 
 
 def test_an_error_of_another_program_that_a_collector_stores_ends_nothing() -> None:

@@ -75,11 +75,11 @@ class CannReports:
 
     def _judged(self, report: _Report, state: RuleInput) -> Finding:
         hit = _exception(report, state.snapshot)
-        sentence, steps = _words(report.facts)
+        sentence, steps = _words(report.facts, _place(hit, state))
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
-            sentence=sentence + _place(hit, state),
+            sentence=sentence,
             entities=report.said.entities,
             evidence=report.said.evidence,
             next=steps,
@@ -185,20 +185,20 @@ def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
 
 
 def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
-    """` Raised at step (train.py:14).`, the user's own line."""
+    """`, raised at step (train.py:14)`, the user's own line."""
     frame = state.code.frame_of(hit.stack) if hit is not None else None
-    return f" Raised at {place_text(frame)}." if frame is not None else ""
+    return f", raised at {place_text(frame)}" if frame is not None else ""
 
 
-def _words(facts: ReportFacts) -> tuple[str, tuple[str, ...]]:
-    """What a report says, in sentences, and what to do next (data/reports.toml)."""
+def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
+    """What a report says, in sentences, and what to do next (data/reports.toml); the first one ends with the place."""
     known, values = texts(), _values(facts)
     said = next(one for one in known.said if one.kind == facts.kind and all(map(values.get, one.needs)))
     steps = [render(step, values) for step in said.next]
     steps = [render(known.steps[step[1:]], values) if step.startswith("@") else step for step in steps]
     who = f"{facts.who}: " if facts.who else ""
     details = filter(None, (render(detail, values) for detail in known.details))
-    return " ".join([f"{sentence_case(who + render(said.sentence, values))}.", *details]), tuple(steps)
+    return " ".join([f"{sentence_case(who + render(said.sentence, values))}{place}.", *details]), tuple(steps)
 
 
 def _values(facts: ReportFacts) -> Mapping[str, str]:
@@ -229,7 +229,8 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "block": facts.text_of or next(iter(facts.blocks), "an error"),
         "operator": f"operator {facts.op}" if facts.op else called,
         "call": facts.api or "a call",
-        "sizes": _sizes(facts),
+        "asked": _asked(facts),
+        "left": _left(facts),
         "driver_call": facts.driver_call or "a call",
         "module": facts.module or "log",
         "offset": _offset(facts),
@@ -294,14 +295,19 @@ def _at(facts: ReportFacts, npu: str) -> str:
     return f" on {unit} {facts.core}{f' of {npu}' if npu else ''}"
 
 
-def _sizes(facts: ReportFacts) -> str:
-    """`2.00 GiB were requested. 1.00 GiB of 60.97 GiB are free`."""
-    tried = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
-    parts = (
-        f"{facts.free} of {facts.total or '?'} are free" if facts.free else "",
-        f"{facts.allocated} are in use by PyTorch" if facts.allocated else "",
-    )
-    return ". ".join(filter(None, (f"{tried} were requested" if tried else "", ", ".join(filter(None, parts)))))
+def _asked(facts: ReportFacts) -> str:
+    """`rtMalloc of 2.00 GiB failed`."""
+    size = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
+    if not size:
+        return ""
+    return f"{facts.api} of {size} failed" if facts.api else f"{size} were requested"
+
+
+def _left(facts: ReportFacts) -> str:
+    """`1.00 GiB of 60.97 GiB are free, 58.92 GiB are in use by PyTorch`."""
+    free = f"{facts.free} of {facts.total or '?'} are free" if facts.free else ""
+    used = f"{facts.allocated} are in use by PyTorch" if facts.allocated else ""
+    return ", ".join(filter(None, (free, used)))
 
 
 def _offset(facts: ReportFacts) -> str:

@@ -23,10 +23,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, time_said, with_more
-from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Severity
+from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
 
@@ -134,7 +135,7 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         for hit in snapshot.exceptions.values()
         if hit.source is not None
     }
-    aborts = {(hit.source, hit.raised_line or hit.line) for hit in snapshot.exceptions.values() if _aborts(hit)}
+    aborts = {(hit.source, hit.raised_line or hit.line) for hit in snapshot.exceptions.values() if is_bare_abort(hit)}
     found = []
     for number, finding in enumerate(findings):
         proof = finding.evidence[0] if finding.evidence else None
@@ -153,11 +154,6 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         aborted = (proof.log, line) in aborts or (about is not None and "abort" in about.message.marks)
         found.append(_Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late, aborted))
     return found
-
-
-def _aborts(hit: ExceptionHit) -> bool:
-    """Whether it is a bare abort, as a signal handler or a shell tells it."""
-    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 
 class _Times:

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
+from livedbg.analysis.postmortem.lines import below_heading
 from livedbg.analysis.user_code import UserCode
-from livedbg.logs.last_words import telling_line
+from livedbg.logs.last_words import referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
 from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame
 from livedbg.model.snapshot import Snapshot
@@ -21,6 +22,7 @@ from livedbg.text.wording import sentence_case
 
 _ABORTED: Final = "glibc-abort"
 _PLACED: Final = ("traceback", "terminate", "assert", "signal", FAULT, _ABORTED)
+_SAID: Final = 300
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
 _MOST: Final = 200  # exceptions of logs among which is looked
@@ -41,6 +43,15 @@ def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
     return f"{what}: {said}" if said and not named else what
 
 
+def with_referred(text: str, hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """The text of an exception; in place of a reference to a section of the log, what stands there."""
+    before, title = referred_to(text)
+    if not title or hit.source is None or hit.line is None:
+        return text
+    said = below_heading(title, hit.source, hit.first_line or hit.line, snapshot)
+    return f"{before}: {said[:_SAID]}" if said else text
+
+
 def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
     """Return the frame of the user's own code that a crash is said to be in; None where it is not known."""
     frame = code.frame_of(hit.stack) if kind in _PLACED else None
@@ -54,6 +65,11 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     frame = crashed_in(hit, kind, code)
     where = f" in {place_text(frame)}" if frame is not None else ""
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
+
+
+def is_bare_abort(hit: ExceptionHit) -> bool:
+    """Whether it is an abort without a reason, as a signal handler or a shell reports it."""
+    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 
 def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:

@@ -14,6 +14,7 @@ from livedbg.model.snapshot import Snapshot
 
 _BESIDE: Final = 4  # records before and after one
 _TEXT: Final = 600
+_SECTION: Final = 60  # records in which a heading is looked for
 _SEEN: Final = 20_000  # records that are searched
 _APART_NS: Final = 60_000_000_000
 
@@ -153,6 +154,27 @@ def _more(source: LogSource, line: int | None, snapshot: Snapshot) -> Iterator[E
     if at is not None:
         yield from around(at, source, snapshot)
     yield from (proof_of(record, source) for record in newest(source, snapshot, _BESIDE))
+
+
+def below_heading(title: str, log: str, line: int, snapshot: Snapshot) -> str:
+    """What stands below the next heading of that title in a log; "" where there is none.
+
+    Args:
+        title: of the heading; other lines quote it, which are none.
+        log: id of the log.
+        line: number from which on the heading is looked for.
+        snapshot: what is known.
+    """
+    own = [one for one in _KNOWN.records(log, snapshot) if one.line is not None and (one.last_line or 0) >= line]
+    texts = [text.strip() for one in own[:_SECTION] for text in one.text[one.head :].split("\n")]
+    heads = (number for number, text in enumerate(texts) if title in text and not _is_quoted(title, text))
+    at = next(heads, len(texts))
+    return next((text for text in texts[at + 1 :] if any(map(str.isalpha, text))), "")
+
+
+def _is_quoted(title: str, text: str) -> bool:
+    at = text.find(title)
+    return text[at - 1 : at] in tuple("'\"`") and at > 0
 
 
 def proof_of(record: LogRecord, source: LogSource) -> Evidence:

@@ -8,7 +8,13 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
-from livedbg.analysis.postmortem.exceptions import crashed_in, crashed_where, exception_text, log_evidence
+from livedbg.analysis.postmortem.exceptions import (
+    crashed_in,
+    crashed_where,
+    exception_text,
+    log_evidence,
+    with_referred,
+)
 from livedbg.analysis.postmortem.lines import shown
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -75,6 +81,7 @@ class Crash:
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
+        text = with_referred(text, hit, snapshot)
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         others = alive and not _may_be_own(kind, snapshot.processes.values())
         if others:

@@ -8,7 +8,8 @@ Invariants:
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
     last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
-        program did, the last error above is what failed, unless a decoder has understood one right before it.
+        program did, the last error above is what failed, unless a decoder has understood one right before it. Above an
+        abort without a reason so is an error that stands right before it.
     last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
     last_lines.E7. Lines that merely speak of a failure decide nothing but that the end is not known: none of them is
         called an error or a crash. They are not shown beside an error, nor of a run that completed or of which a
@@ -23,6 +24,7 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completes_after, completions
+from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -148,8 +150,8 @@ def _else_ended(state: RuleInput) -> bool:
 
 
 def _accounts(hit: ExceptionHit, state: RuleInput) -> bool:
-    """Whether an exception says only that another program failed."""
-    return state.judged.cause_of(hit) is CauseClass.SUMMARY
+    """Whether an exception says only that something failed: another program, or its own by an abort."""
+    return state.judged.cause_of(hit) is CauseClass.SUMMARY or is_bare_abort(hit)
 
 
 def _end(source: LogSource, state: RuleInput) -> _End | None:
@@ -161,12 +163,14 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     if records and _is_cut(source, records):
         return None
     judged, summed_up = _judged(source, snapshot), summaries(source.id, snapshot)
-    of_others = (hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state))
-    summed_up |= {line for hit in of_others for line in _of_hit(hit)}
-    found, before, proven = None, None, False
+    hits = [hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state)]
+    aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
+    summed_up |= {line for hit in hits for line in _of_hit(hit)}
+    found, before, proven, apart = None, None, False, True
     for at in range(len(records) - 1, -1, -1):
         if any(line in summed_up for line in _numbers(records[at])):
             proven, found = True, None
+            apart = apart and aborted.isdisjoint(_numbers(records[at]))
             continue
         if any(line in judged for line in _numbers(records[at])):
             found = None if proven else found
@@ -174,7 +178,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         said = _said(records[at], proven)
         if said is not None:
             found = _End(source, records, at, *said)
-        elif (found is not None or not proven) and not follows_an_end(records[at]):
+        elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
             before = records[at]
             break
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):

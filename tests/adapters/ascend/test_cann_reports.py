@@ -65,9 +65,10 @@ SAID = [
     ("memory-titled", "NPU 0 is out of memory: 3.0 GiB were requested", ()),
     (
         "memory-training",
-        "NPU 5 is out of memory: 3.47 GiB were requested. 1.66 GiB of 60.97 GiB are free",
-        ("run (trainer.py:77)",),
+        "NPU 5 is out of memory: 3.47 GiB were requested, raised at run (trainer.py:77)",
+        ("1.66 GiB of 60.97 GiB are free",),
     ),
+    ("memory-allocator", "The NPU is out of memory: rtMalloc of 8.0 GiB failed", ("207001",)),
     ("tiling", "operator aclnnEqScalar failed on NPU 0: Op Equal does not has any binary", ()),
     (
         "inner-error-operator",
