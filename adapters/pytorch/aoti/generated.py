@@ -47,6 +47,7 @@ _WANTED: Final = lazy_re(
 )
 _WANTED_TYPE: Final = lazy_re(r"int32_t (\w+)_expected_dtype = aoti_torch_dtype_(\w+)\(")
 _NUMBER: Final = lazy_re(r"aoti_torch_proxy_executor_call_function\(\s*proxy_executor,\s*(\d+)")
+_TREE: Final = lazy_re(r'\bin_spec_ = R"\((.{1,100000})\)";')
 _MOST_DIMENSIONS: Final = 64
 _HEADER: Final = 100  # lines of the parameters of a launch
 _TRITON_PARAMETER: Final = lazy_re(r"\b(in_out_ptr|in_ptr|out_ptr)\d+\b")
@@ -103,6 +104,7 @@ class Generated(Struct, frozen=True, kw_only=True):
         constants: the model's own names (`a.weight`) by those of the code.
         expected: by input: what it was compiled for, such as `float32 [4, 32]`.
         checks_nan: it checks for NaN and infinity.
+        signature: by input: its name in the model's signature, where the code has that.
     """
 
     path: str
@@ -111,6 +113,7 @@ class Generated(Struct, frozen=True, kw_only=True):
     constants: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[int, str] = field(default_factory=dict)
     checks_nan: bool = False
+    signature: Mapping[int, str] = field(default_factory=dict)
 
     def at_line(self, line: int) -> Call | None:
         """The call of a line (G2)."""
@@ -145,7 +148,34 @@ def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
         },
         expected=_expected(text, inputs),
         checks_nan="aoti_torch_check_inf_and_nan(" in body,
+        signature=_signature(text, len(inputs)),
     )
+
+
+def _signature(text: str, count: int) -> dict[int, str]:
+    """The names of inputs that the tree of arguments has: keywords, and keys of dictionaries (torch.utils._pytree).
+    An argument by position has none."""
+    match = _TREE.search(text)
+    try:
+        positional, named = msgspec.json.decode(match[1])[1]["children_spec"] if match is not None else ({}, {})
+        leaves = [*_leaves(positional, ""), *_leaves(named, "")]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    return {number: name for number, name in enumerate(leaves) if name} if len(leaves) == count else {}
+
+
+def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The paths of a tree's leaves; "" for those below no name."""
+    if not tree or tree["type"] is None:
+        yield from [path] if tree else ()
+        return
+    keys = msgspec.json.decode(tree["context"]) if str(tree["type"]).endswith("dict") else None
+    for number, child in enumerate(tree["children_spec"]):
+        if keys is not None:
+            key = clean_line(str(keys[number]), 100)
+            yield from _leaves(child, f"{path}[{key!r}]" if path else key)
+        else:
+            yield from _leaves(child, f"{path}[{number}]" if path else "")
 
 
 def _expected(text: str, inputs: Mapping[int, str]) -> dict[int, str]:
