@@ -131,7 +131,7 @@ class ModelsAdapter(PolledAdapter):
         name = Path(frame.file or "").name
         key = (process.id, process.start_ticks, name)
         if key not in self._models:
-            self._models[key] = await asyncio.to_thread(_read, process, name)
+            self._models[key] = await asyncio.to_thread(_read, process, frame.file or name)
         return self._models[key]
 
 
@@ -164,10 +164,9 @@ def _libraries(process: Process) -> set[str]:
         return set()
 
 
-def _read(process: Process, name: str) -> Model | None:
-    """The generated code lies beside the library: the package was unpacked there, or compiled."""
-    wanted = name.removesuffix(".cpp") + ".so"
-    for path in sorted(_libraries(process)):
-        if Path(path).name == wanted:
-            return in_folder(Path(f"/proc/{process.pid}/root{path}").with_suffix(".cpp"))
-    return None
+def _read(process: Process, file: str) -> Model | None:
+    """The generated code lies beside the library, where the package was unpacked, or still where it was compiled."""
+    name = Path(file).name
+    beside = [str(Path(path).with_name(name)) for path in sorted(_libraries(process))]
+    found = (in_folder(Path(f"/proc/{process.pid}/root{path}")) for path in (*beside, file) if path.startswith("/"))
+    return next((model for model in found if model is not None), None)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -164,22 +163,23 @@ def code_of(library: Path) -> str:
 
 
 def keep(pid: int, name: str, folder: Path) -> None:
-    """Copy the code of a model as its library is mapped: the loader deletes it with its folder."""
+    """Copy the code of a model as its library is mapped: the loader deletes it with its folder.
+
+    A library is also opened as it is linked, when not all lies beside it yet: the newest copy counts.
+    """
     if not _may_be_model(name):
         return
     library = Path(f"/proc/{pid}/root{name}")
     place = _in_folder(library.parent)
     code = code_of(library) if any(one.endswith(_CODE) for one in place.files) else ""
-    copy = folder / Path(code).stem
-    if code not in place.files or copy.exists() or len(target_files.matching(folder, "*")) >= _FOLDERS:
+    if code not in place.files or len(target_files.matching(folder, "*")) >= _FOLDERS:
         return
+    copy = folder / Path(code).stem
+    texts = {one: place.files[one]() for one in _belonging(place, code)}
     with contextlib.suppress(OSError):
-        copy.mkdir(parents=True, mode=0o700)
-        try:
-            for one in _belonging(place, code):
-                (copy / one).write_bytes(place.files[one]())
-        except OSError:
-            shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for one in [one for one, text in texts.items() if text]:
+            (copy / one).write_bytes(texts[one])
 
 
 def model_of(found: Iterable[Model], name: str) -> Model | None:

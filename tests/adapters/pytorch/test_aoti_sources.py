@@ -4,6 +4,7 @@ followed."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import zipfile
@@ -169,6 +170,18 @@ def test_what_a_loader_deletes_is_kept_as_its_library_is_mapped(
     run = run_of([Path(path) for path in seen.loaded], kept=kept)
     assert sources(run) == [f"{kept}/cabc.wrapper/ck1.kernel.cpp:2 (C++)"]
     assert str(unpacked / "a.pt2") in seen.opened and str(unpacked / name) in seen.loaded
+
+
+def test_what_was_written_after_the_library_was_linked_is_kept_too(tmp_path: Path) -> None:
+    library, kept = folder_of(tmp_path / "m"), tmp_path / "kept"
+    keep(os.getpid(), str(library), kept)
+    (tmp_path / "m" / "kernel_information.json").write_text("{}")
+    keep(os.getpid(), str(library), kept)
+    library.with_suffix(".cpp").unlink()
+    keep(os.getpid(), str(library), kept)
+    assert sorted(file.name for file in kept.glob("*/*")) == [
+        *("cabc.wrapper.cpp", "ck1.kernel.cpp", "kernel_information.json")
+    ]
 
 
 def test_nothing_is_kept_of_a_library_that_is_no_model(tmp_path: Path) -> None:
