@@ -47,7 +47,6 @@ _WANTED: Final = lazy_re(
 )
 _WANTED_TYPE: Final = lazy_re(r"int32_t (\w+)_expected_dtype = aoti_torch_dtype_(\w+)\(")
 _NUMBER: Final = lazy_re(r"aoti_torch_proxy_executor_call_function\(\s*proxy_executor,\s*(\d+)")
-_TREE: Final = lazy_re(r'\bin_spec_ = R"\((.{1,100000})\)";')
 _MOST_DIMENSIONS: Final = 64
 _HEADER: Final = 100  # lines of the parameters of a launch
 _TRITON_PARAMETER: Final = lazy_re(r"\b(in_out_ptr|in_ptr|out_ptr)\d+\b")
@@ -155,9 +154,9 @@ def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
 def _signature(text: str, count: int) -> dict[int, str]:
     """The names of inputs that the tree of arguments has: keywords, and keys of dictionaries (torch.utils._pytree).
     An argument by position has none."""
-    match = _TREE.search(text)
+    tree = text.partition('in_spec_ = R"(')[2].partition(')";')[0]
     try:
-        positional, named = msgspec.json.decode(match[1])[1]["children_spec"] if match is not None else ({}, {})
+        positional, named = msgspec.json.decode(tree)[1]["children_spec"] if tree else ({}, {})
         leaves = [*_leaves(positional, ""), *_leaves(named, "")]
     except (ValueError, LookupError, TypeError, RecursionError):
         return {}
