@@ -102,7 +102,7 @@ def test_the_steps_follow_each_other_and_hand_on_what_they_found(tmp_path: Path)
     assert said.code == 12, said
     assert "Launched last and not returned: cpp_fused_1." in said.out
     assert "recipes    aoti-values=cpp_fused_1" in said.out
-    assert "After cpp_fused_1 there is NaN in buf1. Its code was not found" in said.out
+    assert "After cpp_fused_1 there is NaN in buf1. Its call was not found in generated code" in said.out
 
 
 def test_one_step_and_what_the_next_one_needs(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.pytorch.aoti.printed import Value
 from livedbg.adapters.pytorch.aoti.provenance import lines_by_kernel, rows_of
 from livedbg.adapters.pytorch.aoti.sources import code_of, keep, models
+from livedbg.adapters.pytorch.aoti.tracing import first_bad
 from livedbg.recipes.effects import Witness
 from livedbg.session.guide import StepRun
 from tests.conftest import Target, eventually
@@ -99,6 +101,24 @@ def test_the_code_is_found_in_each_place_and_in_the_nearest_one_first(tmp_path: 
 def test_the_code_of_a_log_is_that_of_its_file_line_by_line(first: str, tmp_path: Path) -> None:
     (model,) = models(run_of(logs=[log_of(tmp_path / "torch.log", first)]))
     assert [(call.line, call.name) for call in model.code.calls] == [(2, "cpp_fused_0")]
+
+
+def printed(when: str, argument: str, mean: str) -> list[Value]:
+    """A value of an argument of cpp_fused_0."""
+    return [Value(when=when, kernel="cpp_fused_0", argument=argument, mean=float(mean))]
+
+
+def test_of_models_with_kernels_of_one_name_the_arguments_say_whose_was_launched(tmp_path: Path) -> None:
+    first, second = folder_of(tmp_path / "a", "cone"), folder_of(tmp_path / "b", "ctwo")
+    code = second.with_suffix(".cpp")
+    code.write_text(code.read_text().replace("buf0", "buf7"))
+    found = models(run_of([first, second]))
+    ran = [*printed("before", "buf0", "nan"), *printed("after", "buf0", "1"), *printed("before", "buf7", "1")]
+    trail = first_bad([*ran, *printed("after", "buf7", "nan")], found)
+    assert trail is not None and trail.model is found[1] and trail.made
+    code.write_text(code.read_text().replace("buf7", "buf0"))
+    unsure = first_bad(printed("after", "buf0", "nan"), models(run_of([first, second])))
+    assert unsure is not None and unsure.model is None and not unsure.made
 
 
 @pytest.mark.invariant("aoti_sources.F2")
