@@ -25,8 +25,8 @@ from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
 from livedbg.adapters.pytorch.aoti.provenance import rows_of
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
-from livedbg.adapters.pytorch.aoti.sources import Model, model_of, models
-from livedbg.adapters.pytorch.aoti.tasks import compiling, model_threads
+from livedbg.adapters.pytorch.aoti.sources import Model, compiled_here, model_of, models
+from livedbg.adapters.pytorch.aoti.tasks import compiling, in_model, model_threads
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
 from livedbg.session.guide import StepFound, StepRun
 from livedbg.text.patterns import lazy_re
@@ -202,7 +202,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         )
     else:
         lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
-    lines.append(("NaN", _nan_checks(code)))
+    lines.append(("NaN", _nan_checks(run, code)))
     found = failures(_output(run))
     told = [*_told(found, code), *_ended(run, code, found)]
     lines += told or [("found", _nothing(run, code))]
@@ -221,12 +221,14 @@ def _nothing(run: StepRun, code: Sequence[Model]) -> str:
     return "No model of AOTInductor was seen: nothing could be checked."
 
 
-def _nan_checks(code: Sequence[Model]) -> str:
+def _nan_checks(run: StepRun, code: Sequence[Model]) -> str:
     when = "TORCHINDUCTOR_NAN_ASSERTS acts at compile time"
     if not code:
         return _no_code(when)
     if any(model.code.checks_nan for model in code):
         return f"{when}: the generated code has the checks. On the CPU these are of the model's inputs only."
+    if compiled_here(run):
+        return f"{when}; the model was compiled with it, and this version of torch put no such check into its code."
     return f"{when}, and the generated code has no such check: compile the model again with it."
 
 
@@ -268,8 +270,12 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         after = _next_silent(returned, code)
         if after is not None:
             told.append(
-                ("kernel", f"All that were launched returned. Next in the code: {after}, which prints nothing.")
+                (
+                    "kernel",
+                    f"All that were launched returned. Next in the code: {_described(*after)}, which prints nothing.",
+                )
             )
+            told += _places(*after)
     elif not hand and launched:
         told.append(("kernel", "All that were launched returned: step 3 looks at the values of all kernels."))
     return StepFound(lines=(*lines, *told), hands=hand)
@@ -348,15 +354,12 @@ def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Ite
         else:
             yield "found", f"It has not ended: a thread is in a model, at {Path(frame.file or '').name}:{frame.line}."
     if run.code is None and not any(model_threads(run.snapshot)):
-        place = compiling(run.snapshot)
-        yield (
-            "found",
-            (
-                f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
-                if place
-                else "It has not ended, and no thread was seen in a call of a model."
-            ),
-        )
+        if place := compiling(run.snapshot):
+            yield "found", f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
+        elif inside := in_model(run.snapshot):
+            yield "found", f"It has not ended: a thread is in a call of a model{inside}."
+        else:
+            yield "found", "It has not ended, and no thread was seen in a call of a model."
     if not run.code or found:
         return
     how = f"died of signal {run.code - 128}" if run.code > 128 else f"ended with exit code {run.code}"
@@ -395,7 +398,7 @@ def _handed(call: Call, model: Model) -> dict[str, str]:
     return {"kernel": ",".join(kernels)} if kernels else {}
 
 
-def _next_silent(returned: int, code: Sequence[Model]) -> str | None:
+def _next_silent(returned: int, code: Sequence[Model]) -> tuple[Call, Model] | None:
     """The custom operator that comes after so many launches, where there is one model."""
     if len(code) != 1 or not code[0].code.calls:
         return None
@@ -405,7 +408,7 @@ def _next_silent(returned: int, code: Sequence[Model]) -> str | None:
         return None
     last = printing[(returned - 1) % len(printing)]
     following = calls[last + 1] if last + 1 < len(calls) else None
-    return _described(following, code[0]) if following is not None and following.operator else None
+    return (following, code[0]) if following is not None and following.operator else None
 
 
 def _described(call: Call, model: Model) -> str:

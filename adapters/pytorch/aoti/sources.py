@@ -182,6 +182,11 @@ def keep(pid: int, name: str, folder: Path) -> None:
             (copy / one).write_bytes(texts[one])
 
 
+def compiled_here(run: StepRun) -> bool:
+    """A log of the run says that it compiled a model."""
+    return any(True for _ in _written(run.logs))
+
+
 def model_of(found: Iterable[Model], name: str) -> Model | None:
     """The model of a file of generated code, by the file's name: packages are unpacked anywhere."""
     return next((model for model in found if Path(model.code.path).name == Path(name).name), None)

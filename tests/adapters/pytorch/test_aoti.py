@@ -175,7 +175,7 @@ def test_a_wrong_input_is_the_cause_and_says_what_the_model_expects(tmp_path: Pa
 @pytest.mark.parametrize(
     ("model", "told", "nothing"),
     [
-        (NAN, "the generated code has no such check: compile the model again", "No check failed."),
+        (NAN, "the model was compiled with it, and this version of torch put no such check", "No check failed."),
         (None, "no generated code was found, so that it is not known whether it acted", "nothing could be checked"),
     ],
 )
@@ -186,6 +186,12 @@ def test_a_check_that_did_not_act_is_said_with_its_moment(
     assert "AOTI_RUNTIME_CHECK_INPUTS acts at run time" in said(found)
     assert "TORCHINDUCTOR_NAN_ASSERTS acts at compile time" in said(found) and told in said(found)
     assert nothing in said(found) and not found.cause
+
+
+def test_a_package_without_checks_is_to_be_compiled_again(tmp_path: Path) -> None:
+    library = f"{NAN}/model.wrapper.so"
+    found = step(1, tmp_path, model=None, loaded=frozenset((library,)))
+    assert "the generated code has no such check: compile the model again with it." in said(found)
 
 
 def test_a_run_without_torch_is_told_in_one_line_and_not_by_its_settings(tmp_path: Path) -> None:
@@ -305,6 +311,34 @@ def test_an_operator_that_does_not_return_is_named_by_the_stack(tmp_path: Path) 
     found = step(2, tmp_path, model=THROW, out=names, code=None, threads={"thread:box/2": stack})
     assert "It has not ended: a thread is in guide::throws (call 3 of 5, model.wrapper.cpp:885)" in said(found)
     assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}
+
+
+@pytest.mark.parametrize(
+    ("caller", "words"),
+    [
+        (
+            Frame("AOTICompiledModel.__call__", file="/v/torch/export/pt2_archive/_package.py", line=7),
+            "a thread is in a call of a model, in wait_for_peer (ops.cpp:8).",
+        ),
+        (
+            Frame("torch::inductor::AOTIModelPackageLoader::run"),
+            "a thread is in a call of a model, in wait_for_peer (ops.cpp:8).",
+        ),
+        (Frame("main", file="/opt/job/main.cpp", line=3), "no thread was seen in a call of a model"),
+    ],
+)
+def test_a_stack_that_ends_before_the_generated_code_still_says_that_it_is_in_a_model(
+    caller: Frame, words: str, tmp_path: Path
+) -> None:
+    frames = (
+        Frame("pause", file="../sysdeps/unix/sysv/linux/pause.c", line=29),
+        Frame("wait_for_peer", file="/opt/job/ops.cpp", line=8),
+        caller,
+    )
+    stack = Stack(thread="thread:box/2", frames=frames, taken_mono_ns=0, source="no stop")
+    names = (THROW / "names.txt").read_text()
+    text = said(step(2, tmp_path, model=THROW, out=names, code=None, threads={"thread:box/2": stack}))
+    assert words in text and "Next in the code: guide::throws (call 3 of 5" in text
 
 
 def test_the_kernel_that_made_a_nan_with_its_sources(tmp_path: Path) -> None:
