@@ -56,6 +56,7 @@ SYSTEM: Final = System(
             ),
             steps=Lazy("livedbg.adapters.pytorch.aoti.steps:STEPS"),
             read=Lazy("livedbg.adapters.pytorch.aoti.reading:read"),
+            keep=Lazy("livedbg.adapters.pytorch.aoti.sources:keep"),
             example=(
                 ("livedbg aoti -- python model.py", "in the app; ^n is the next step"),
                 ("livedbg aoti --headless --timeout 120 -- ./run", "all steps; a hang ends after 120 s"),

@@ -157,14 +157,14 @@ def _headless(course: Course, only: int | None) -> int:
         if ran.found.cause and only is None and number < len(course.steps):
             click.echo("The cause is found; the other steps would add nothing.")
             break
-    if only is not None and only < len(course.steps):
+    if only is not None and only < len(course.steps) and not ran.found.cause:
         click.echo(f"Next: {next_line(course, only + 1, ran.found.lacks)}")
     return _WRONG if wrong else _HUNG if hung else _FAILED if failed else _UNDONE if undone else 0
 
 
 def _again(course: Course, lacks: Mapping[str, str]) -> str:
     given = " ".join(f"--{name} {value}" for name, value in lacks.items())
-    return f"livedbg {course.guide.name} {given} -- CMD"
+    return f"livedbg {course.guide.name} {given} -- {course.shown}"
 
 
 def _say(line: str) -> None:
@@ -197,4 +197,4 @@ def next_line(course: Course, number: int, lacks: Mapping[str, str] = _NONE) -> 
             words.append(f"--set {shell_word(f'{name}={value}')} ")
     words += [f"--{name} {value} " for name, value in lacks.items()]
     handed = "".join(words)
-    return f"livedbg {course.guide.name} --step {number} {handed}-- CMD"
+    return f"livedbg {course.guide.name} --step {number} {handed}-- {course.shown}"

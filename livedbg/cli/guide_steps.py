@@ -26,6 +26,8 @@ from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.systems import Guide
 from livedbg.text.patterns import lazy_re
+from livedbg.text.secrets import mask_command
+from livedbg.text.shell import shell_word
 
 _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
@@ -72,6 +74,11 @@ class Course:
         return made
 
     @property
+    def shown(self) -> str:
+        """CMD as words for a shell, its secrets masked."""
+        return " ".join(map(shell_word, mask_command(self.argv) if self.redact else self.argv))
+
+    @property
     def steps(self) -> tuple[GuideStep, ...]:
         """Its steps."""
         return tuple(self.guide.steps.value)
@@ -94,7 +101,7 @@ class Course:
         if missing and not step.without:
             raise UsageError(
                 f"Step {number} needs {' and '.join(missing)}, which no step found.",
-                f"livedbg {self.guide.name} --step {number} --set {missing[0]}=VALUE -- CMD",
+                f"livedbg {self.guide.name} --step {number} --set {missing[0]}=VALUE -- {self.shown}",
                 "usage",
             )
         if missing:
@@ -128,7 +135,15 @@ def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job
     for log in map(Path, job.plan.logs):
         if log.parent == job.folder:
             log.touch()  # a log that comes later is no source that fails
+    keep = course.guide.keep
+    if keep is not None:
+        job.watch.keep = lambda pid, path: keep.value(pid, path, _kept(job))
     return job
+
+
+def _kept(job: Job) -> Path:
+    """Where a guide copies what a process of the command may take away with it."""
+    return job.folder / "kept"
 
 
 def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ran:
@@ -194,7 +209,7 @@ def found_of(
     course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None
 ) -> StepFound:
     """What a step that has ended found; what it hands on is kept."""
-    found = _read(course, order, job, child, snapshot, code, job.watch.finish(child))
+    found = _read(course, order, job, child, snapshot, code, job.watch.finish(child, effects=False))
     course.handed.update(found.hands)
     return found
 
@@ -220,6 +235,8 @@ def _read(
             output=(child.stdout, child.stderr),
             logs=tuple(map(Path, job.plan.logs)),
             loaded=frozenset(path for process in ended.processes for path in process.loaded),
+            opened=frozenset(path for process in ended.processes for path in process.opened),
+            kept=_kept(job),
             environment={**os.environ, **job.plan.environment},
             code=code,
             handed=course.handed,

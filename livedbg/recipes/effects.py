@@ -1,8 +1,8 @@
 """Checks whether recipes took effect, and reports those that did not.
 
-Samples which files the processes of a launched command load, and which variables they got.
+Samples which files the processes of a launched command load and open, and which variables they got.
 
-Only reads /proc/PID/maps and /proc/PID/environ (proc_pid_maps(5), proc_pid_environ(5)).
+Only reads /proc/PID/maps, /proc/PID/fd and /proc/PID/environ (proc_pid_maps(5), proc_pid_fd(5), proc_pid_environ(5)).
 
 Invariants:
     effects.E5. A recipe that declares how its effect is verified, and whose effect is not found, is reported, with
@@ -17,12 +17,13 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux.descriptors import fd_links
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, command_line, read_environment
 from livedbg.recipes.model import Effect, Reason
@@ -32,6 +33,7 @@ from livedbg.text.sanitize import clean_line
 
 _FIRST_S: Final = 0.05
 _LONGEST_S: Final = 0.5  # a runtime that is loaded for one run and closed after it is there for a second
+_KEEPING_S: Final = 0.1  # what is to be kept may be there only for a moment, at any time
 _LATER_S: Final = 2.0
 _LATER: Final = 120  # samples after which it is done less often
 _MOST: Final = 512  # sampled processes
@@ -46,6 +48,7 @@ class Seen:
         environment: the requested variables, as they were when its program was executed.
         readable: its environment could be read.
         loaded: the files that it had mapped at any sample.
+        opened: the files and devices that it had open at any sample.
     """
 
     pid: int
@@ -53,6 +56,7 @@ class Seen:
     environment: dict[str, str] = field(default_factory=dict)
     readable: bool = False
     loaded: set[str] = field(default_factory=set)
+    opened: set[str] = field(default_factory=set)
 
 
 class Witness:
@@ -61,11 +65,13 @@ class Witness:
     Args:
         pid: the process.
         variables: which of its variables to keep; the others may be secrets.
+        keep: gets a process and each file that it has newly mapped or opened, at once.
     """
 
-    def __init__(self, pid: int, variables: Collection[str]) -> None:
+    def __init__(self, pid: int, variables: Collection[str], keep: Callable[[int, str], None] | None = None) -> None:
         self._pid = pid
         self._variables = variables
+        self._keep = keep
         self._seen: dict[int, Seen] = {}
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="livedbg-witness", daemon=True)
@@ -95,7 +101,8 @@ class Witness:
             cost_s = time.thread_time() - began_s
             if self._done.wait(max(pause_s, cost_s * _SHARE)):
                 return
-            pause_s = min(pause_s * 1.3, _LONGEST_S) if number < _LATER else _LATER_S
+            longest_s = _LATER_S if number >= _LATER else _LONGEST_S
+            pause_s = min(pause_s * 1.3, longest_s if self._keep is None else _KEEPING_S)
 
     def _sample(self, pid: int) -> None:
         files = _loaded_files(pid)
@@ -110,13 +117,27 @@ class Witness:
                 seen.environment = {name: around[name] for name in self._variables if name in around}
         except OSError:
             return
+        opened = _open_files(pid)
+        new = (files - seen.loaded) | (opened - seen.opened) if self._keep is not None else ()
         seen.loaded |= files
+        seen.opened |= opened
+        for path in new:
+            if self._keep is not None:
+                self._keep(pid, path)
 
 
 def _loaded_files(pid: int) -> set[str]:
     """The files that a process has mapped; nothing where that can't be read."""
     try:
         return {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
+    except OSError:
+        return set()
+
+
+def _open_files(pid: int) -> set[str]:
+    """The files and devices that a process has open; nothing where that can't be read."""
+    try:
+        return {path for path in fd_links(pid).values() if path.startswith("/")}
     except OSError:
         return set()
 

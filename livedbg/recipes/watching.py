@@ -191,11 +191,15 @@ class RecipeWatch:
         argv: the command.
         say: gets each line as it comes, on a thread of ours.
 
+    Attributes:
+        keep: gets a process and each file that it has newly mapped or opened; set before the command is followed.
+
     Raises:
         SourceError: the log can't be made.
     """
 
     def __init__(self, plan: Plan, folder: Path, argv: Sequence[str], say: Callable[[str], None]) -> None:
+        self.keep: Callable[[int, str], None] | None = None
         self._plan = plan
         self._argv = argv
         self._say = say
@@ -213,16 +217,22 @@ class RecipeWatch:
     def follow(self, child: Launched) -> None:
         """Start to sample what the command loads."""
         if self._plan.parts:
-            self._witness = Witness(child.pid, {name for part in self._plan.parts for name in part.environment})
+            variables = {name for part in self._plan.parts for name in part.environment}
+            self._witness = Witness(child.pid, variables, self.keep)
 
-    def finish(self, child: Launched) -> Ended:
-        """Print summaries and missing effects after the command has ended; what that rests on."""
+    def finish(self, child: Launched, *, effects: bool = True) -> Ended:
+        """Print summaries and missing effects after the command has ended; what that rests on.
+
+        Args:
+            child: the command.
+            effects: say which recipes had no visible effect; a guide says in its own words what each setting did.
+        """
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
         ended = self._ended(child, processes)
         for line in summaries(self._plan.parts, self._argv[0], self._plan.find, ended):
             self._say(line)
-        for sentence in without_effect(self._plan.parts, ended):
+        for sentence in without_effect(self._plan.parts, ended) if effects else ():
             self._say(sentence)
         return ended
 

@@ -71,6 +71,8 @@ class StepRun(Struct, frozen=True, kw_only=True):
         output: the files of its standard output and error.
         logs: files that its recipes read.
         loaded: files that its processes had mapped, as far as they were sampled.
+        opened: files and devices that they had open, likewise.
+        kept: the folder into which the guide copied files while they were there (`Guide.keep`).
         environment: what CMD was started with.
         code: its exit code (128 + signal); None: it did not end.
         handed: what earlier steps handed on, or the user gave.
@@ -82,6 +84,8 @@ class StepRun(Struct, frozen=True, kw_only=True):
     output: tuple[Path, ...] = ()
     logs: tuple[Path, ...] = ()
     loaded: frozenset[str] = frozenset()
+    opened: frozenset[str] = frozenset()
+    kept: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     code: int | None = 0
     handed: Mapping[str, str] = field(default_factory=dict)

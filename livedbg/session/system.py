@@ -146,6 +146,8 @@ class Guide(Struct, frozen=True, kw_only=True):
         steps: the steps, in order.
         read: takes what a step's run of CMD left; says what it found.
         example: what its help shows as an example: command first, then what it does.
+        keep: copies what a process may take away with it: takes its pid, a file that it has just mapped or opened, and
+            a folder to copy into. It is called on a thread of its own, and raises no OSError.
         plan: gives the command that a step runs, where that is not CMD itself. It keeps to the limit that it is given.
         options: besides those of all guides.
         limit_s: seconds that a run may take without a screen.
@@ -157,6 +159,7 @@ class Guide(Struct, frozen=True, kw_only=True):
     steps: Lazy[Sequence[GuideStep]]
     read: Lazy[Callable[[StepRun], StepFound]]
     example: tuple[tuple[str, str], ...]
+    keep: Lazy[Callable[[int, str, Path], None]] | None = None
     plan: Lazy[Callable[[StepAsk], Sequence[str]]] | None = None
     options: Lazy[Sequence[GuideOption]] | None = None
     limit_s: float = 600.0

@@ -66,7 +66,7 @@ def test_a_plan_gives_the_command_of_a_step_and_the_next_line_has_the_guides_own
     one.limit_s = 3.0
     assert one.command(1, tmp_path) == ("step", "1", "true", "x y;z", "k", "3.0")
     assert next_line(one, 2, {"source": "FILE"}) == (
-        "livedbg toy --step 2 --input 'x y' --input z --set kernel=k --source FILE -- CMD"
+        "livedbg toy --step 2 --input 'x y' --input z --set kernel=k --source FILE -- true"
     )
 
 
@@ -82,7 +82,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             StepFound(lacks={"source": "FILE.mlir"}), 5,
-            "The other steps need what is not known: livedbg toy --source FILE.mlir -- CMD",
+            "The other steps need what is not known: livedbg toy --source FILE.mlir -- true",
         ),
         (StepFound(cause=True, failed=True), 11, "The cause is found; the other steps would add nothing."),
     ],
@@ -102,7 +102,7 @@ def test_the_steps_follow_each_other_and_hand_on_what_they_found(tmp_path: Path)
     assert said.code == 12, said
     assert "Launched last and not returned: cpp_fused_1." in said.out
     assert "recipes    aoti-values=cpp_fused_1" in said.out
-    assert "After cpp_fused_1 there is NaN in buf1. Its code was not found" in said.out
+    assert "After cpp_fused_1 there is NaN in buf1. Its call was not found in generated code" in said.out
 
 
 def test_one_step_and_what_the_next_one_needs(tmp_path: Path) -> None:
@@ -111,7 +111,23 @@ def test_one_step_and_what_the_next_one_needs(tmp_path: Path) -> None:
     said = livedbg("aoti", "--step", "2", "--", sys.executable, program, env={"XDG_STATE_HOME": str(tmp_path)})
     assert said.code == 11
     assert "Step 2 of 3" in said.out and "Step 3 of 3" not in said.out
-    assert "Next: livedbg aoti --step 3 --set kernel=cpp_fused_1 -- CMD" in said.out
+    assert f"Next: livedbg aoti --step 3 --set kernel=cpp_fused_1 -- {sys.executable} {program}\n" in said.out
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(("cause", "next_step"), [(True, False), (False, True)])
+def test_a_step_that_found_the_cause_offers_no_other(
+    cause: bool, next_step: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _headless(course(GuideStep(title="a"), GuideStep(title="b"), found=StepFound(cause=cause)), 1)
+    assert ("Next: livedbg toy --step 2 -- true" in capsys.readouterr().out) is next_step
+
+
+def test_a_recipe_of_a_step_that_had_nothing_to_act_on_is_no_warning(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    said = livedbg("aoti", "--step", "1", "--", sys.executable, "-c", "print(1)", env=env)
+    assert said.code == 0 and "no visible effect" not in said.err
+    assert "Neither PyTorch nor a model of AOTInductor was seen in it" in said.out
 
 
 def test_a_run_that_does_not_end_is_looked_at_and_killed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.aoti.sources import Model, in_folder
-from livedbg.adapters.pytorch.aoti.tasks import call_edges, call_tasks, in_generated
+from livedbg.adapters.pytorch.aoti.tasks import CALLS, call_edges, call_tasks, in_generated
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Edge, Frame, Process, Stack, Task
 from livedbg.model.snapshot import Snapshot
@@ -28,8 +28,6 @@ _PATIENCE_S: Final = 5.0
 _STACKS_S: Final = 20.0  # a busy machine
 _LOOK_S: Final = 1.0
 _LIBRARY: Final = ".wrapper.so"
-_CALLS: Final = "/pt2_archive/_package.py"
-"""The Python function that calls a model: torch/export/pt2_archive/_package.py, AOTICompiledModel."""
 
 
 class _Seen(NamedTuple):
@@ -131,7 +129,7 @@ class ModelsAdapter(PolledAdapter):
         name = Path(frame.file or "").name
         key = (process.id, process.start_ticks, name)
         if key not in self._models:
-            self._models[key] = await asyncio.to_thread(_read, process, name)
+            self._models[key] = await asyncio.to_thread(_read, process, frame.file or name)
         return self._models[key]
 
 
@@ -153,7 +151,7 @@ def _needs_native(stack: Stack | None) -> bool:
     """Whether a stack has Python frames alone, and calls a model."""
     if stack is None or stack.layer != "python":
         return False
-    return any((frame.file or "").endswith(_CALLS) for frame in stack.frames)
+    return any((frame.file or "").endswith(CALLS) for frame in stack.frames)
 
 
 def _libraries(process: Process) -> set[str]:
@@ -164,10 +162,9 @@ def _libraries(process: Process) -> set[str]:
         return set()
 
 
-def _read(process: Process, name: str) -> Model | None:
-    """The generated code lies beside the library: the package was unpacked there, or compiled."""
-    wanted = name.removesuffix(".cpp") + ".so"
-    for path in sorted(_libraries(process)):
-        if Path(path).name == wanted:
-            return in_folder(Path(f"/proc/{process.pid}/root{path}").with_suffix(".cpp"))
-    return None
+def _read(process: Process, file: str) -> Model | None:
+    """The generated code lies beside the library, where the package was unpacked, or still where it was compiled."""
+    name = Path(file).name
+    beside = [str(Path(path).with_name(name)) for path in sorted(_libraries(process))]
+    found = (in_folder(Path(f"/proc/{process.pid}/root{path}")) for path in (*beside, file) if path.startswith("/"))
+    return next((model for model in found if model is not None), None)

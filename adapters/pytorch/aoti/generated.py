@@ -103,6 +103,7 @@ class Generated(Struct, frozen=True, kw_only=True):
         constants: the model's own names (`a.weight`) by those of the code.
         expected: by input: what it was compiled for, such as `float32 [4, 32]`.
         checks_nan: it checks for NaN and infinity.
+        signature: by input: its name in the model's signature, where the code has that.
     """
 
     path: str
@@ -111,6 +112,7 @@ class Generated(Struct, frozen=True, kw_only=True):
     constants: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[int, str] = field(default_factory=dict)
     checks_nan: bool = False
+    signature: Mapping[int, str] = field(default_factory=dict)
 
     def at_line(self, line: int) -> Call | None:
         """The call of a line (G2)."""
@@ -145,7 +147,34 @@ def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
         },
         expected=_expected(text, inputs),
         checks_nan="aoti_torch_check_inf_and_nan(" in body,
+        signature=_signature(text, len(inputs)),
     )
+
+
+def _signature(text: str, count: int) -> dict[int, str]:
+    """The names of inputs that the tree of arguments has: keywords, and keys of dictionaries (torch.utils._pytree).
+    An argument by position has none."""
+    tree = text.partition('in_spec_ = R"(')[2].partition(')";')[0]
+    try:
+        positional, named = msgspec.json.decode(tree)[1]["children_spec"] if tree else ({}, {})
+        leaves = [*_leaves(positional, ""), *_leaves(named, "")]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    return {number: name for number, name in enumerate(leaves) if name} if len(leaves) == count else {}
+
+
+def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The paths of a tree's leaves; "" for those below no name."""
+    if not tree or tree["type"] is None:
+        yield from [path] if tree else ()
+        return
+    keys = msgspec.json.decode(tree["context"]) if str(tree["type"]).endswith("dict") else None
+    for number, child in enumerate(tree["children_spec"]):
+        if keys is not None:
+            key = clean_line(str(keys[number]), 100)
+            yield from _leaves(child, f"{path}[{key!r}]" if path else key)
+        else:
+            yield from _leaves(child, f"{path}[{number}]" if path else "")
 
 
 def _expected(text: str, inputs: Mapping[int, str]) -> dict[int, str]:

@@ -23,9 +23,10 @@ from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
+from livedbg.adapters.pytorch.aoti.provenance import rows_of
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
-from livedbg.adapters.pytorch.aoti.sources import Model, model_of, models
-from livedbg.adapters.pytorch.aoti.tasks import compiling, model_threads
+from livedbg.adapters.pytorch.aoti.sources import Model, compiled_here, model_of, models
+from livedbg.adapters.pytorch.aoti.tasks import compiling, in_model, model_threads
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
 from livedbg.session.guide import StepFound, StepRun
 from livedbg.text.patterns import lazy_re
@@ -44,6 +45,8 @@ _ASSERT: Final = lazy_re(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\
 _CALL: Final = lazy_re(r"^Error: (.+) API call failed at (\S+), line (\d+)")
 _THROWN: Final = lazy_re(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
 
+_GPU: Final = lazy_re(r"/dev/(?:nvidia(?:\d+|-uvm)|nvhost-gpu|nvmap|dxg)$")
+"""What a process has open that runs kernels on a GPU; the libraries alone come with torch's package."""
 _ERROR: Final = lazy_re(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)(?::|$)|^  what\(\):  ")
 
 _TYPES: Final = (
@@ -170,10 +173,20 @@ _SHOWN: Final = 8  # values
 
 def read(run: StepRun) -> StepFound:
     """What a step found."""
-    code = models((*run.logs, *run.output), run.argv, run.loaded)
+    code = models(run)
     lines: _Lines = [("settings", sentence) for sentence in unknown_settings(run.environment, run.loaded)]
+    if not code and not any("/libtorch_cpu" in name for name in run.loaded) and not any(_printed_by_a_model(run)):
+        nothing = "Neither PyTorch nor a model of AOTInductor was seen in it: nothing could be checked."
+        return StepFound(lines=(*lines, *_ended(run, code, ()), ("found", nothing)))
     step = (_sanity, _pinned, _inputs)[run.number - 1]
     return step(run, code, lines)
+
+
+def _printed_by_a_model(run: StepRun) -> Iterator[object]:
+    """What only a model prints."""
+    yield from failures(_output(run))
+    yield from values(run.output)
+    yield open_kernel(_printed(run))[1]
 
 
 def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
@@ -189,7 +202,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         )
     else:
         lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
-    lines.append(("NaN", _nan_checks(code)))
+    lines.append(("NaN", _nan_checks(run, code)))
     found = failures(_output(run))
     told = [*_told(found, code), *_ended(run, code, found)]
     lines += told or [("found", _nothing(run, code))]
@@ -205,17 +218,17 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
 def _nothing(run: StepRun, code: Sequence[Model]) -> str:
     if code:
         return "No check failed."
-    if any("/libtorch_cpu" in name for name in run.loaded):
-        return "No model of AOTInductor was seen: nothing could be checked."
-    return "Neither PyTorch nor a model of AOTInductor was seen in it: nothing could be checked."
+    return "No model of AOTInductor was seen: nothing could be checked."
 
 
-def _nan_checks(code: Sequence[Model]) -> str:
+def _nan_checks(run: StepRun, code: Sequence[Model]) -> str:
     when = "TORCHINDUCTOR_NAN_ASSERTS acts at compile time"
     if not code:
         return _no_code(when)
     if any(model.code.checks_nan for model in code):
         return f"{when}: the generated code has the checks. On the CPU these are of the model's inputs only."
+    if compiled_here(run):
+        return f"{when}; the model was compiled with it, and this version of torch put no such check into its code."
     return f"{when}, and the generated code has no such check: compile the model again with it."
 
 
@@ -225,12 +238,18 @@ def _no_code(when: str) -> str:
 
 def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     """Step 2: the kernel that was launched last and did not return."""
-    cuda = any("/libc10_cuda.so" in name or "/libtorch_cuda" in name for name in run.loaded)
+    device = min((name for name in run.opened if _GPU.match(name)), default="")
     lines.append(
         (
             "blocking",
-            "CUDA_LAUNCH_BLOCKING and PYTORCH_NO_CUDA_MEMORY_CACHING act at run time: "
-            + ("CUDA's libraries were loaded." if cuda else "no library of CUDA was loaded, so they did nothing."),
+            "CUDA_LAUNCH_BLOCKING and PYTORCH_NO_CUDA_MEMORY_CACHING act at run time, on a GPU: "
+            + (
+                f"{clean_line(device)} was opened."
+                if device
+                else "none was opened, so they did nothing."
+                if run.opened
+                else "whether one was opened was not seen."
+            ),
         )
     )
     kernel, launched, returned = open_kernel(_printed(run))
@@ -251,8 +270,12 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         after = _next_silent(returned, code)
         if after is not None:
             told.append(
-                ("kernel", f"All that were launched returned. Next in the code: {after}, which prints nothing.")
+                (
+                    "kernel",
+                    f"All that were launched returned. Next in the code: {_described(*after)}, which prints nothing.",
+                )
             )
+            told += _places(*after)
     elif not hand and launched:
         told.append(("kernel", "All that were launched returned: step 3 looks at the values of all kernels."))
     return StepFound(lines=(*lines, *told), hands=hand)
@@ -279,9 +302,9 @@ def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
 
 def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
     yield "found", trail.sentence
-    yield "value", trail.value.told
     if trail.call is not None and trail.model is not None:
-        yield from _places(trail.call, trail.model)
+        yield from _places(trail.call, trail.model, value=trail.value.bad)
+    yield "value", trail.value.told
     for read in trail.reads:
         yield "read", read.told
 
@@ -304,8 +327,9 @@ def _expected(failure: Failure, code: Sequence[Model]) -> str:
     known = [model.code for model in code if failure.number in model.code.expected]
     if len(known) != 1:
         return ""
-    name = known[0].inputs.get(failure.number, "")
-    return f" It expects {known[0].expected[failure.number]} there ({name} of the generated code)."
+    name, given = known[0].inputs.get(failure.number, ""), known[0].signature.get(failure.number, "")
+    theirs = f"{given} of the model's signature, " if given else ""
+    return f" It expects {known[0].expected[failure.number]} there ({theirs}{name} of the generated code)."
 
 
 def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str]]:
@@ -330,15 +354,12 @@ def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Ite
         else:
             yield "found", f"It has not ended: a thread is in a model, at {Path(frame.file or '').name}:{frame.line}."
     if run.code is None and not any(model_threads(run.snapshot)):
-        place = compiling(run.snapshot)
-        yield (
-            "found",
-            (
-                f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
-                if place
-                else "It has not ended, and no thread was seen in a call of a model."
-            ),
-        )
+        if place := compiling(run.snapshot):
+            yield "found", f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
+        elif inside := in_model(run.snapshot):
+            yield "found", f"It has not ended: a thread is in a call of a model{inside}."
+        else:
+            yield "found", "It has not ended, and no thread was seen in a call of a model."
     if not run.code or found:
         return
     how = f"died of signal {run.code - 128}" if run.code > 128 else f"ended with exit code {run.code}"
@@ -377,7 +398,7 @@ def _handed(call: Call, model: Model) -> dict[str, str]:
     return {"kernel": ",".join(kernels)} if kernels else {}
 
 
-def _next_silent(returned: int, code: Sequence[Model]) -> str | None:
+def _next_silent(returned: int, code: Sequence[Model]) -> tuple[Call, Model] | None:
     """The custom operator that comes after so many launches, where there is one model."""
     if len(code) != 1 or not code[0].code.calls:
         return None
@@ -387,16 +408,19 @@ def _next_silent(returned: int, code: Sequence[Model]) -> str | None:
         return None
     last = printing[(returned - 1) % len(printing)]
     following = calls[last + 1] if last + 1 < len(calls) else None
-    return _described(following, code[0]) if following is not None and following.operator else None
+    return (following, code[0]) if following is not None and following.operator else None
 
 
 def _described(call: Call, model: Model) -> str:
     return f"{call.shown} (call {call.index + 1} of {len(model.code.calls)}, {Path(model.code.path).name}:{call.line})"
 
 
-def _places(call: Call, model: Model) -> Iterator[tuple[str, str]]:
-    if line := model.model_line(call):
-        yield "model", line
+def _places(call: Call, model: Model, value: str = "") -> Iterator[tuple[str, str]]:
+    """The lines of the model that a call was made of, and its generated source; `value` is the bad one that it made."""
+    yield from rows_of(model.model_lines(call), value)
+    modules = dict.fromkeys(full.rpartition(".")[0] for name in call.reads if (full := model.code.constants.get(name)))
+    if len(modules) == 1 and (module := next(iter(modules))):
+        yield "module", module
     if source := model.source_of(call):
         yield "source", source
     if call.aten:

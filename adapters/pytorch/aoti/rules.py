@@ -12,8 +12,9 @@ from livedbg.adapters.pytorch.aoti.tasks import PREFIX, ModelCallFacts
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.model import Evidence, Severity, Task, TaskState
+from livedbg.model import Evidence, Severity, Task, TaskState, Thread
 from livedbg.model.facts import read_facts
+from livedbg.text.shell import shell_word
 
 
 class InKernel:
@@ -42,8 +43,13 @@ class InKernel:
                     thread_evidence(thread, state),
                     Evidence(kind="stack", source=_facts(task).generated, text=_evidence(task)),
                 ),
-                next=("livedbg aoti -- CMD runs it in steps, with the values of its inputs",),
+                next=(f"livedbg aoti -- {_command(thread, state)}   (in steps, with the values of its inputs)",),
             )
+
+
+def _command(thread: Thread, state: RuleInput) -> str:
+    process = state.snapshot.processes.get(thread.process)
+    return " ".join(map(shell_word, process.command)) if process is not None and process.command else "CMD"
 
 
 def _facts(task: Task) -> ModelCallFacts:

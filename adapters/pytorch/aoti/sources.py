@@ -1,9 +1,17 @@
-"""Finds the generated code of the models of a run: what it wrote as it compiled, packages, and unpacked packages.
+"""Finds the generated code of the models of a run, wherever it is.
 
-A package (`.pt2`) is a zip file with the generated code below data/aotinductor (torch/export/pt2_archive/constants.py).
+A model's library names its code: `NAME.wrapper.so` was made of `NAME.wrapper.cpp`, whose name is also in its text,
+since errors name it (`__FILE__`). So the code of the libraries that were loaded, and what a log says was written, is
+looked for by name, in this order: what was kept as the library was mapped (a loader deletes the folder into which it
+unpacks a package), the folder of the library, packages, Inductor's cache, and the text in the log (`output_code`),
+which is that of the file, line by line. A package (`.pt2`) is a zip file with the generated code below
+data/aotinductor (torch/export/pt2_archive/constants.py).
 
 Invariants:
     aoti_sources.F1. Of a package only members of a bounded size are read, and nothing is unpacked or run.
+    aoti_sources.F2. Code is that of a run only if a library made of it was loaded, or a log of the run says that it was
+        written or failed; where neither is known, if a package that the command names or opened has it.
+    aoti_sources.F3. Of several models in one folder each has its own kernels: those that its code names.
 """
 
 from __future__ import annotations
@@ -11,26 +19,39 @@ from __future__ import annotations
 import contextlib
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.aoti.generated import Call, Generated, generated
 from livedbg.adapters.pytorch.aoti.printed import lines_of
+from livedbg.adapters.pytorch.aoti.provenance import Line, lines_by_kernel
 from livedbg.linux import target_files
+from livedbg.session.guide import StepRun
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
-_WRITTEN: Final = lazy_re(r"Wrapper code written to: (\S+\.wrapper\.cpp)\s*$")
-_FAILED: Final = lazy_re(r"API call failed at (\S+\.wrapper\.cpp), line \d+")
+_CODE: Final = ".wrapper.cpp"
+_KERNELS: Final = ".kernel.cpp"
+_INFORMATION: Final = "kernel_information.json"
+_NAMED: Final = lazy_re(
+    r"[Ww]rapper code written to: (\S+\.wrapper\.cpp)\s*$|API call failed at (\S+\.wrapper\.cpp), line \d+"
+)
+_LOGGED: Final = lazy_re(
+    r"^(?:\[\w+\]:)?[VDIWE]\d{4} \S+ (?P<process>\d+) \S+:\d+\] (?:\[[^\]]{1,40}\] )?\[__output_code\] ?(?P<text>.*)$"
+)
+_BEGINS: Final = lazy_re(r"^(?:\w+ )?(?P<kind>[Ww]rapper|[Kk]ernel) code:\s*$")
+_WRITTEN: Final = lazy_re(r"^(?:\w+ )?(?P<kind>[Ww]rapper|[Kk]ernel) code written to: (?P<path>\S+)\s*$")
+_ELSEWHERE: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:32|64)?/|^/usr/")
+"""Where programs have libraries that are no models."""
 _LARGEST: Final = 64 << 20  # bytes of one file
 _MOST: Final = 16  # models
-_TRACE: Final = lazy_re(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
-_LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/|/torch/")
+_FOLDERS: Final = 64  # of what is kept
 _DEFINED: Final = 'extern "C"'
+_SYMBOLS: Final = 255  # of a file's name
 
 
 class Model(Struct, frozen=True, kw_only=True):
@@ -39,12 +60,12 @@ class Model(Struct, frozen=True, kw_only=True):
     Attributes:
         code: its calls.
         kernels: text of the generated kernels by path.
-        lines: the lines of the model's own source by provenance handle, the innermost first.
+        lines: the lines of the model's own source by provenance handle.
     """
 
     code: Generated
     kernels: Mapping[str, str]
-    lines: Mapping[str, tuple[str, ...]]
+    lines: Mapping[str, tuple[Line, ...]]
 
     def source_of(self, call: Call) -> str:
         """Where the kernel of a call is defined in generated code: `FILE:LINE (C++)`, or ""."""
@@ -58,32 +79,112 @@ class Model(Struct, frozen=True, kw_only=True):
                     return f"{path}:{number} (C++)"
         return ""
 
+    def model_lines(self, call: Call) -> Sequence[Line]:
+        """The lines of the model that a call came from, the likeliest to have made a NaN first."""
+        return self.lines.get(call.handle, ())
+
     def model_line(self, call: Call) -> str:
-        """The line of the model that a call came from, or ""."""
-        return next(iter(self.lines.get(call.handle, ())), "")
+        """The first of these lines in words, or ""."""
+        return next((line.told for line in self.model_lines(call)), "")
 
 
-def models(logs: Sequence[Path], argv: Sequence[str], loaded: Iterable[str]) -> list[Model]:
-    """The models of a run.
+class _Place(NamedTuple):
+    """A folder of generated code, wherever it is.
 
-    Args:
-        logs: texts that may name the code that was written as a model was compiled, or in which a call failed.
-        argv: the command: packages that it names.
-        loaded: files that its processes had mapped: unpacked packages.
+    Attributes:
+        name: how its files are shown: the name of each follows.
+        files: readers by name.
     """
+
+    name: str
+    files: Mapping[str, Callable[[], bytes]]
+
+
+def models(run: StepRun) -> list[Model]:
+    """The models of a run."""
+    logs = (*run.logs, *run.output)
+    written = list(_written(logs))
+    libraries = [Path(name) for name in sorted(run.loaded) if _may_be_model(name)]
+    kept = target_files.matching(run.kept, "*") if run.kept is not None else []
+    wanted = dict.fromkeys(f"{folder.name}.cpp" for folder in kept)
+    wanted |= dict.fromkeys(name for library in libraries if (name := code_of(library)))
+    wanted |= dict.fromkeys(path.name for path in written)
+    packages = dict.fromkeys(name for name in (*run.argv, *sorted(run.opened)) if name.endswith(".pt2"))
+    if not wanted:
+        return [model for name in packages for model in in_package(Path(name))][:_MOST]
     found: dict[str, Model] = {}
-    for path in _written(logs):
-        _add(found, in_folder(path))
-    if not found:
-        for word in argv:
-            if word.endswith(".pt2"):
-                for model in in_package(Path(word)):
-                    _add(found, model)
-    if not found:
-        for name in loaded:
-            if name.endswith(".wrapper.so"):
-                _add(found, in_folder(Path(name).with_suffix(".cpp")))
-    return list(found.values())
+    folders = dict.fromkeys((*kept, *(path.parent for path in (*libraries, *written))))
+    for place in _places(folders, packages, _caches(run.environment), wanted, logs):
+        for name in [name for name in wanted if name not in found and name in place.files][: _MOST - len(found)]:
+            found[name] = _model(place, name)
+        if len(found) == len(wanted):
+            break
+    return [found[name] for name in wanted if name in found]
+
+
+def _places(
+    folders: Iterable[Path],
+    packages: Iterable[str],
+    caches: Iterable[Path],
+    wanted: Iterable[str],
+    logs: Sequence[Path],
+) -> Iterator[_Place]:
+    """Where the code of models may be, the nearest first."""
+    for folder in folders:
+        yield _in_folder(folder)
+    for package in packages:
+        yield from _in_package(Path(package))
+    for cache in caches:
+        for name in wanted:
+            yield from (_in_folder(path.parent) for path in target_files.matching(cache, f"*/{name}"))
+    yield from _in_logs(logs)
+
+
+def _caches(environment: Mapping[str, str]) -> Sequence[Path]:
+    """Inductor's caches (torch/_inductor/runtime/cache_dir_utils.py)."""
+    named = environment.get("TORCHINDUCTOR_CACHE_DIR")
+    if named:
+        return [Path(named)]
+    return target_files.matching(Path(environment.get("TMPDIR") or "/tmp"), "torchinductor_*")
+
+
+def _may_be_model(library: str) -> bool:
+    return library.endswith(".so") and not _ELSEWHERE.search(library)
+
+
+def code_of(library: Path) -> str:
+    """The name of the generated code that a library was made of, or "" for a library that is no model."""
+    if library.name.endswith(".wrapper.so"):
+        return f"{library.stem}.cpp"
+    text = _read(library)
+    end = text.find(f"{_CODE}\0".encode()) + len(_CODE)
+    name = re.search(rb"[\w.-]+$", text[max(0, end - _SYMBOLS) : end]) if end >= len(_CODE) else None
+    return name[0].decode() if name is not None else ""
+
+
+def keep(pid: int, name: str, folder: Path) -> None:
+    """Copy the code of a model as its library is mapped: the loader deletes it with its folder.
+
+    A library is also opened as it is linked, when not all lies beside it yet: the newest copy counts.
+    """
+    if not _may_be_model(name):
+        return
+    library = Path(f"/proc/{pid}/root{name}")
+    place = _in_folder(library.parent)
+    code = code_of(library) if any(one.endswith(_CODE) for one in place.files) else ""
+    if code not in place.files or len(target_files.matching(folder, "*")) >= _FOLDERS:
+        return
+    copy = folder / Path(code).stem
+    texts = {one: place.files[one]() for one in _belonging(place, code)}
+    with contextlib.suppress(OSError):
+        copy.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for one in [one for one, text in texts.items() if text]:
+            (copy / one).write_bytes(texts[one])
+
+
+def compiled_here(run: StepRun) -> bool:
+    """A log of the run says that it compiled a model."""
+    return any(True for _ in _written(run.logs))
 
 
 def model_of(found: Iterable[Model], name: str) -> Model | None:
@@ -91,84 +192,87 @@ def model_of(found: Iterable[Model], name: str) -> Model | None:
     return next((model for model in found if Path(model.code.path).name == Path(name).name), None)
 
 
-def _add(found: dict[str, Model], model: Model | None) -> None:
-    if model is not None and len(found) < _MOST:
-        found.setdefault(Path(model.code.path).name, model)
-
-
-def _written(logs: Sequence[Path]) -> Iterator[Path]:
-    names: dict[str, None] = {}
-    for log in logs:
-        for line in lines_of(log):
-            if match := _WRITTEN.search(line) or _FAILED.search(line):
-                names[match[1]] = None
-    yield from map(Path, names)
-
-
 def in_folder(path: Path) -> Model | None:
     """The model of a `.wrapper.cpp` that lies in a folder."""
-    text = _read(path)
-    if not text:
-        return None
-    kernels = {
-        str(file): _read(file).decode("utf-8", "replace") for file in target_files.matching(path.parent, "*.kernel.cpp")
-    }
-    return _model(
-        str(path), text, _read(path.with_suffix(".json")), kernels, _read(path.parent / "kernel_information.json")
-    )
+    place = _in_folder(path.parent)
+    return _model(place, path.name) if path.name in place.files else None
 
 
 def in_package(path: Path) -> Iterator[Model]:
     """The models of a package."""
+    for place in _in_package(path):
+        yield from (_model(place, name) for name in place.files if name.endswith(_CODE))
+
+
+def _written(logs: Sequence[Path]) -> Iterator[Path]:
+    """The code that logs say was written, or in which a call failed."""
+    found = (_NAMED.search(line) for log in logs for line in lines_of(log))
+    yield from dict.fromkeys(Path(match[1] or match[2]) for match in found if match is not None)
+
+
+def _in_folder(folder: Path) -> _Place:
+    paths = [path for kind in (f"*{_CODE}", f"*{_KERNELS}", "*.json") for path in target_files.matching(folder, kind)]
+    return _Place(f"{folder}/", {path.name: partial(_read, path) for path in paths})
+
+
+def _in_package(path: Path) -> Iterator[_Place]:
     broken = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError)
     with contextlib.suppress(*broken), target_files.open_binary(path) as file, zipfile.ZipFile(file) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
 
         def read(name: str) -> bytes:
-            return archive.read(name) if sizes.get(name, _LARGEST) < _LARGEST else b""
+            with contextlib.suppress(*broken):
+                return archive.read(name) if sizes[name] < _LARGEST else b""
+            return b""
 
-        for name in [name for name in sizes if name.endswith(".wrapper.cpp")][:_MOST]:
-            folder = name.rpartition("/")[0]
-            kernels = {
-                f"{path}:{other}": read(other).decode("utf-8", "replace")
-                for other in sizes
-                if other.startswith(f"{folder}/") and other.endswith(".kernel.cpp")
-            }
-            yield _model(
-                f"{path}:{name}",
-                read(name),
-                read(f"{name.removesuffix('.cpp')}.json"),
-                kernels,
-                read(f"{folder}/kernel_information.json"),
-            )
+        for folder in dict.fromkeys(name.rpartition("/")[0] for name in sizes if name.endswith(_CODE)):
+            inside = [name for name in sizes if name.rpartition("/")[0] == folder]
+            names = {name.rpartition("/")[2]: partial(read, name) for name in inside}
+            yield _Place(f"{path}:{folder}/", names)
 
 
-def _model(path: str, text: bytes, nodes: bytes, kernels: Mapping[str, str], information: bytes) -> Model:
-    decoded = text.decode("utf-8", "replace")
+def _in_logs(logs: Sequence[Path]) -> Iterator[_Place]:
+    """The text that was logged before its file was written: of each process that of its newest model."""
+    for log in logs:
+        texts: dict[tuple[str, str], list[str]] = {}
+        current: dict[str, list[str]] = {}
+        files: dict[str, Callable[[], bytes]] = {}
+        for line in lines_of(log):
+            match = _LOGGED.match(line)
+            if match is None:
+                continue
+            process, text = match["process"], match["text"]
+            if begun := _BEGINS.match(text):
+                current[process] = texts[process, begun["kind"].lower()] = []
+            elif written := _WRITTEN.match(text):
+                current.pop(process, None)
+                code = "\n".join(texts.pop((process, written["kind"].lower()), ())).encode()
+                files[Path(written["path"]).name] = partial(bytes, code)
+            elif process in current:
+                current[process].append(text)
+        if files:
+            yield _Place(f"{log}:", files)
+
+
+def _belonging(place: _Place, code: str) -> list[str]:
+    """The files of a folder that a model's code comes with: the kernels that it names, or all (F3)."""
+    text = place.files[code]()
+    kernels = [name for name in place.files if name.endswith(_KERNELS)]
+    own = [name for name in kernels if name.removesuffix(".cpp").encode() in text] or kernels
+    beside = (f"{code.removesuffix('.cpp')}.json", _INFORMATION)
+    return [code, *own, *(name for name in beside if name in place.files)]
+
+
+def _model(place: _Place, name: str) -> Model:
+    texts = {one: place.files[one]() for one in _belonging(place, name)}
+    shown = {one: clean_line(f"{place.name}{one}", 500) for one in texts}
+    decoded = {one: text.decode("utf-8", "replace") for one, text in texts.items() if not one.endswith(".json")}
+    kernels = {shown[one]: text for one, text in decoded.items() if one != name}
     return Model(
-        code=generated(clean_line(path, 500), decoded, nodes),
-        kernels={**{clean_line(name, 500): code for name, code in kernels.items()}, clean_line(path, 500): decoded},
-        lines=_lines(information),
+        code=generated(shown[name], decoded[name], texts.get(f"{name.removesuffix('.cpp')}.json", b"")),
+        kernels={**kernels, shown[name]: decoded[name]},
+        lines=lines_by_kernel(texts.get(_INFORMATION, b"")),
     )
-
-
-def _lines(information: bytes) -> dict[str, tuple[str, ...]]:
-    """By provenance handle: the lines of the model's source, those of torch left out where there are others."""
-    try:
-        decoded = msgspec.json.decode(information) if information else {}
-        traces = {str(handle): [str(text) for text in known["stack_traces"]] for handle, known in decoded.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for handle, texts in traces.items():
-        places: dict[str, None] = {}
-        for text in texts:
-            frames = _TRACE.findall(text)
-            own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
-            for file, line, _function, source in own[-1:]:
-                places[clean_line(f"{file}:{line}: {source}" if source else f"{file}:{line}", 300)] = None
-        found[handle] = tuple(places)
-    return found
 
 
 def _read(path: Path) -> bytes:

@@ -115,6 +115,10 @@ _COMPILERS: Final = {
 }
 """Functions that are on the stack only while something is compiled or exported (torch 2.13)."""
 _SUFFIX: Final = ".wrapper.cpp"
+CALLS: Final = "/pt2_archive/_package.py"
+"""The file of the Python function that calls a model: torch/export/pt2_archive/_package.py, AOTICompiledModel."""
+_NATIVE_CALL: Final = "AOTIModel"
+"""In the names of the C++ classes that load and run one: AOTIModelPackageLoader, AOTIModelContainerRunner."""
 
 
 def in_generated(stack: Stack | None) -> tuple[int, Frame] | None:
@@ -131,6 +135,30 @@ def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
         found = in_generated(snapshot.stacks.get(thread.id)) if not thread.exited else None
         if found is not None:
             yield thread.id, found[1]
+
+
+def in_model(snapshot: Snapshot) -> str:
+    """Where a thread is that calls a model, as `, in FUNCTION (FILE:LINE)`, or "".
+
+    Of a stack that could not be unwound to the generated code the function that called the model may still be known.
+    """
+    for thread in snapshot.threads.values():
+        stack = snapshot.stacks.get(thread.id) if not thread.exited else None
+        frames = stack.frames if stack is not None else ()
+        calls = [number for number, frame in enumerate(frames) if _is_model_call(frame)]
+        own = (frame for frame in frames[: calls[0]] if _is_own(frame)) if calls else ()
+        for frame in own:
+            return f", in {frame.function} ({Path(frame.file or '').name}:{frame.line})"
+    return ""
+
+
+def _is_model_call(frame: Frame) -> bool:
+    return (frame.file or "").endswith(CALLS) or _NATIVE_CALL in frame.function
+
+
+def _is_own(frame: Frame) -> bool:
+    """A frame of somebody's own source: not of the C library, whose paths are relative, nor of headers."""
+    return bool(frame.line) and (frame.file or "").startswith("/") and not (frame.file or "").startswith("/usr/")
 
 
 def compiling(snapshot: Snapshot) -> str:

@@ -70,13 +70,22 @@ def written(printed: Sequence[Value], code: Sequence[Model]) -> Iterator[Value]:
 
 
 def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call | None, Model | None]:
-    """The call of a kernel's n-th launch: those of one name are launched in the order of the code, again and again."""
+    """The call of a kernel's n-th launch: the only one with its arguments (models have kernels of one name), else those
+    of one name are launched in the order of the code, again and again."""
+    arguments = {value.argument for value in (*launch.before, *launch.after)}
+    fitting = [
+        (call, model)
+        for model in code
+        for call in model.code.named(launch.kernel)
+        if arguments <= {*call.reads, *call.writes}
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
     named = [(model, calls) for model in code if (calls := model.code.named(launch.kernel))]
     if len(named) != 1:
         return None, None
     model, calls = named[0]
     call = calls[number % len(calls)]
-    arguments = {value.argument for value in (*launch.before, *launch.after)}
     return (call, model) if arguments & {*call.reads, *call.writes} else (None, model)
 
 
@@ -89,8 +98,8 @@ def _of_launch(
         if bad is None:
             return None
         return Trail(
-            sentence=f"After {launch.kernel} there is {bad.bad} in {bad.argument}. Its code was not found: whether it "
-            "made that is not known.",
+            sentence=f"After {launch.kernel} there is {bad.bad} in {bad.argument}. Its call was not found in generated "
+            "code: whether it made that is not known.",
             value=bad,
         )
     reads = [value for value in launch.before if value.argument in call.reads]

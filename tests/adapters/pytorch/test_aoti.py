@@ -34,7 +34,8 @@ def step(
     out: str = "",
     err: str = "",
     code: int | None = 0,
-    loaded: frozenset[str] = frozenset(),
+    loaded: frozenset[str] = frozenset(("/opt/venv/torch/lib/libtorch_cpu.so",)),
+    opened: frozenset[str] = frozenset(),
     threads: dict[str, Stack] | None = None,
 ) -> StepFound:
     """What is found of a run that compiled a model and printed something."""
@@ -54,6 +55,7 @@ def step(
             output=(folder / "stdout.log", folder / "stderr.log"),
             logs=(log,),
             loaded=loaded,
+            opened=opened,
             code=code,
             snapshot=snapshot,
         )
@@ -173,7 +175,7 @@ def test_a_wrong_input_is_the_cause_and_says_what_the_model_expects(tmp_path: Pa
 @pytest.mark.parametrize(
     ("model", "told", "nothing"),
     [
-        (NAN, "the generated code has no such check: compile the model again", "No check failed."),
+        (NAN, "the model was compiled with it, and this version of torch put no such check", "No check failed."),
         (None, "no generated code was found, so that it is not known whether it acted", "nothing could be checked"),
     ],
 )
@@ -184,6 +186,58 @@ def test_a_check_that_did_not_act_is_said_with_its_moment(
     assert "AOTI_RUNTIME_CHECK_INPUTS acts at run time" in said(found)
     assert "TORCHINDUCTOR_NAN_ASSERTS acts at compile time" in said(found) and told in said(found)
     assert nothing in said(found) and not found.cause
+
+
+def test_a_package_without_checks_is_to_be_compiled_again(tmp_path: Path) -> None:
+    library = f"{NAN}/model.wrapper.so"
+    found = step(1, tmp_path, model=None, loaded=frozenset((library,)))
+    assert "the generated code has no such check: compile the model again with it." in said(found)
+
+
+def test_a_run_without_torch_is_told_in_one_line_and_not_by_its_settings(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        found = step(number, tmp_path, model=None, loaded=frozenset(("/usr/bin/true",)))
+        assert [label for label, _ in found.lines] == ["found"] and "Neither PyTorch nor a model" in said(found)
+
+
+@pytest.mark.parametrize(
+    ("opened", "words"),
+    [
+        (("/dev/null", "/dev/nvidia0", "/dev/nvidiactl"), "on a GPU: /dev/nvidia0 was opened."),
+        (("/dev/null", "/dev/nvidiactl", "/opt/nvidia0"), "on a GPU: none was opened, so they did nothing."),
+        ((), "on a GPU: whether one was opened was not seen."),
+    ],
+)
+def test_a_setting_of_cuda_acts_if_a_device_was_opened_and_not_by_its_libraries(
+    opened: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    loaded = frozenset(("/opt/venv/torch/lib/libtorch_cuda.so", "/opt/venv/torch/lib/libtorch_cpu.so"))
+    assert words in said(step(2, tmp_path, loaded=loaded, opened=frozenset(opened)))
+
+
+TREE = (
+    '[1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", "context": "null", '
+    '"children_spec": [LEAF, {"type": "builtins.dict", "context": "[\\"ids\\"]", "children_spec": [LEAF]}]}, '
+    '{"type": "builtins.dict", "context": "[\\"mask\\", \\"past\\"]", "children_spec": ['
+    'LEAF, {"type": "builtins.list", '
+    '"context": "null", "children_spec": [LEAF, LEAF]}]}]}]'
+).replace("LEAF", '{"type": null, "context": null, "children_spec": []}')
+"""Of forward(x, batch, *, mask, past), where batch is a dictionary and past a list."""
+
+
+@pytest.mark.parametrize(
+    ("tree", "inputs", "names"),
+    [
+        (TREE, 5, {1: "ids", 2: "mask", 3: "past[0]", 4: "past[1]"}),
+        (TREE, 4, {}),  # one of them is no tensor: which is which is not known
+        ("[1, {", 5, {}),
+        ('[1, {"type": null}]', 5, {}),
+    ],
+)
+def test_an_input_has_the_name_of_its_keyword_or_key(tree: str, inputs: int, names: dict[int, str]) -> None:
+    given = "".join(f"    auto arg{number}_1 = std::move(inputs[{number}]);\n" for number in range(inputs))
+    code = generated("x", f'    in_spec_ = R"({tree})";\nvoid AOTInductorModel::run_impl(\n{given}')
+    assert code.signature == names
 
 
 @pytest.mark.parametrize(
@@ -259,12 +313,40 @@ def test_an_operator_that_does_not_return_is_named_by_the_stack(tmp_path: Path) 
     assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}
 
 
+@pytest.mark.parametrize(
+    ("caller", "words"),
+    [
+        (
+            Frame("AOTICompiledModel.__call__", file="/v/torch/export/pt2_archive/_package.py", line=7),
+            "a thread is in a call of a model, in wait_for_peer (ops.cpp:8).",
+        ),
+        (
+            Frame("torch::inductor::AOTIModelPackageLoader::run"),
+            "a thread is in a call of a model, in wait_for_peer (ops.cpp:8).",
+        ),
+        (Frame("main", file="/opt/job/main.cpp", line=3), "no thread was seen in a call of a model"),
+    ],
+)
+def test_a_stack_that_ends_before_the_generated_code_still_says_that_it_is_in_a_model(
+    caller: Frame, words: str, tmp_path: Path
+) -> None:
+    frames = (
+        Frame("pause", file="../sysdeps/unix/sysv/linux/pause.c", line=29),
+        Frame("wait_for_peer", file="/opt/job/ops.cpp", line=8),
+        caller,
+    )
+    stack = Stack(thread="thread:box/2", frames=frames, taken_mono_ns=0, source="no stop")
+    names = (THROW / "names.txt").read_text()
+    text = said(step(2, tmp_path, model=THROW, out=names, code=None, threads={"thread:box/2": stack}))
+    assert words in text and "Next in the code: guide::throws (call 3 of 5" in text
+
+
 def test_the_kernel_that_made_a_nan_with_its_sources(tmp_path: Path) -> None:
     found = step(3, tmp_path, out=(NAN / "values.txt").read_text())
     assert found.wrong_value and found.cause
     text = said(found)
     assert "found: cpp_fused_log_mul_relu_sub_0 (call 2) made NaN: what it reads has none." in text
-    assert "model: /opt/job/model.py:19: h = torch.log(h - 1)" in text
+    assert "model: /opt/job/model.py:19 in forward: h = torch.log(h - 1) (log can make NaN of finite numbers)\n" in text
     assert f"source: {NAN / 'model.kernel.cpp'}:4 (C++)" in text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +14,13 @@ from livedbg.adapters.pytorch.aoti import adapter as models
 from livedbg.adapters.pytorch.aoti.adapter import ModelsAdapter
 from livedbg.adapters.pytorch.aoti.sources import in_folder
 from livedbg.analysis import VerdictState
-from livedbg.model import Frame, Stack, TaskState, ThreadState
+from livedbg.model import Frame, Process, Stack, TaskState, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.request import Level, Request, TargetProcess
 from tests.analysis.world import SECOND, World
 
 CAPTURED = Path(__file__).parents[2] / "fixtures" / "pytorch" / "aoti"
+READ = models._read
 OPERATOR = 885
 """The line of the generated code that calls guide::throws."""
 FUSED = 914
@@ -105,8 +108,19 @@ async def test_the_operator_that_a_thread_is_in_with_what_waits_for_its_buffer()
         "cpp_fused__softmax_add_tanh_1 wait for what it writes."
     )
     assert "guide::throws reads buf1, writes buf3" in finding.evidence[1].text
+    command = " ".join(world.snapshot().processes["process:box/1"].command) or "CMD"
+    assert finding.next == (f"livedbg aoti -- {command}   (in steps, with the values of its inputs)",)
     pending = [edge for edge in world.snapshot().edges.values() if edge.state == "pending"]
     assert [edge.evidence for edge in pending] == ["buf3 in model.wrapper.cpp:898", "buf5 in model.wrapper.cpp:914"]
+
+
+def test_code_that_still_lies_where_it_was_compiled_is_that_of_a_library_of_any_name(tmp_path: Path) -> None:
+    process = Process(id="process:box/1", pid=os.getpid(), host="box")
+    assert READ(process, str(tmp_path / "model.wrapper.cpp")) is None
+    shutil.copy(CAPTURED / "throw" / "model.wrapper.cpp", tmp_path)
+    found = READ(process, str(tmp_path / "model.wrapper.cpp"))
+    assert found is not None and len(found.code.calls) == 5
+    assert READ(process, "model.wrapper.cpp") is None
 
 
 @pytest.mark.invariant("aoti_rules.K1")
