@@ -5,11 +5,14 @@ Which logged exceptions the rules for nvFuser report the cause of.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import field
 
 from livedbg.model import Diagnostic, Evidence, ExceptionHit
+from livedbg.model.catchpoints import Moment, Preset
 from livedbg.model.facts import Facts, facts_from, facts_of
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.patterns import lazy_re
@@ -98,3 +101,10 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 def _of_log(evidence: tuple[Evidence, ...], source: str | None) -> bool:
     return not source or any(not proof.log or proof.log == source for proof in evidence)
+
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's exception class"),
+    }
+)

@@ -39,7 +39,7 @@ SYSTEM: Final = System(
             ("livedbg launch --recipe nvfuser-trace -- python bench.py", "launch with a recipe"),
         )
     },
-    presets=Lazy("livedbg.adapters.nvfuser.catch_presets:PRESETS"),
+    presets=Lazy("livedbg.adapters.nvfuser.facts:PRESETS"),
     text_exceptions=("nvfuser::nvfError",),  # csrc/exceptions.h
     environment=("NVFUSER_",),
     commands=(
