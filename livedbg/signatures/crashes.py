@@ -10,8 +10,9 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from functools import cache
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -137,6 +138,11 @@ class CrashDecoder(LogDecoder):
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
         """See LogDecoder."""
         return (*crash_book().triggers, *run_book().triggers)
+
+    @cached_property
+    def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
+        """See LogDecoder."""
+        return {**crash_book().exact, **run_book().exact}
 
     def opened(self, source: LogSource) -> None:
         """Remember which process writes it."""

@@ -54,7 +54,8 @@ def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
         (("report", "--logs", "/dev/null", "-o", "/no/such/folder/r.txt"), 3, "can't be written"),
         (("stacks",), 2, "Missing a TARGET"),
         (("doctor", "no-such-program-anywhere"), 3, "no-such-program-anywhere"),
-        (("launch", "--no-such-option"), 2, "can't be run"),
+        (("launch", "--no-such-option", "true"), 2, "No such option"),
+        (("iree", "--no-such-option", "--", "true"), 2, "No such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
