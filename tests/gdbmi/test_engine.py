@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.gdbmi import engine as engine_module
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
-from livedbg.gdbmi.errors import engine as engine_module
 from livedbg.gdbmi.records import c_string, parse_line
 from livedbg.session.tools import find_gdb
 from tests.waiting import awaited
