@@ -35,7 +35,7 @@ from livedbg.text.json_text import json_line
 from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
-_PROFILING_BLIND: Final = 3
+_BLIND: Final = 3
 """Exit code: the source has failed, or may not be read."""
 
 _ROWS: Final = 25
@@ -119,7 +119,7 @@ def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -
     for status in failed:
         warn(status.sentence, status.remedy)
     if not slices and failed:
-        return _PROFILING_BLIND
+        return _BLIND
     _print(snapshot, slices, options)
     return 0
 
@@ -141,7 +141,7 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
         warn(f"{whole.unknown} of {many(whole.samples, 'sample')} have no stack; the shares count them.")
     groups = [("", whole)]
     if options.per_thread:
-        groups = [(_profiling_name(snapshot, thread), profile) for thread, profile in _by_thread(slices)]
+        groups = [(_short_name(snapshot, thread), profile) for thread, profile in _by_thread(slices)]
     if options.flame is not None:
         _write_flame(snapshot, groups, whole, options)
     if options.folded:
@@ -167,7 +167,7 @@ def _by_thread(slices: Sequence[ProfileSlice]) -> list[tuple[str, Profile]]:
     return sorted(found, key=lambda one: -one[1].cpu_ns)
 
 
-def _profiling_name(snapshot: Snapshot, thread: str) -> str:
+def _short_name(snapshot: Snapshot, thread: str) -> str:
     known = snapshot.threads.get(thread)
     return f"{known.tid} {known.title}" if known is not None else thread.rpartition("/")[2]
 
@@ -246,8 +246,6 @@ def _json(thread: str | None, name: str, profile: Profile, slices: Sequence[Prof
     }
 
 
-_BLIND: Final = 3
-"""Exit code: a source that would tell has failed, or may not be read."""
 _ANSWER_S: Final = 0.5  # after the limit, at least
 _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 """The sources of stacks."""
