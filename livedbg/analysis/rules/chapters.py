@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from livedbg.analysis.rules.base import Rule
-from livedbg.model import EdgeKind
 from livedbg.model.snapshot import Snapshot
 
 
@@ -27,8 +26,8 @@ def has_devices(snapshot: Snapshot) -> bool:
 
 
 def has_things(snapshot: Snapshot) -> bool:
-    """Return whether a state has a resource, or an edge beside those of threads to their processes."""
-    return bool(snapshot.resources) or any(edge.kind is not EdgeKind.PART_OF for edge in snapshot.edges)
+    """Return whether a state has a resource, a task or a wait."""
+    return bool(snapshot.resources or snapshot.tasks or snapshot.waits)
 
 
 class Chapter(NamedTuple):
