@@ -65,7 +65,8 @@ def of_running(pid: int, *, languages: bool = False) -> set[str]:
     Raises:
         OSError: it is gone, or is not ours to see.
     """
-    mapped = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").split("\n")
+    lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").split("\n")
+    mapped = {line[line.find("/") :] for line in lines if "/" in line}  # a file has many mappings
     return by_files(mapped, languages=languages) | _shown("devices", fd_links(pid).values(), languages)
 
 
