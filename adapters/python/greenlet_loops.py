@@ -102,7 +102,7 @@ def _object(heap: HeapReader, value: int, kind: str, known: frozenset[int], fram
 
 
 def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
-    """What a watcher of libev stands for."""
+    """Return the wait that a watcher of libev serves."""
     if kind.endswith(".timer"):
         return Await("gevent.sleep" if called == "sleep" else called or "a timer")
     if kind.endswith(".io"):
@@ -165,7 +165,7 @@ def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
 
 
 def _member(heap: HeapReader, address: int, kind: str) -> int:
-    """What an object refers to that is of a kind; 0 for none."""
+    """Return the address of the first object of a type that an object refers to; 0 for none."""
     return next((word for word in _words(heap, address) if is_pointer(word) and heap.type_name(word) == kind), 0)
 
 

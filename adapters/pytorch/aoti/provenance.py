@@ -62,7 +62,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """It, in words."""
+        """`model.py:8 in Norm.forward: return x * torch.rsqrt(v)`."""
         place = f"{self.file}:{self.number}{f' in {self.function}' if self.function else ''}"
         return f"{place}: {self.source}" if self.source else place
 

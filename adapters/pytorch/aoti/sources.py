@@ -141,7 +141,7 @@ def _places(
 
 
 def _caches(environment: Mapping[str, str]) -> Sequence[Path]:
-    """Inductor's caches (torch/_inductor/runtime/cache_dir_utils.py)."""
+    """Return where Inductor may have its caches (torch/_inductor/runtime/cache_dir_utils.py)."""
     named = environment.get("TORCHINDUCTOR_CACHE_DIR")
     if named:
         return [Path(named)]

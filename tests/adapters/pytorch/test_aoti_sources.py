@@ -219,7 +219,7 @@ def frames(*places: tuple[str, int, str]) -> str:
 
 
 def rows(nodes: list[str], *traces: str, value: str = "NaN") -> list[tuple[str, str]]:
-    """What is told of the lines of one kernel."""
+    """Return the rows for the source lines of one kernel."""
     known = {"k:1": {"stack_traces": traces, "post_grad_nodes": nodes}}
     return list(rows_of(lines_by_kernel(json.dumps(known).encode())["k:1"], value))
 
