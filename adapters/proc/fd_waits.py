@@ -349,14 +349,14 @@ class FileLockWaits:
 
     def flock(self, call: BlockedSyscall) -> Wait:
         """A wait in flock(2)."""
-        return self._wait(_int(call.args[0]), "flock", "FLOCK", "0 EOF")
+        return self._wait(c_int(call.args[0]), "flock", "FLOCK", "0 EOF")
 
     def fcntl(self, call: BlockedSyscall) -> Wait:
         """A wait in fcntl(2): F_SETLKW or F_OFD_SETLKW."""
-        words = _SETLKW.get(_int(call.args[1]))
+        words = _SETLKW.get(c_int(call.args[1]))
         if words is None:
             return Wait("fcntl", kind=WaitKind.FILE_LOCK)
-        fd = _int(call.args[0])
+        fd = c_int(call.args[0])
         return self._wait(fd, *words, self._range(fd, call.args[2]))
 
     def _range(self, fd: int, address: int) -> str | None:
@@ -409,6 +409,6 @@ class FileLockWaits:
         return sorted(pids) or ([lock.pid] if lock.pid > 0 else [])
 
 
-def _int(word: int) -> int:
-    """The C int in a machine word."""
+def c_int(word: int) -> int:
+    """Return the C int that a machine word holds."""
     return (word & 0xFFFFFFFF) - (word << 1 & 0x100000000)

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import structs
 from msgspec.structs import replace
 
-from livedbg.adapters.proc.fd_waits import FdWaits, FileLockWaits
+from livedbg.adapters.proc.fd_waits import FdWaits, FileLockWaits, c_int
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
@@ -148,16 +148,16 @@ class SyscallWaits:
         self._locks = FileLockWaits(view)
         self._queues = MessageWaits(view)
         self._by_name: dict[str, Callable[[BlockedSyscall], Wait]] = {
-            "poll": lambda call: self._poll(call, _int(call.args[2]) >= 0),
+            "poll": lambda call: self._poll(call, c_int(call.args[2]) >= 0),
             "ppoll": lambda call: self._poll(call, call.args[2] != 0),
             "select": self._select,
             "pselect6": self._select,
-            "epoll_wait": lambda call: self._epoll(call, _int(call.args[3]) >= 0),
-            "epoll_pwait": lambda call: self._epoll(call, _int(call.args[3]) >= 0),
+            "epoll_wait": lambda call: self._epoll(call, c_int(call.args[3]) >= 0),
+            "epoll_pwait": lambda call: self._epoll(call, c_int(call.args[3]) >= 0),
             "epoll_pwait2": lambda call: self._epoll(call, call.args[3] != 0),
             "nanosleep": lambda call: self._sleep(call.args[0], absolute=False),
             "clock_nanosleep": lambda call: self._sleep(call.args[2], absolute=bool(call.args[1] & 1)),
-            "wait4": lambda call: self._wait_for_child(_int(call.args[0]), "waitpid"),
+            "wait4": lambda call: self._wait_for_child(c_int(call.args[0]), "waitpid"),
             "waitid": self._waitid,
             "flock": self._locks.flock,
             "fcntl": self._locks.fcntl,
@@ -166,8 +166,8 @@ class SyscallWaits:
             "semtimedop": lambda call: self._semaphores(call, call.args[3] != 0),
             "msgrcv": lambda call: self._messages("msgrcv", call),
             "msgsnd": lambda call: self._messages("msgsnd", call),
-            "mq_timedreceive": lambda call: self._queues.posix("receive from", _int(call.args[0]), call.args[4] != 0),
-            "mq_timedsend": lambda call: self._queues.posix("send to", _int(call.args[0]), call.args[4] != 0),
+            "mq_timedreceive": lambda call: self._queues.posix("receive from", c_int(call.args[0]), call.args[4] != 0),
+            "mq_timedsend": lambda call: self._queues.posix("send to", c_int(call.args[0]), call.args[4] != 0),
             "openat": lambda call: self._open(call.args[1], call.args[2]),
             "open": lambda call: self._open(call.args[0], call.args[1]),
         }
@@ -182,7 +182,7 @@ class SyscallWaits:
         if special is not None:
             return special(call)
         if name in _FILE_CALLS:
-            return Wait(f"{name} of {self._fds.name(_int(call.args[0]))}", kind=WaitKind.DISK)
+            return Wait(f"{name} of {self._fds.name(c_int(call.args[0]))}", kind=WaitKind.DISK)
         if name in ("pause", "rt_sigsuspend"):
             return _for_signal(_PLAIN[name], False)
         return Wait(_PLAIN.get(name, name), kind=_KINDS.get(name, WaitKind.UNKNOWN))
@@ -191,7 +191,7 @@ class SyscallWaits:
         return Wait(f"open of {self._path(path)}{_mode(flags)}", outside=_OPENS, kind=WaitKind.OPEN)
 
     def _stream(self, call: BlockedSyscall, verb: str, direction: str, kind: WaitKind) -> Wait:
-        fd = _int(call.args[0])
+        fd = c_int(call.args[0])
         subject = self._fds.socket_address(fd) if verb == "accept on" else None
         self._fds.gap, self._fds.armed_timer = "", False
         waited = tuple(self._fds.waited(fd, direction, polled=False))
@@ -214,10 +214,10 @@ class SyscallWaits:
         return Wait(f"{name}{within}", limit_s > 0, waited, self._fds.gap)
 
     def _semaphores(self, call: BlockedSyscall, timed: bool) -> Wait:
-        return self._queues.system_v("semop (System V semaphore)", _int(call.args[0]), timed, queue=False)
+        return self._queues.system_v("semop (System V semaphore)", c_int(call.args[0]), timed, queue=False)
 
     def _messages(self, verb: str, call: BlockedSyscall) -> Wait:
-        return self._queues.system_v(f"{verb} (System V message queue)", _int(call.args[0]), False, queue=True)
+        return self._queues.system_v(f"{verb} (System V message queue)", c_int(call.args[0]), False, queue=True)
 
     def _poll(self, call: BlockedSyscall, timed: bool) -> Wait:
         count = min(call.args[1], 65536)
@@ -234,7 +234,7 @@ class SyscallWaits:
         return self._any("poll", members, count, timed)
 
     def _select(self, call: BlockedSyscall) -> Wait:
-        count = min(_int(call.args[0]), 65536)
+        count = min(c_int(call.args[0]), 65536)
         size = (count + 63) // 64 * 8
         members: list[tuple[int, str]] = []
         self._fds.gap = ""
@@ -250,7 +250,7 @@ class SyscallWaits:
         return self._any("select", members, len(members), call.args[4] != 0)
 
     def _epoll(self, call: BlockedSyscall, timed: bool) -> Wait:
-        fd = _int(call.args[0])
+        fd = c_int(call.args[0])
         self._fds.gap = ""
         members = self._fds.epoll_set(fd)
         found = self._any("epoll_wait", members, len(members), timed)
@@ -289,7 +289,7 @@ class SyscallWaits:
         return Waited(ids.process(self._view.scene.host, pid), evidence, wakers=Wakers(frozenset({pid})))
 
     def _waitid(self, call: BlockedSyscall) -> Wait:
-        sort, number = _int(call.args[0]), _int(call.args[1])  # P_ALL, P_PID, P_PGID, P_PIDFD
+        sort, number = c_int(call.args[0]), c_int(call.args[1])  # P_ALL, P_PID, P_PGID, P_PIDFD
         if sort == 3:
             waited = self._fds.waited(number, "r", polled=False)
             return Wait("waitid of a pidfd", False, tuple(waited), kind=WaitKind.CHILD)
@@ -325,8 +325,3 @@ def _program(pid: int) -> str:
         return f" ({clean_line(read_stat(pid).name)})"
     except OSError:
         return ""
-
-
-def _int(word: int) -> int:
-    """The C int in a machine word."""
-    return (word & 0xFFFFFFFF) - (word << 1 & 0x100000000)
