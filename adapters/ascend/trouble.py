@@ -22,7 +22,7 @@ from livedbg.text.patterns import lazy_re
 
 
 class Full(StrEnum):
-    """What is full."""
+    """The resources that an orchestrator runs out of."""
 
     SLOTS = "task slots"
     HEAP = "heap"

@@ -270,7 +270,7 @@ class PythonRaises:
         return Call(names, message_of(read, names, process.kinds), kind, words)
 
     def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames:
-        """The Python frames."""
+        """Return the Python frames that a sample has."""
         return self._process(sample, found.place).frames.of(values(fields, sample.raw))
 
     def _process(self, sample: Sample, place: Place) -> _Process:

@@ -46,7 +46,7 @@ _LONGEST_PAUSE_S: Final = 60.0
 
 
 class Detail(StrEnum):
-    """How closely."""
+    """How closely launches are traced."""
 
     EACH = "each"
     COUNT = "count"
