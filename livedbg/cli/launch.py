@@ -199,7 +199,7 @@ _FORMS = {".json": "json", ".md": "markdown"}
     "--recipe",
     "wanted",
     multiple=True,
-    metavar="NAME[=OPTION]",
+    metavar="NAME[=OPTION,…]",
     help="Apply a launch preset (see `livedbg recipes`); repeatable.",
 )
 @click.option(
