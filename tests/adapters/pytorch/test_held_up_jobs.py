@@ -28,7 +28,8 @@ def test_a_rank_whose_worker_was_killed_and_that_waits_for_another_shard(job: Jo
 
 def test_a_rank_that_was_killed(job: Job) -> None:
     launcher = job("killed", 2)
-    said = report_when(launcher, lambda one: "was ended by SIGKILL" in one["verdict"]["sentence"])
+    # and rank 0 has come so far as to wait
+    said = report_when(launcher, lambda one: "was ended by SIGKILL; rank 0 waits" in one["verdict"]["sentence"])
     assert (said["verdict"]["state"], said["exit"]) == ("crashed", 11)
     line = line_of('store.get("shards/ready")', LIBRARIES)
     assert sentence(said) == (
