@@ -144,12 +144,14 @@ class Call:
         names: the thrown type and its bases, nearest first; the function's name for any other function.
         type_info: address of the type's description; 0 where there is none.
         words: what distinguishes its Python frames; () where there are none.
+        sent: of a signal: another process sent it.
     """
 
     names: tuple[str, ...]
     message: str
     type_info: int = 0
     words: tuple[int, ...] = ()
+    sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

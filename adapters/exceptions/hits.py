@@ -115,6 +115,7 @@ class _Hit:
     seconds: dict[int, int] = field(default_factory=dict)
     messages: set[int] | None = None
     from_several: bool = False
+    sent: bool = False
 
     @property
     def text(self) -> str:
@@ -166,6 +167,7 @@ class Hits:
             hit.first_wall_ns = wall_ns
             hit.messages = set() if key.message is None else None
             hit.from_several = key.shape is None
+            hit.sent = call.call.sent
             if stack is not None and key.shape is not None:
                 hit.frames, hit.partial = stack[0], not stack[1]
         hit.count += 1
@@ -225,4 +227,5 @@ class Hits:
             catchpoint=self._catchpoint,
             count=hit.count,
             partial=hit.partial,
+            sent=hit.sent,
         )

@@ -15,19 +15,8 @@ from typing import Final
 from livedbg.linux import maps
 from livedbg.linux.procfs import signal_name
 
-FATAL: Final = (
-    signal.SIGSEGV,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGABRT,
-    signal.SIGSYS,
-    signal.SIGTRAP,
-)
-"""Signals by which programs die of their own faults."""
-
 QUIET_WHERE_HANDLED: Final = (signal.SIGSYS, signal.SIGTRAP)
-"""Of those: what sandboxes and debuggers work with, and is no news where the program has a handler for it."""
+"""What sandboxes and debuggers work with, and is no news where the program has a handler for it."""
 
 _DEFAULT, _IGNORE = 0, 1  # SIG_DFL, SIG_IGN
 _HARMLESS: Final = (signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT)

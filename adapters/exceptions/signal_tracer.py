@@ -265,10 +265,11 @@ class SignalTracer(Tracer):
 
     def _call(self, sample: Sample, number: int, code: int, handler: int, sent: Sent | None) -> Call:
         by = f", by {sent.by}" if sent is not None and code in _BY_SOMEBODY and sent.sender != sample.pid else ""
+        others = bool(by) or (sent is None and code in _FROM_OUTSIDE)
         pc, address = self._touched.pop(sample.tid, (0, 0))
         at = f", at address {address:#x}" if pc == sample.registers[PC] and number == signal.SIGSEGV else ""
         message = f"{origin(number, code)}{at}{by}; {effect(number, handler, self._mappings(sample.pid))}"
-        return Call((signal_name(number),), message)
+        return Call((signal_name(number),), message, sent=others)
 
     def _disarm(self) -> None:
         self._senders.close()
@@ -286,6 +287,7 @@ _THEMSELVES: Final = (
 """Signals that are delivered as themselves though nobody handles them: they dump core, or end nothing (signal(7))."""
 
 _BY_SOMEBODY: Final = (0, -1, -6)  # SI_USER, SI_QUEUE, SI_TKILL: of others the sender is whoever ran just then
+_FROM_OUTSIDE: Final = (0, -1)  # of those: as a rule, where the sender is not known
 _FIELDS: Final = ("sig", "code", "sa_handler")
 
 

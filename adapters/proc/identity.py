@@ -23,6 +23,7 @@ from livedbg.linux.live_environment import LiveEnvironment, rank_of
 from livedbg.linux.procfs import CLOCK_TICK_NS, Stat
 from livedbg.model import Resource, ids
 from livedbg.model.facts import DescriptorFacts
+from livedbg.model.request import GATE
 from livedbg.session.systems import systems
 from livedbg.text.sanitize import clean_line
 
@@ -91,13 +92,18 @@ def read_identity(pid: int, live: LiveEnvironment | None = None) -> Identity:
     uid = status.get("Uid", "").split()
     return Identity(
         exe=executable(pid),
-        command=tuple(clean_line(word, 1000) for word in procfs.command_line(pid)),
+        command=tuple(clean_line(word, 1000) for word in _becoming(procfs.command_line(pid))),
         cwd=_link(pid, "cwd"),
         user=user_name(int(uid[1])) if len(uid) > 1 else None,
         rank=rank_of(everything),
         environment=environment,
         tracer=int(status.get("TracerPid", "0")),
     )
+
+
+def _becoming(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that a process of ours behind its gate is to become: it may end before it is looked at again."""
+    return command[len(GATE) :] if command[: len(GATE)] == GATE else command
 
 
 def executable(pid: int) -> str | None:

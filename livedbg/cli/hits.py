@@ -16,6 +16,7 @@ import click
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.analysis.postmortem.exceptions import fault_of
 from livedbg.cli.streams import is_unread
 from livedbg.commands.output import warn
 from livedbg.model import ExceptionHit, Frame
@@ -94,6 +95,13 @@ class HitPrinter:
                     f"livedbg: thread {_thread(hit, snapshot)} was stopped for {paused} and is resumed.", err=True
                 )
 
+    def show_faults(self, snapshot: Snapshot) -> None:
+        """Print the signals that ended processes, where they were caught unasked."""
+        for process in snapshot.processes.values():
+            hit = fault_of(process, snapshot) if process.exited and (process.exit_status or 0) < 0 else None
+            for line in self._lines(hit, 0, snapshot) if hit is not None else ():
+                click.echo(line, err=self._error)
+
     def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
         if self._as_json:
             yield json_line(exception_out(hit))
@@ -149,7 +157,8 @@ class FindingsPrinter:
     """Prints each finding once, and the verdict when it changes.
 
     A verdict of a hang or a crash is printed at once, also when others are stuck than before. Another one is printed
-    when it has held for `_HOLDS_S`: which threads of a healthy job wait changes all the time.
+    when it has held for `_HOLDS_S`: which threads of a healthy job wait changes all the time. Once all processes have
+    ended, nothing is printed for as long, unless the session ends: the last that they wrote is read meanwhile.
 
     Args:
         as_json: one JSON object a line.
@@ -163,6 +172,7 @@ class FindingsPrinter:
         self._verdict: tuple[str, frozenset[str]] | None = None
         self._next: tuple[str, frozenset[str]] | None = None
         self._next_ns = 0
+        self._over_ns = 0
         self._looked_last = False
 
     def show(self, update: Update, *, last: bool = False) -> None:
@@ -188,6 +198,8 @@ class FindingsPrinter:
         """The lines that say what is new."""
         verdict = update.diagnosis.verdict
         at_ns = update.snapshot.now().wall_ns
+        if self._awaits_last_words(update) and not last:
+            return
         if self._looked_last and not update.diagnosis.is_looking:
             self._verdict = None  # what was said was that it looks
         if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended):
@@ -198,6 +210,16 @@ class FindingsPrinter:
             if key not in self._said:
                 self._said.add(key)
                 yield self._finding_line(name, finding, at_ns)
+
+    def _awaits_last_words(self, update: Update) -> bool:
+        """Whether all processes have ended just now, so that their last words and last stack are still to come."""
+        processes = update.snapshot.processes.values()
+        if update.ended or not processes or any(process.target and not process.exited for process in processes):
+            self._over_ns = 0
+            return False
+        now_ns = update.snapshot.now().mono_ns
+        self._over_ns = self._over_ns or now_ns
+        return now_ns - self._over_ns < _HOLDS_S * 1e9
 
     def _changes(self, verdict: Verdict, mono_ns: int, last: bool) -> bool:
         """Whether the verdict is to be printed."""

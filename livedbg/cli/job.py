@@ -27,8 +27,9 @@ import click
 
 from livedbg.app.options import AppOptions, Started
 from livedbg.commands.signals import hung_up, signals_held
-from livedbg.model.catchpoints import CatchpointState
+from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.model.intents import Catch
+from livedbg.probes.tracefs import may_trace
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.recipes.load import each_option
 from livedbg.session.adapter import Request
@@ -39,8 +40,11 @@ from livedbg.session.live import LiveView
 from livedbg.session.tools import find_tool
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
-from livedbg.touch.config import refuse_touch
+from livedbg.touch.config import ban_of, refuse_touch
 
+FAULTS: Final = "signals"
+"""The preset of catchpoints for signals of a program's own faults."""
+_HANDLER: Final = "PYTHONFAULTHANDLER"
 _RUNTIMES = ("libstdc++.so", "libc++abi.so", "libpython")
 
 
@@ -69,14 +73,13 @@ class Arming:
         *,
         follow: bool = True,
     ) -> None:
-        for pattern in patterns:
-            patterns_of(pattern)
         self._view = view
         self._child = child
         self._process = process
         self._follow = follow
         self._patterns = tuple(patterns)
-        self._files = runtimes(argv[0])
+        threw = any(patterns_of(pattern)[0] is not Moment.SIGNAL for pattern in patterns)
+        self._files = runtimes(argv[0]) if threw else ()
         self._sent = False
         self._end = view.subscribe(self._take)
 
@@ -120,6 +123,7 @@ class Job:
         environment: more variables.
         redact: mask secrets.
         signatures: folders of more failure texts.
+        faults: catch the signals of its faults too, so that a crash has its place.
     """
 
     argv: tuple[str, ...]
@@ -130,6 +134,12 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
     redact: bool = True
     signatures: tuple[str, ...] = ()
+    faults: bool = False
+
+    @property
+    def catches(self) -> tuple[str, ...]:
+        """What is caught."""
+        return (*self.plan.catch, *((FAULTS,) if self.faults and FAULTS not in self.plan.catch else ()))
 
     def start(self, *, detach: bool = False) -> Launched:
         """Start it. A signal that came meanwhile ends it again, unless it runs on or only the terminal is gone."""
@@ -149,16 +159,17 @@ class Job:
     def begin(self) -> Launched:
         """Start it on a thread that no signal interrupts."""
         argv = (*self.plan.wrapper, *self.argv, *self.plan.arguments)
-        around = {**self.plan.environment, **self.environment}
-        child = launch(argv, self.folder, gated=bool(self.plan.catch), environment=around)
+        own = {} if _HANDLER in os.environ else {_HANDLER: "1"}  # a crash shows its Python stack too
+        around = {**own, **self.plan.environment, **self.environment}
+        child = launch(argv, self.folder, gated=bool(self.catches), environment=around)
         self.watch.follow(child)
         return child
 
     def arm(self, view: LiveView, child: Launched) -> None:
         """Set its catchpoints before its first instruction."""
-        if self.plan.catch:
+        if self.catches:
             process = f"process:{host_name()}/{child.pid}"
-            Arming(view, child, process, self.plan.catch, self.argv, follow=self.follow)
+            Arming(view, child, process, self.catches, self.argv, follow=self.follow)
 
     def request(self, child: Launched) -> Request:
         """What is looked at."""
@@ -225,7 +236,8 @@ def job_of(
         raise
     for note in made.notes:
         say(note)
-    return Job(argv, folder, made, RecipeWatch(made, folder, argv, say), redact=redact)
+    faults = ban_of() is None and may_trace("signal", "signal_deliver")
+    return Job(argv, folder, made, RecipeWatch(made, folder, argv, say), redact=redact, faults=faults)
 
 
 _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)))

@@ -237,6 +237,7 @@ def command(
 
     When you quit the app, it asks whether to kill CMD or leave it running (--detach: leave it). If the terminal goes
     away (SIGHUP), CMD keeps running, and its output still goes to its files. SIGTERM and, headless, Ctrl-C kill it.
+    If CMD crashes, livedbg names the place: it sets PYTHONFAULTHANDLER and, if permitted, catches the signals of faults.
     If CMD exits by itself, its exit code is returned. Without a terminal, or with --timeout, --report or --on-stall,
     livedbg runs headless.
 
@@ -323,6 +324,8 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
                     update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
                 except KeyboardInterrupt:
                     update, in_time, interrupted = view.latest(), True, True
+                if not job.plan.catch:
+                    hits.show_faults(update.snapshot)
                 if report_file is not None:
                     write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
             if interrupted:

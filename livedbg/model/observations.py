@@ -243,6 +243,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
         rank: of the process, in the job that its runtime knows.
         operation: of a runtime, that the thread was in: `all_reduce #5 of group 0`; "" for none.
+        sent: of a signal: another process sent it.
         logged: a logger wrote it, with a header, so that the program had it in hand.
     """
 
@@ -270,6 +271,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rank: int | None = None
     operation: str = ""
     logged: bool = False
+    sent: bool = False
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

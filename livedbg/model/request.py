@@ -21,6 +21,11 @@ class Level(IntEnum):
     TOUCH = 3
 
 
+GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
+"""Behind which livedbg launches a command: it waits for a line, or for the end of its input, which ends it; then it
+becomes the command that its other words are."""
+
+
 class TargetProcess(Struct, frozen=True):
     """A process that the user named.
 

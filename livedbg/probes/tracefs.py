@@ -35,6 +35,7 @@ import ctypes
 import errno
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count
@@ -45,6 +46,7 @@ from livedbg.linux import memory
 from livedbg.linux.procfs import process_exists
 from livedbg.model.errors import TargetError
 from livedbg.probes.perf import NoPerf
+from livedbg.probes.perf_event import TRACEPOINT, Source, open_event
 from livedbg.text.patterns import lazy_re
 
 _PLACES: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
@@ -190,6 +192,15 @@ def kernel_event(system: str, name: str) -> TraceEvent:
         raise NoTracefs(errno.ENOENT, f"this kernel has no trace event {system}:{name}") from None
     finally:
         os.close(folder)
+
+
+def may_trace(system: str, name: str) -> bool:
+    """Whether such a trace event may be sampled in processes of ours: one is opened, which counts nothing."""
+    try:
+        os.close(open_event(Source(TRACEPOINT, kernel_event(system, name).number), threading.get_native_id()))
+    except OSError:
+        return False
+    return True
 
 
 def _event(folder: int, name: str) -> TraceEvent:

@@ -20,6 +20,7 @@ from livedbg.text.patterns import lazy_re
 How = Literal["well", "code", "signal", "hung", "cut"]
 _FRAMES: Final = 12
 _CHANGING: Final = lazy_re(r"0x[0-9a-f]+|\d+")
+_RUNTIMES: Final = ("libstdc++.so", "libc++abi.so")
 _HELPERS: Final = lazy_re(
     r"^(?:__cxa_\w+|_Unwind_\w+|__GI_\w+|raise|abort|__libc_message|__pthread_kill\w*|gsignal|std::terminate.*"
     r"|malloc_printerr|__interceptor_\w+|_PyErr_\w+|PyErr_\w+"
@@ -127,8 +128,13 @@ def in_words(end: RunEnd) -> str:
 
 def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:
     """Frames as they are compared and shown, without those through which a program aborts."""
-    kept = [frame for frame in frames if not _HELPERS.match(frame.function)] or list(frames)
+    kept = [frame for frame in frames if not _helps(frame)] or list(frames)
     return tuple(_frame(frame) for frame in kept[:_FRAMES])
+
+
+def _helps(frame: Frame) -> bool:
+    unnamed = frame.function.startswith("0x")  # of libstdc++, without its debug information
+    return bool(_HELPERS.match(frame.function)) or (unnamed and (frame.module or "").startswith(_RUNTIMES))
 
 
 def _frame(frame: Frame) -> str:

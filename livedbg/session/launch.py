@@ -1,8 +1,9 @@
 """Starting a command that is to be watched: its output in files, its end known.
 
 Invariants:
-    launch.C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the
-        shell may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
+    launch.C1. The command runs in our environment, with what the launch adds (a recipe, Python's fault handler) and
+        nothing else (behind a gate, where the shell may add PWD), in a session of its own (a Ctrl-C meant for livedbg
+        doesn't reach it), with no input.
     launch.C2. `end` leaves no process of its session or below it behind, unless it was asked to let it run
         (livedbg.linux.family).
     launch.C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
@@ -28,12 +29,11 @@ from livedbg.linux.ending import note_end
 from livedbg.linux.family import Family
 from livedbg.linux.procfs import read_stat
 from livedbg.model.errors import SourceError, UsageError
+from livedbg.model.request import GATE
 from livedbg.session.adapter import TargetProcess
 
 _CHECK_S: Final = 0.5
 _KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile, may take to end
-_GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
-"""Waits for a line, or for the end of its input, which ends it; then becomes the command."""
 
 
 def launch_folder() -> Path:
@@ -162,7 +162,7 @@ def launch(
             if gated and shutil.which(argv[0]) is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             process = subprocess.Popen(
-                [*_GATE, *argv] if gated else list(argv),
+                [*GATE, *argv] if gated else list(argv),
                 stdin=subprocess.DEVNULL if way_in is None else way_in,
                 stdout=out,
                 stderr=err,

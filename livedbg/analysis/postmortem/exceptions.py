@@ -6,6 +6,7 @@ The exception that a runtime's error was raised as is evidence of the finding of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,9 +15,11 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.lines import below_heading
 from livedbg.analysis.user_code import UserCode
+from livedbg.linux.procfs import signal_name
 from livedbg.logs.last_words import referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
-from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame
+from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process
+from livedbg.model.catchpoints import Moment
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -25,6 +28,7 @@ _PLACED: Final = ("traceback", "terminate", "assert", "signal", FAULT, _ABORTED)
 _SAID: Final = 300
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
+_PASSED_ON_NS: Final = 5_000_000_000  # from a fault to its end by a handler that writes of it
 _MOST: Final = 200  # exceptions of logs among which is looked
 
 
@@ -67,6 +71,49 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
 
 
+def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:
+    """The signal, with its stack, that a catchpoint saw end a process: of those that came on that thread just before,
+    the first, since a handler may have passed it on (Python's faulthandler) or aborted; None where none was seen."""
+    caught = [
+        hit
+        for hit in snapshot.exceptions.values()
+        if hit.process == process.id
+        and (point := snapshot.catchpoints.get(hit.catchpoint or "")) is not None
+        and point.moment is Moment.SIGNAL
+    ]
+    ended = [hit for hit in caught if hit.type == signal_name(-(process.exit_status or 0))]
+    if not ended:
+        return None
+    last = max(ended, key=lambda hit: hit.at_wall_ns or 0)
+    near = range((last.at_wall_ns or 0) - _PASSED_ON_NS, (last.at_wall_ns or 0) + 1)
+    before = [hit for hit in caught if hit.thread == last.thread and (hit.at_wall_ns or 0) in near]
+    return min(before, key=lambda hit: hit.at_wall_ns or 0)
+
+
+def at_fault(said: str, fault: ExceptionHit, code: UserCode) -> str:
+    """What was said of an end, with where its first signal came: `Crashed in step (train.py:4), in scale (ops.cpp:12)`.
+
+    Nothing is added where no frame has a source, or where somebody else sent the signal.
+    """
+    frame = code.frame_of(fault.stack) or next((frame for frame in fault.stack if frame.file), None)
+    if frame is None or fault.sent:
+        return said
+    return f"{said}{',' if ' in ' in said else ''} in {place_text(frame)}"
+
+
+def fault_evidence(hit: ExceptionHit) -> tuple[Evidence, ...]:
+    """The signal that a catchpoint saw, and the calls that it came in."""
+    told = Evidence(
+        kind="signal", source=hit.catchpoint or "", text=f"{hit.type}: {hit.message}", at_wall_ns=hit.at_wall_ns
+    )
+    called = Evidence(kind="stack", source=hit.thread or "", text=_called(hit.stack), at_wall_ns=hit.at_wall_ns)
+    return (told, called) if hit.stack else (told,)
+
+
+def _called(stack: Iterable[Frame]) -> str:
+    return " < ".join(place_text(frame) for frame in islice(stack, _CALLERS))
+
+
 def is_bare_abort(hit: ExceptionHit) -> bool:
     """Whether it is an abort without a reason, as a signal handler or a shell reports it."""
     return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
@@ -81,7 +128,7 @@ def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evid
     whole = f"{hit.type}: {hit.message.strip()}"[:_WHOLE] if "\n" in hit.message.strip() else text
     proofs = [Evidence(kind="log", text=whole, file=name, line=line, at_wall_ns=hit.at_wall_ns, log=source.id)]
     if any(frame.function != "?" for frame in hit.stack):
-        called = " < ".join(place_text(frame) for frame in hit.stack[:_CALLERS])
+        called = _called(hit.stack)
         proofs.append(Evidence(kind="stack", text=called, file=name, line=line, at_wall_ns=hit.at_wall_ns))
     return tuple(proofs)
 

@@ -9,9 +9,12 @@ from typing import Final
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
+    at_fault,
     crashed_in,
     crashed_where,
     exception_text,
+    fault_evidence,
+    fault_of,
     log_evidence,
     with_referred,
 )
@@ -83,6 +86,9 @@ class Crash:
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
+        fault = fault_of(owner, snapshot) if fatal and owner is not None else None
+        if fault is not None and (own is None or own.language == "python"):
+            what, text = at_fault(what, fault, state.code), exception_text(hit)
         others = alive and not _may_be_own(kind, snapshot.processes.values())
         if others:
             end = "an exception" if kind == "traceback" else "the end"
@@ -99,8 +105,8 @@ class Crash:
             sentence=sentences(f"{what}: {text.rstrip('.')}{again}", sentence_case(hit.related)),
             claim=text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
-            evidence=_evidence(hit, text, snapshot),
-            next=("run it again under `livedbg launch -- COMMAND`",) if fatal else (),
+            evidence=(*_evidence(hit, text, snapshot), *(fault_evidence(fault) if fault is not None else ())),
+            next=("run it again under `livedbg launch -- COMMAND`",) if fatal and fault is None else (),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
             cause=state.judged.cause_of(hit),
@@ -110,6 +116,11 @@ class Crash:
     def _ended(self, process: Process, status: int, crashed: bool, state: RuleInput) -> Finding:
         how = how_ended(status)
         name = sentence_case(name_of(process.id, state.snapshot))
+        fault = fault_of(process, state.snapshot)
+        place = ""
+        if fault is not None:
+            first = "" if fault.type in how else f" after {fault.type}"  # a handler aborted
+            place = at_fault(first, fault, state.code)
         hint = "read its last log lines, and run it again under `livedbg launch -- COMMAND`"
         if status in _DUMPED:
             hint = "coredumpctl info   shows its core dump, where one is kept"
@@ -118,10 +129,13 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,
-            sentence=f"{name} was ended {how}." if _by_signal(status) else f"{name} ended {how}.",
+            sentence=f"{name} {'was ' if _by_signal(status) else ''}ended {how}{place}.",
             entities=(process.id,),
-            evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),),
-            next=(hint,),
+            evidence=(
+                Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),
+                *(fault_evidence(fault) if fault is not None else ()),
+            ),
+            next=() if place else (hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
 

@@ -1,0 +1,101 @@
+"""The signal that a catchpoint saw end a process tells where it crashed, and which signals don't."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.logs.sanitizers import ENDED
+from livedbg.model import ExceptionHit, Frame
+from livedbg.model import events as ev
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
+from tests.analysis.test_crash_edges import ONE, crashes, logged, over
+from tests.analysis.world import SECOND, World
+
+SCALE = (
+    Frame(function="scale", file="/home/me/ops.cpp", line=12),
+    Frame(function="main", file="/home/me/ops.cpp", line=40),
+)
+RAISED = (
+    Frame(function="raise", module="libc.so.6"),
+    Frame(function="abort", file="./stdlib/abort.c", line=79, module="libc.so.6"),
+    *SCALE,
+)
+HANDLER = (Frame(function="on_fault", file="/home/me/handler.cpp", line=3),)
+PYTHON = (Frame(function="step", file="/home/me/train.py", line=4, language="python"),)
+
+
+def caught(
+    world: World,
+    name: str,
+    stack: tuple[Frame, ...],
+    at_s: float = 10.0,
+    *,
+    thread: str = "thread:box/1/1",
+    moment: Moment = Moment.SIGNAL,
+    sent: bool = False,
+) -> World:
+    """A catchpoint saw something."""
+    point = Catchpoint(id=f"C {moment}", process=ONE, pattern="signals", moment=moment, state=CatchpointState.DONE)
+    world.store.apply(ev.CatchpointSeen(catchpoint=point, **world.stamp()))
+    hit = ExceptionHit(
+        id=f"{name}/{at_s}",
+        type=name,
+        message="address not mapped",
+        process=ONE,
+        thread=thread,
+        stack=stack,
+        at_wall_ns=int(at_s * SECOND),
+        catchpoint=point.id,
+        sent=sent,
+    )
+    world.store.apply(ev.ExceptionSeen(hit=hit, **world.stamp()))
+    return world
+
+
+def said(world: World) -> str:
+    [found] = crashes(world)
+    return found.sentence
+
+
+def test_a_fault_has_its_place_and_its_stack_and_needs_no_second_run() -> None:
+    [found] = crashes(caught(over(-11), "SIGSEGV", SCALE))
+    assert found.sentence == "Process 1 (prog1) was ended by SIGSEGV in scale (ops.cpp:12)."
+    assert [one.kind for one in found.evidence] == ["proc", "signal", "stack"] and found.next == ()
+    assert found.evidence[-1].text == "scale (ops.cpp:12) < main (ops.cpp:40)"
+
+
+@pytest.mark.parametrize(
+    ("world", "sentence"),
+    [
+        (caught(over(-11), "SIGABRT", SCALE), "Process 1 (prog1) was ended by SIGSEGV."),
+        (caught(over(-11), "SIGSEGV", SCALE, moment=Moment.CALL), "Process 1 (prog1) was ended by SIGSEGV."),
+        (caught(over(-11), "SIGSEGV", SCALE, sent=True), "Process 1 (prog1) was ended by SIGSEGV."),
+        (caught(over(-11), "SIGSEGV", ()), "Process 1 (prog1) was ended by SIGSEGV."),
+        (caught(over(3), "SIGSEGV", SCALE), "Process 1 (prog1) ended with status 3."),
+    ],
+    ids=["another signal", "no signal", "sent by somebody", "no stack", "not ended by it"],
+)
+def test_no_place_is_said_where_it_is_not_the_end_s(world: World, sentence: str) -> None:
+    assert said(world) == sentence
+
+
+def test_of_a_fault_that_a_handler_passed_on_or_aborted_for_the_first_counts() -> None:
+    again = caught(caught(over(-11), "SIGSEGV", SCALE, 10.0), "SIGSEGV", HANDLER, 10.1)
+    assert said(again) == "Process 1 (prog1) was ended by SIGSEGV in scale (ops.cpp:12)."
+    aborted = caught(caught(over(-6), "SIGSEGV", SCALE, 10.0), "SIGABRT", HANDLER, 10.1)
+    assert said(aborted) == "Process 1 (prog1) was ended by SIGABRT after SIGSEGV in scale (ops.cpp:12)."
+
+
+@pytest.mark.parametrize(("at_s", "thread"), [(4.9, "thread:box/1/1"), (10.0, "thread:box/1/2")])
+def test_a_fault_of_before_or_of_another_thread_is_not_the_end_s(at_s: float, thread: str) -> None:
+    world = caught(caught(over(-6), "SIGSEGV", SCALE, at_s, thread=thread), "SIGABRT", HANDLER, 10.0)
+    assert said(world) == "Process 1 (prog1) was ended by SIGABRT in on_fault (handler.cpp:3)."
+
+
+def test_what_the_log_tells_gets_the_place_in_native_code() -> None:
+    python = logged(over(-11), ENDED, stack=PYTHON, message="Fatal Python error: app::Error")
+    assert (
+        said(caught(logged(over(-6), "terminate"), "SIGABRT", RAISED))
+        == "Crashed in scale (ops.cpp:12): app::Error: boom."
+    )
+    assert crashes(caught(python, "SIGSEGV", SCALE))[0].evidence[-1].kind == "stack"

@@ -1,0 +1,62 @@
+"""A crash under `launch` names its place without being asked: real processes that die of their own faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Said, livedbg
+from tests.probes.refused import refused
+
+ORCHESTRATION = """
+import ctypes, os, signal, sys
+def orchestrate(case):
+    if case == "fault":
+        ctypes.string_at(8)
+    os.kill(os.getpid(), signal.SIGKILL)
+orchestrate(sys.argv[1])
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "orchestration.py"
+    path.write_text(ORCHESTRATION)
+    return path
+
+
+def launched(program: Path, case: str, **env: str) -> Said:
+    state = {"XDG_STATE_HOME": str(program.parent / "state")}
+    return livedbg("launch", "--", sys.executable, program, case, env={**state, **env})
+
+
+def test_a_fault_in_native_code_has_the_line_of_python_and_of_c(program: Path) -> None:
+    said = launched(program, "fault")
+    assert said.code == 128 + signal.SIGSEGV
+    [verdict] = [line for line in said.err.splitlines() if " CRASHED " in line]
+    assert "  Crashed in orchestrate (orchestration.py:5)" in verdict, said.everything
+    if not refused():
+        assert "SIGSEGV: address not mapped" in said.err and "#0 " in said.err
+
+
+def test_no_fault_handler_where_the_user_decided_so(program: Path) -> None:
+    said = launched(program, "fault", PYTHONFAULTHANDLER="")
+    assert "Fatal Python error" not in said.err and "was ended by SIGSEGV" in said.err
+
+
+def test_an_end_by_another_s_signal_has_no_place(program: Path) -> None:
+    said = launched(program, "killed")
+    assert "was ended by SIGKILL." in said.err, said.everything
+
+
+@pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+def test_nothing_is_probed_where_touching_is_forbidden(program: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config" / "livedbg"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text("read_only = true\n")
+    said = launched(program, "fault", PYTHONFAULTHANDLER="", XDG_CONFIG_HOME=str(config.parent))
+    assert "was ended by SIGSEGV." in said.err and os.fspath(program) not in said.err
