@@ -53,6 +53,7 @@ class Identity(Struct, frozen=True):
     Attributes:
         environment: the variables that matter here, without secrets.
         tracer: pid of who traces it; 0 for nobody.
+        gated: it is ours, and waits behind its gate to become its command.
     """
 
     exe: str | None = None
@@ -62,6 +63,7 @@ class Identity(Struct, frozen=True):
     rank: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     tracer: int = 0
+    gated: bool = False
 
 
 def start_wall_ns(start_ticks: int) -> int:
@@ -90,20 +92,18 @@ def read_identity(pid: int, live: LiveEnvironment | None = None) -> Identity:
     wanted = {n: v for n, v in everything.items() if n in _NAMES or n.startswith(prefixes)}
     environment = {clean_line(n, 100): clean_line(v, 400) for n, v in wanted.items()}
     uid = status.get("Uid", "").split()
+    command = procfs.command_line(pid)
+    gated = command[: len(GATE)] == GATE
     return Identity(
         exe=executable(pid),
-        command=tuple(clean_line(word, 1000) for word in _becoming(procfs.command_line(pid))),
+        command=tuple(clean_line(word, 1000) for word in (command[len(GATE) :] if gated else command)),
         cwd=_link(pid, "cwd"),
         user=user_name(int(uid[1])) if len(uid) > 1 else None,
         rank=rank_of(everything),
         environment=environment,
         tracer=int(status.get("TracerPid", "0")),
+        gated=gated,
     )
-
-
-def _becoming(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that a process of ours behind its gate is to become: it may end before it is looked at again."""
-    return command[len(GATE) :] if command[: len(GATE)] == GATE else command
 
 
 def executable(pid: int) -> str | None:

@@ -122,6 +122,8 @@ class ProcessWatch:
             if stat.state is ThreadState.ZOMBIE and procfs.all_ended(self.pid):
                 return self._end(stat)
             events = self._read_identity(stat)
+            if self._identity.gated:  # what its shell does is nobody's business
+                return events + self._process_events(stat, [])
             waits = self._read_waits(samples)
             self._asleep = self._sleeper.sample(samples, changed, waits) if self._sleeper is not None else AWAKE
         except (ProcessLookupError, FileNotFoundError):

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.model import Frame
 from livedbg.model.launches import ProfileSlice, SampledStack
 
@@ -130,6 +131,20 @@ def function_shares(profile: Profile) -> list[FunctionShare]:
         for (name, file, module, language), cpu_ns in total.items()
     ]
     return sorted(found, key=lambda one: (-one.own, -one.total, one.function))
+
+
+def own_code(profile: Profile, code: UserCode) -> list[tuple[Frame, float]]:
+    """The user's functions that the samples are in or under, each with its share of the time, the largest first."""
+    frames: dict[_Function, Frame] = {}
+    spent_ns: dict[_Function, int] = {}
+    for stack in profile.stacks:
+        frame = code.frame_of(stack.frames)
+        if frame is not None and code.inside(frame) in (Inside.USER, Inside.UNLINED):
+            function = _function(frame)
+            frames.setdefault(function, frame)  # at the line of the most frequent stack
+            spent_ns[function] = spent_ns.get(function, 0) + stack.cpu_ns
+    whole = _whole_ns(profile)
+    return [(frames[one], spent / whole) for one, spent in sorted(spent_ns.items(), key=lambda one: -one[1])]
 
 
 def _whole_ns(profile: Profile) -> float:

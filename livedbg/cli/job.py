@@ -32,6 +32,7 @@ from livedbg.model.intents import Catch
 from livedbg.probes.tracefs import may_trace
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.recipes.load import each_option
+from livedbg.recipes.plan import possible
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import patterns_of
 from livedbg.session.hostinfo import host_name
@@ -193,7 +194,14 @@ def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
     known, wrong = recipes() if wanted else ({}, [])
     for sentence in wrong:
         click.echo(f"livedbg: {sentence}", err=True)
-    return [chosen(one, known) for one in dict.fromkeys(one for word in wanted for one in each_option(word, known))]
+    picked = []
+    for one in dict.fromkeys(one for word in wanted for one in each_option(word, known)):
+        recipe, option = chosen(one, known)
+        recipe, instead = possible(recipe, known, find_tool)
+        if instead:
+            click.echo(f"livedbg: {instead}", err=True)
+        picked.append((recipe, option))
+    return picked
 
 
 def job_of(

@@ -10,7 +10,8 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
-from livedbg.analysis.profile import FunctionShare, Profile, function_shares, profile_of
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.profile import FunctionShare, Profile, function_shares, own_code, profile_of
 from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.hits import frame_text
 from livedbg.cli.report import time_limits
@@ -29,6 +30,7 @@ from livedbg.report.missing_symbols import symbol_limits
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
+from livedbg.session.rulebook import user_code
 from livedbg.session.tools import no_unwinder
 from livedbg.state.stacks import group_stacks
 from livedbg.text.json_text import json_line
@@ -40,6 +42,7 @@ _BLIND: Final = 3
 
 _ROWS: Final = 25
 _STACKS: Final = 3
+_OWN: Final = 4  # functions of the user's
 _FRAMES: Final = 12
 _ADAPTERS: Final = ("proc", "samples")
 
@@ -155,7 +158,13 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
         return
     for name, profile in groups:
         if profile.samples:
-            _table(name, profile, slices, options.seconds)
+            _table(name, profile, slices, _sampled_s(slices, options.seconds))
+
+
+def _sampled_s(slices: Sequence[ProfileSlice], most_s: float) -> float:
+    """For how long samples came: a target may end before the time is over."""
+    first_ns, last_ns = min(one.start_mono_ns for one in slices), max(one.end_mono_ns for one in slices)
+    return min(most_s, (last_ns - first_ns) / 1e9)
 
 
 def _by_thread(slices: Sequence[ProfileSlice]) -> list[tuple[str, Profile]]:
@@ -175,7 +184,12 @@ def _short_name(snapshot: Snapshot, thread: str) -> str:
 def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], seconds: float) -> None:
     threads = len({one.thread for one in slices})
     of = f"thread {name}" if name else many(threads, "running thread")
-    click.echo(f"{many(profile.samples, 'sample')} of {of} in {seconds:g} s, {profile.cpu_ns / 1e9:.2f} s of CPU time")
+    mine = [f"{share:.0%} in {place_text(frame)}" for frame, share in own_code(profile, user_code())[:_OWN]]
+    if mine:
+        click.echo(f"Your code: {', '.join(mine)}.")
+    click.echo(
+        f"{many(profile.samples, 'sample')} of {of} in {seconds:.3g} s, {profile.cpu_ns / 1e9:.2f} s of CPU time"
+    )
     click.echo()
     shares = function_shares(profile)
     rows = [(f"{one.own:.1%}", f"{one.total:.1%}", one.function, _where(one)) for one in shares[:_ROWS]]

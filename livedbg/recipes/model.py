@@ -172,6 +172,10 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         cached: cached builds on which it has no effect.
         grows: files to report as they are written.
         after: what to do with its files at the end.
+        beside: a program that runs beside the command, whose process is `{pid}`, and ends with it; what it prints is
+            shown.
+        otherwise: recipes that answer the question where a library or program that this one needs is not installed, the
+            best first.
         options: the options of `NAME=OPTION`, and what each means.
         value: if OPTION is free text, what it is, such as `REGEX`; `DIR` is an existing directory.
         default: the value if none is given; "": a value is required.
@@ -200,6 +204,8 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cached: tuple[Cached, ...] = ()
     grows: tuple[Grows, ...] = ()
     after: tuple[After, ...] = ()
+    beside: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
     value: str = ""
     default: str = ""

@@ -45,6 +45,7 @@ class Part:
     reasons: tuple[Reason, ...] = ()
     grows: tuple[Grows, ...] = ()
     after: tuple[After, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,30 @@ def _part(
         recipe.reasons,
         tuple(structs.replace(new, file=files(new.file)) for new in recipe.grows),
         tuple(structs.replace(end, file=files(end.file), opens=filled(end.opens)) for end in recipe.after),
+        tuple(map(filled, recipe.beside)),
     )
+
+
+def possible(recipe: Recipe, known: Mapping[str, Recipe], find: Find = shutil.which) -> tuple[Recipe, str]:
+    """A recipe, or where what it needs is not installed the first of `otherwise` whose needs are met; why that one."""
+    missing = _missing(recipe, find)
+    if missing:
+        for name in recipe.otherwise:
+            if not _missing(known[name], find):
+                return known[name], f"{missing} Recipe {name} is used instead."
+    return recipe, ""
+
+
+def _missing(recipe: Recipe, find: Find) -> str:
+    """What a recipe needs and is not installed; "" where all is."""
+    try:
+        for library in recipe.preload:
+            _library(library, recipe.name)
+        if recipe.wrapper:
+            _program(recipe.wrapper[0], recipe, recipe.name, find)
+    except UsageError as error:
+        return error.message
+    return ""
 
 
 def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str]) -> bool:

@@ -179,6 +179,40 @@ def _printed(argv: Sequence[str], find: Callable[[str], str | None]) -> list[str
     return [line[:_WIDEST].rstrip() for line in text.splitlines() if line.strip()]
 
 
+class Beside:
+    """A program of ours beside a command, which ends with that.
+
+    Args:
+        label: of the recipe.
+        words: the program and its arguments.
+        pid: of the command.
+        folder: for what it prints.
+    """
+
+    def __init__(self, label: str, words: Sequence[str], pid: int, folder: Path) -> None:
+        self._label = label
+        argv = [_filled(word, {"{pid}": str(pid)}) for word in words]
+        self._output = folder / f"{label}.txt"
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def said(self) -> Iterator[str]:
+        """The lines that it printed, once it has ended."""
+        try:
+            self._process.wait(_LONGEST_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        lines = clean(self._output.read_bytes().decode("utf-8", "replace")).splitlines()
+        yield f"{self._label}: {lines[0][:_WIDEST] if lines else 'it said nothing'}"
+        yield from (f"    {line[:_WIDEST]}" for line in lines[1:_BESIDE])
+        if len(lines) > _BESIDE:
+            yield f"    ({len(lines) - _BESIDE} more lines: {self._output})"
+
+
+_BESIDE: Final = 20  # lines
 _MOST_LOGS: Final = 200
 
 
@@ -206,6 +240,7 @@ class RecipeWatch:
         self._lock = threading.Lock()
         self._began_s = time.time()
         self._witness: Witness | None = None
+        self._beside: list[Beside] = []
         self.log: Path | None = folder / "recipes.log" if any(part.grows for part in plan.parts) else None
         if self.log is not None:
             try:
@@ -215,7 +250,10 @@ class RecipeWatch:
         self._growing = Growing(plan.parts, self._report)
 
     def follow(self, child: Launched) -> None:
-        """Start to sample what the command loads."""
+        """Start to sample what the command loads, and what runs beside it."""
+        self._beside += [
+            Beside(part.label, part.beside, child.pid, child.folder) for part in self._plan.parts if part.beside
+        ]
         if self._plan.parts:
             variables = {name for part in self._plan.parts for name in part.environment}
             self._witness = Witness(child.pid, variables, self.keep)
@@ -229,6 +267,9 @@ class RecipeWatch:
         """
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
+        for beside in self._beside:
+            for line in beside.said():
+                self._say(line)
         ended = self._ended(child, processes)
         for line in summaries(self._plan.parts, self._argv[0], self._plan.find, ended):
             self._say(line)

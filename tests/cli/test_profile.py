@@ -57,6 +57,7 @@ def test_the_table_and_folded_stacks(busy: Target, tmp_path: Path) -> None:
     def holds(seconds: float) -> bool:
         said = livedbg("stacks", busy.pid, "--for", seconds, "--rate", 999, "--flame", text)
         assert said.code == 0, said.everything
+        assert said.out.startswith("Your code: ") and " in spin_in_" in said.out.partition("\n")[0], said.everything
         return "own  total  function" in said.out and "spin_in_" in said.out and "2 running threads" in said.out
 
     longer(0.5, holds)
@@ -77,3 +78,18 @@ def test_what_needs_a_time_and_what_excludes_each_other(stuck: Target) -> None:
         assert said.code == 2 and "--for" in said.err
     for words in (["--glance"], ["--folded", "--json"], ["--no-samples"], ["--no-native"]):
         assert livedbg("stacks", stuck.pid, "--for", "1s", *words).code == 2
+
+
+@needs_samples
+def test_where_gperftools_is_not_installed_the_samples_of_livedbg_answer(
+    tmp_path: Path, build_target: Callable[..., Path]
+) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    words = ["launch", "--recipe", "cpu-samples", "--timeout"]
+
+    def holds(seconds: float) -> bool:
+        said = livedbg(*words, seconds, "--", build_target("spinners"), "1", env=env)
+        return "cpu-samples: " in said.err and "Your code: " in said.err and " in spin_in_" in said.err
+
+    longer(3.0, holds)
+    assert list(tmp_path.rglob("cpu.svg"))

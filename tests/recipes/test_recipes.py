@@ -14,6 +14,7 @@ from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import each_option, parse
 from livedbg.recipes.model import After
+from livedbg.recipes.plan import possible
 from livedbg.recipes.watching import summaries
 from livedbg.session.tools import find_tool
 from tests.cli.conftest import livedbg
@@ -43,12 +44,42 @@ def own(home: dict[str, str], name: str, text: str) -> None:
 MINE = 'question = "Mine?"\nsystems = ["c++"]\nacts = "run"\ncost = "none"\nsource = "me"\n'
 
 
+def test_a_recipe_that_needs_what_is_not_here_leaves_the_question_to_the_next_one() -> None:
+    absent = made("absent", wrapper=("not-a-profiler",), remedy="get it")
+    second = made("second", preload=(Preload(("libnot-there.so",), remedy="get it"),), otherwise=("third",))
+    third = made("third", beside=("profile", "{pid}"))
+    first = made(
+        "first", preload=(Preload(("libnot-there.so",), remedy="get it"),), otherwise=("absent", "second", "third")
+    )
+    known = {one.name: one for one in (first, absent, second, third)}
+    assert possible(first, known) == (
+        third,
+        "Recipe first needs libnot-there.so, which is not installed. Recipe third is used instead.",
+    )
+    assert possible(third, known) == (third, "")
+    assert possible(absent, known) == (absent, "")  # which is then refused with its remedy
+
+
+def test_what_runs_beside_a_command_is_told_its_process_and_says_its_piece_at_the_end(home: dict[str, str]) -> None:
+    shell = 'beside = ["sh", "-c", "echo watches {pid}; tail --pid={pid} -f /dev/null; seq 40"]'
+    effect = '[[effect]]\nfile = "{folder}/*.txt"\n'
+    own(home, "mine", f"{MINE}{shell}\n{effect}")
+    said = livedbg("launch", "--recipe", "mine", "--", "sh", "-c", "echo $$", env=home)
+    assert said.code == 0, said.everything
+    lines = [line for line in said.err.splitlines() if line.startswith(("livedbg: mine", "livedbg:     "))]
+    assert lines[0] == f"livedbg: mine: watches {said.out.strip()}" and lines[19] == "livedbg:     19"
+    assert lines[20].startswith("livedbg:     (21 more lines: ")
+
+
 def test_every_built_in_recipe_says_what_it_is(home: dict[str, str], tmp_path: Path) -> None:
     known, wrong = recipes()
     assert wrong == [] and len(known) >= 15
     for recipe in known.values():
         assert recipe.question.endswith("?") and recipe.cost and recipe.source and recipe.systems
-        assert recipe.environment or recipe.preload or recipe.wrapper or recipe.catch or recipe.arguments
+        assert (
+            recipe.environment or recipe.preload or recipe.wrapper or recipe.catch or recipe.arguments or recipe.beside
+        )
+        assert all(known[name] is not recipe for name in recipe.otherwise)
         assert set(recipe.lists) | set(recipe.unless_set) <= set(recipe.environment)
         assert recipe.effect and all(bool(e.says or e.file) != bool(e.loaded) for e in recipe.effect)
         given = (*recipe.environment.values(), *recipe.wrapper, *recipe.arguments)
