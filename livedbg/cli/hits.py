@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -168,7 +169,7 @@ class FindingsPrinter:
     def __init__(self, as_json: bool, *, error: bool = False) -> None:
         self._as_json = as_json
         self._file = sys.stderr if error else sys.stdout
-        self._said: set[tuple[str, tuple[str, ...]]] = set()
+        self._said: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self._verdict: tuple[str, frozenset[str]] | None = None
         self._next: tuple[str, frozenset[str]] | None = None
         self._next_ns = 0
@@ -205,10 +206,12 @@ class FindingsPrinter:
         if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended):
             yield self._verdict_line(verdict, at_ns)
         self._looked_last = update.diagnosis.is_looking
+        alike: Counter[tuple[str, tuple[str, ...]]] = Counter()
         for name, finding in update.diagnosis.findings.items():
             key = (finding.rule, finding.entities)
-            if key not in self._said:
-                self._said.add(key)
+            alike[key] += 1  # several of one process: recompilations of different functions
+            if alike[key] > self._said[key]:
+                self._said[key] = alike[key]
                 yield self._finding_line(name, finding, at_ns)
 
     def _awaits_last_words(self, update: Update) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
+from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict, VerdictState
 from livedbg.cli.hits import FindingsPrinter
+from livedbg.model import Severity
 from livedbg.model.snapshot import Clock, Snapshot
 from livedbg.session.view import Update
 
@@ -49,3 +50,16 @@ def test_what_is_found_once_all_was_looked_at_is_printed_at_once_also_where_it_i
         verdict = Verdict(state=STATES.UNKNOWN, sentence=sentence)
         said += printer.lines(Update(snapshot, Diagnosis(verdict, is_looking=is_looking)))
     assert [line.partition("UNKNOWN  ")[2] for line in said] == ["Looking: 1", "Stuck"]
+
+
+def test_findings_of_one_rule_about_one_process_are_all_printed_and_each_once() -> None:
+    printer = FindingsPrinter(False)
+    said: list[str] = []
+    for count in (1, 1, 3, 2, 3):
+        findings = {
+            f"F{n}": Finding(rule="again", severity=Severity.INFO, sentence=f"f{n}.", entities=("p",))
+            for n in range(count)
+        }
+        snapshot = Snapshot(revision=1, clocks={"box": Clock(1, 1)})
+        said += printer.lines(Update(snapshot, Diagnosis(Verdict(state=STATES.RUNNING, sentence="r."), findings)))
+    assert [line.split()[2] for line in said] == ["r.", "f0.", "f1.", "f2."]

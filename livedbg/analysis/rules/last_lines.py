@@ -370,7 +370,6 @@ class SpokenFailures:
                 "ended is not known."
             ),
             evidence=shows,
-            next=("read these lines, and those before them",),
             state=VerdictState.UNKNOWN,
         )
 
@@ -381,9 +380,9 @@ def _else_is_known(snapshot: Snapshot) -> bool:
 
 
 def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
-    """The records that speak of a failure, and the line of each."""
+    """The records that speak of a failure, and the line of each; what a logger calls detail is none."""
     for record in snapshot.recent_logs:
-        if (number := speaks_of_failure(record.text)) is not None:
+        if record.severity is not Severity.DEBUG and (number := speaks_of_failure(record.text)) is not None:
             yield record, number
 
 

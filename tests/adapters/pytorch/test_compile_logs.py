@@ -367,3 +367,20 @@ def test_a_rank_that_compiles_is_running_and_says_what(job: Job) -> None:
     ]
     (again,) = sentences(said, "recompiled")
     assert again.endswith("guard of 2/0 failed: tensor 'values' size mismatch at index 0: expected 2, got 3.")
+
+
+def test_a_log_that_has_one_graph_break_only_keeps_torch_s_heads_and_speaks_of_no_failure() -> None:
+    """Each of its lines begins alike, as if a launcher had put that before what another program printed."""
+    told = (
+        "Graph break in user code at /home/me/models.py:5",
+        "Graph Break Reason: Encountered graph break when attempting to trace CALL: a call, e.g. f(x, y):",
+        "Failed to trace builtin operator",
+        "  Explanation: Dynamo does not know how to trace builtin operator `print`",
+        "User code traceback:",
+        '  File "/home/me/models.py", line 5, in f',
+        '    print("break")',
+    )
+    head = "V1128 20:27:10.617000 7552 torch/_dynamo/symbolic_convert.py:5124] [0/0] [__graph_breaks]"
+    world = Logs().read("".join(f"{head} {line}\n" for line in told).encode())
+    assert world.found("graph-breaks").sentence.startswith("A graph broke at f (models.py:5): Failed to trace builtin ")
+    assert world.finding("failure-lines") is None
