@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs heavy golden long-watch stress gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs heavy golden guides long-watch stress gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,10 @@ mutants: ## small changes of the code that decides verdicts, which the tests sho
 zoo: ## what livedbg says of programs that it was not made for; those that are installed (ZOO=words of names)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.zoo $(ZOO)
+
+guides: ## run the commands of docs/guides for real and write the pages (GUIDES=words of names)
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.guides.make $(GUIDES)
 
 wild: ## what livedbg says of logs of failed jobs that nobody here wrote: bare, in every wrapping, amid 200 MB of lines
 	@.ci/setup test $(VENV)

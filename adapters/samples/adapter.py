@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from typing import Any, ClassVar, Final
 
@@ -20,9 +21,19 @@ from livedbg.adapters.samples.profiling import profile_python, profile_targets
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError
-from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, Intent, SampleFaster, WantStacks
+from livedbg.model.intents import (
+    PAGES,
+    SAMPLED_PAGES,
+    SAMPLES,
+    SAMPLES_FOR,
+    SAMPLES_OF,
+    SAMPLES_RATE,
+    Intent,
+    SampleFaster,
+    WantStacks,
+)
 from livedbg.probes.clock_samples import ClockSamples
-from livedbg.probes.perf_event import NoPerf, supported
+from livedbg.probes.perf_event import Counted, NoPerf, supported
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
@@ -174,11 +185,13 @@ class SamplesAdapter(Adapter):
         options = context.request.options
         seconds, rate_hz = float(options[SAMPLES_FOR]), float(options.get(SAMPLES_RATE, _RATE_HZ))
         assert self._pool is not None
-        pace = Pace(rate_hz, _PROFILE_HZ)
+        pages = options.get(SAMPLES_OF) == PAGES
+        pace = Pace(1e9 / SAMPLED_PAGES, math.inf) if pages else Pace(rate_hz, _PROFILE_HZ)
+        counted = Counted.PAGE_FAULTS if pages else Counted.CPU_CLOCK
         try:
-            await profile_targets(context, self._pool, self._account, seconds=seconds, pace=pace)
+            await profile_targets(context, self._pool, self._account, seconds=seconds, pace=pace, counted=counted)
         except NoPerf as error:
-            python = await profile_python(context, seconds=seconds, pace=pace)
+            python = not pages and await profile_python(context, seconds=seconds, pace=pace)
             self._troubles.deny(context, error, _PYTHON_ONLY if python else "")
         except LivedbgError as error:
             self._troubles.report(context, "", error)

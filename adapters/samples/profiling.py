@@ -35,6 +35,7 @@ from livedbg.linux import procfs
 from livedbg.model import Frame, ThreadState, ids
 from livedbg.model.events import SamplesSeen
 from livedbg.model.launches import ProfileSlice, SampledStack
+from livedbg.probes.perf_event import Counted
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.running import share_of
 from livedbg.unwind.pool import UnwinderPool
@@ -209,6 +210,7 @@ async def profile_targets(
     pace: Pace,
     wanted: Callable[[str], bool] = lambda _thread: True,
     goes_on: Callable[[], bool] = lambda: True,
+    counted: Counted = Counted.CPU_CLOCK,
 ) -> None:
     """Sample the threads of all targets, and put what they do on the stream.
 
@@ -220,6 +222,7 @@ async def profile_targets(
         pace: how often.
         wanted: whether a thread (its identifier) is to be sampled.
         goes_on: whether to go on; asked every `_THREADS_S`.
+        counted: what is counted to sample a thread.
 
     Raises:
         NoPerf: not allowed.
@@ -227,7 +230,9 @@ async def profile_targets(
     """
     profile = _Profile(context, pool, account)
     loop = asyncio.get_running_loop()
-    sampling = Sampling(_threads(context, pace, wanted), lambda batch: loop.call_soon_threadsafe(profile.take, batch))
+    sampling = Sampling(
+        _threads(context, pace, wanted), lambda batch: loop.call_soon_threadsafe(profile.take, batch), counted
+    )
     try:
         work = asyncio.ensure_future(asyncio.to_thread(sampling.run, seconds))
         try:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.samples.python_frames import NEAR_NS, PythonFrames
 from livedbg.cpython.call_frames import PyFrames, PyPlace
 from livedbg.probes.clock_samples import THREADS, ClockSamples
+from livedbg.probes.perf_event import Counted
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.rings import LEAST
 
@@ -66,9 +67,13 @@ class Sampling:
     Args:
         threads: what is sampled; may be replaced at any time.
         give: takes each batch, in this thread.
+        counted: what is counted to sample a thread.
     """
 
-    def __init__(self, threads: Followed, give: Callable[[Batch], object]) -> None:
+    def __init__(
+        self, threads: Followed, give: Callable[[Batch], object], counted: Counted = Counted.CPU_CLOCK
+    ) -> None:
+        self._counted = counted
         self.threads = threads
         self._give = give
         self._stop = threading.Event()
@@ -101,7 +106,7 @@ class Sampling:
         many = max(1, min(THREADS, len(self.threads.threads)))
         ring_bytes = max(LEAST, min(_RING_BYTES, 1 << (_RINGS // many).bit_length() - 1))
         refresh_s, before_s = 0.0, time.thread_time()
-        with ClockSamples(_STACK_BYTES, ring_bytes, wake=True) as clocks:
+        with ClockSamples(_STACK_BYTES, ring_bytes, wake=True, counted=self._counted) as clocks:
             while (now_s := time.monotonic()) < end_s and not self._stop.is_set():
                 if now_s >= refresh_s:
                     followed = self.threads

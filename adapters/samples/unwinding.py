@@ -62,7 +62,7 @@ class SampledStacks:
 
         Raises:
             LivedbgError: the unwinder failed.
-            OSError: the process is gone or its mappings may not be read.
+            OSError: the process is gone, and nothing of it is known, or its mappings may not be read.
         """
         keys = await asyncio.to_thread(self._keys, samples)
         if any(key not in self._known for key in keys):
@@ -93,12 +93,19 @@ class SampledStacks:
                 self._known[key] = done.get(copy.tid)
 
     def _refresh(self) -> bool:
-        """Read the mappings again; True if they have changed.
+        """Read the mappings again; True if they have changed. Of a process that has ended the last ones are kept.
 
         Raises:
-            OSError: the process is gone or they may not be read.
+            OSError: the process is gone and none were read, or they may not be read.
         """
-        mappings = tuple(parse_maps(self._pid))
+        try:
+            mappings = tuple(parse_maps(self._pid))
+        except OSError:
+            mappings = ()
+            if not self._mappings:
+                raise
+        if not mappings and self._mappings:  # a process that ends has none
+            return False
         code = [mapping for mapping in mappings if mapping.executable]
         if code == [mapping for mapping in self._mappings if mapping.executable] and self._mappings:
             self._mappings = mappings

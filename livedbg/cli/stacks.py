@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from livedbg.commands.time_limit import TimeLimit
 from livedbg.model import OUT_OF_TIME, SourceHealth, Stack, Task, TaskState, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.events import Event, SamplesSeen
-from livedbg.model.intents import GLANCE_ONCE, SAMPLES_FOR, SAMPLES_RATE
+from livedbg.model.intents import GLANCE_ONCE, PAGES, SAMPLES_FOR, SAMPLES_OF, SAMPLES_RATE
 from livedbg.model.launches import ProfileSlice
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.flame import flame_svg, folded
@@ -34,6 +35,7 @@ from livedbg.session.rulebook import user_code
 from livedbg.session.tools import no_unwinder
 from livedbg.state.stacks import group_stacks
 from livedbg.text.json_text import json_line
+from livedbg.text.quantities import byte_size
 from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
@@ -42,7 +44,8 @@ _BLIND: Final = 3
 
 _ROWS: Final = 25
 _STACKS: Final = 3
-_OWN: Final = 4  # functions of the user's
+_OWN: Final = 4  # functions of the user's ...
+_LEAST: Final = 0.005  # ... and the share of each, at least
 _FRAMES: Final = 12
 _ADAPTERS: Final = ("proc", "samples")
 
@@ -58,6 +61,7 @@ class ProfileOptions:
         folded: print folded stacks instead of the table.
         per_thread: each thread by itself.
         as_json: print JSON.
+        pages: not of CPU time but of memory that was touched first: `cpu_ns` counts pages then.
     """
 
     seconds: float | None = None
@@ -66,6 +70,7 @@ class ProfileOptions:
     folded: bool = False
     per_thread: bool = False
     as_json: bool = False
+    pages: bool = False
 
     def check(self) -> None:
         """Refuse what means nothing.
@@ -78,6 +83,7 @@ class ProfileOptions:
             "--folded": self.folded,
             "--per-thread": self.per_thread,
             "--rate": self.rate_hz,
+            "--pages": self.pages,
         }
         needs = [name for name, value in given.items() if value]
         if self.seconds is None and needs:
@@ -107,7 +113,8 @@ def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -
     if (missing := no_unwinder(request)) is not None:
         raise missing
     rate = {SAMPLES_RATE: str(options.rate_hz)} if options.rate_hz else {}
-    request = replace(request, options={**request.options, SAMPLES_FOR: str(options.seconds), **rate})
+    of = {SAMPLES_OF: PAGES} if options.pages else {}
+    request = replace(request, options={**request.options, SAMPLES_FOR: str(options.seconds), **rate, **of})
     slices: list[ProfileSlice] = []
 
     def collect(events: Sequence[Event]) -> None:
@@ -136,8 +143,9 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
     assert options.seconds is not None
     whole = profile_of(slices)
     if not whole.samples:
+        none = "touched new memory" if options.pages else "ran in user space"
         warn(
-            f"No thread ran in user space in {options.seconds:g} s: all were blocked, or in the kernel.",
+            f"No thread {none} in {options.seconds:g} s: all were blocked, or in the kernel.",
             "livedbg stacks PID",
         )
     elif whole.unknown:
@@ -154,11 +162,11 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
     if options.as_json:
         threads = [thread for thread, _ in _by_thread(slices)] if options.per_thread else [None]
         for thread, (name, profile) in zip(threads, groups, strict=True):
-            click.echo(json_line(_json(thread, name, profile, slices)))
+            click.echo(json_line(_json(thread, name, profile, slices, options.pages)))
         return
     for name, profile in groups:
         if profile.samples:
-            _table(name, profile, slices, _sampled_s(slices, options.seconds))
+            _table(name, profile, slices, options)
 
 
 def _sampled_s(slices: Sequence[ProfileSlice], most_s: float) -> float:
@@ -181,15 +189,22 @@ def _short_name(snapshot: Snapshot, thread: str) -> str:
     return f"{known.tid} {known.title}" if known is not None else thread.rpartition("/")[2]
 
 
-def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], seconds: float) -> None:
+def _amount(profile: Profile, options: ProfileOptions) -> str:
+    """What the samples stand for."""
+    if options.pages:
+        return f"{byte_size(profile.cpu_ns * mmap.PAGESIZE)} of memory touched first"
+    return f"{profile.cpu_ns / 1e9:.2f} s of CPU time"
+
+
+def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options: ProfileOptions) -> None:
+    assert options.seconds is not None
+    seconds = _sampled_s(slices, options.seconds)
     threads = len({one.thread for one in slices})
     of = f"thread {name}" if name else many(threads, "running thread")
-    mine = [f"{share:.0%} in {place_text(frame)}" for frame, share in own_code(profile, user_code())[:_OWN]]
+    mine = [(frame, share) for frame, share in own_code(profile, user_code())[:_OWN] if share >= _LEAST]
     if mine:
-        click.echo(f"Your code: {', '.join(mine)}.")
-    click.echo(
-        f"{many(profile.samples, 'sample')} of {of} in {seconds:.3g} s, {profile.cpu_ns / 1e9:.2f} s of CPU time"
-    )
+        click.echo(f"Your code: {', '.join(f'{share:.0%} in {place_text(frame)}' for frame, share in mine)}.")
+    click.echo(f"{many(profile.samples, 'sample')} of {of} in {seconds:.3g} s, {_amount(profile, options)}")
     click.echo()
     shares = function_shares(profile)
     rows = [(f"{one.own:.1%}", f"{one.total:.1%}", one.function, _where(one)) for one in shares[:_ROWS]]
@@ -229,18 +244,20 @@ def _write_flame(
         return
     commands = [" ".join(process.command) for process in snapshot.processes.values() if process.named]
     title = ", ".join(command[:100] for command in commands) or "livedbg"
-    about = f"{many(whole.samples, 'sample')} in {options.seconds:g} s, {whole.cpu_ns / 1e9:.2f} s of CPU time"
+    about = f"{many(whole.samples, 'sample')} in {options.seconds:g} s, {_amount(whole, options)}"
     write(flame_svg([(name, profile.stacks) for name, profile in groups], title, about), options.flame)
 
 
-def _json(thread: str | None, name: str, profile: Profile, slices: Sequence[ProfileSlice]) -> dict[str, object]:
+def _json(
+    thread: str | None, name: str, profile: Profile, slices: Sequence[ProfileSlice], pages: bool
+) -> dict[str, object]:
     return {
         "thread": thread,
         "name": name or None,
         "threads": sorted({one.thread for one in slices}) if thread is None else [thread],
         "samples": profile.samples,
         "without_stack": profile.unknown,
-        "cpu_ms": round(profile.cpu_ns / 1e6, 3),
+        ("pages" if pages else "cpu_ms"): profile.cpu_ns if pages else round(profile.cpu_ns / 1e6, 3),
         "functions": [
             {
                 "function": one.function,
@@ -287,6 +304,7 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
     metavar="HZ",
     help="With --for: samples per second of a thread's CPU time.  [default: 99]",
 )
+@click.option("--pages", is_flag=True, help="With --for: who takes memory (pages touched first), not CPU time.")
 @click.option(
     "--flame",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -302,6 +320,7 @@ def command(
     seconds: float | None,
     per_thread: bool,
     rate: int | None,
+    pages: bool,
     flame: Path | None,
     folded: bool,
 ) -> int:
@@ -319,7 +338,7 @@ def command(
     CPU time: `own` is the share of samples in which a function is innermost, `total` that in which it is anywhere in
     the stack. Blocked threads take no CPU time and are not in it.
     """
-    profile = ProfileOptions(seconds, rate, flame, folded, per_thread, as_json)
+    profile = ProfileOptions(seconds, rate, flame, folded, per_thread, as_json, pages)
     profile.check()
     if seconds is not None:
         if glance:

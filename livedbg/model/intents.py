@@ -23,6 +23,14 @@ SAMPLES_FOR = "samples.for"
 SAMPLES_RATE = "samples.rate"
 """Key of `Request.options`: samples for each second of CPU time that a thread uses meanwhile."""
 
+SAMPLES_OF = "samples.of"
+"""Key of `Request.options`: `PAGES` to sample a thread by the memory that it touches first, not by CPU time."""
+
+PAGES = "pages"
+
+SAMPLED_PAGES = 64
+"""Page faults of a thread between two samples of them."""
+
 VALUES_DUMP = "values.dump"
 """Option of a session: a dump to show whatever its file is called."""
 

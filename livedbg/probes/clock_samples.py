@@ -38,7 +38,7 @@ from livedbg.linux import memory
 from livedbg.linux.descriptors import room_for_files
 from livedbg.linux.procfs import read_file
 from livedbg.linux.x86_64 import GENERAL, PC, REACH, SP, reading_loop
-from livedbg.probes.perf_event import NoPerf, enable, open_clock, supported
+from livedbg.probes.perf_event import Counted, NoPerf, enable, open_clock, supported
 from livedbg.probes.perf_records import Sample, sample_of
 from livedbg.probes.rings import LEAST, map_ring, records
 
@@ -73,17 +73,26 @@ class ClockSamples:
         stack_bytes: how much of the stack a sample brings: a multiple of 8.
         ring_bytes: of the ring of each thread, a power of two; less where no more memory may be locked.
         wake: each sample wakes who waits for one (`wait`).
+        counted: what else is counted than CPU time; periods are in its unit then.
 
     Raises:
         NoPerf: samples of this machine can't be read.
     """
 
-    def __init__(self, stack_bytes: int = STACK_BYTES, ring_bytes: int = LEAST, *, wake: bool = False) -> None:
+    def __init__(
+        self,
+        stack_bytes: int = STACK_BYTES,
+        ring_bytes: int = LEAST,
+        *,
+        wake: bool = False,
+        counted: Counted = Counted.CPU_CLOCK,
+    ) -> None:
         if not supported():
             raise NoPerf(errno.ENOSYS, f"perf events of {os.uname().machine} can't be read")
         self._stack_bytes = stack_bytes
         self._ring_bytes = ring_bytes
         self._wake = wake
+        self._counted = counted
         self._poll = select.epoll() if wake else None
         self._clocks: dict[int, _Clock] = {}
         self._lost: Counter[int] = Counter()
@@ -190,7 +199,7 @@ class ClockSamples:
         if not room_for_files(1):
             raise NoPerf(errno.EMFILE, "too many open files")
         try:
-            file = open_clock(tid, period_ns, self._stack_bytes, self._wake)
+            file = open_clock(tid, period_ns, self._stack_bytes, self._wake, self._counted)
         except (NoPerf, ProcessLookupError):
             raise
         except OSError as error:

@@ -11,12 +11,13 @@ import fcntl
 import os
 import struct
 import time
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from livedbg.probes.perf_records import REGISTERS_MASK
 
 _SYSCALLS: Final = {"x86_64": 298}  # asm/unistd_64.h
-_SOFTWARE, _CPU_CLOCK, _DUMMY = 1, 0, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY
+_SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 TRACEPOINT: Final = 2
 """PERF_TYPE_TRACEPOINT."""
 BREAKPOINT: Final = 5
@@ -38,6 +39,15 @@ _UNUSED: Final = (0,) * 7  # of _ATTR: sample_regs_intr and what follows
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+
+
+class Counted(IntEnum):
+    """What the kernel counts of a thread, to sample it now and then."""
+
+    CPU_CLOCK = 0
+    """Nanoseconds in which it ran (PERF_COUNT_SW_CPU_CLOCK)."""
+    PAGE_FAULTS = 2
+    """Pages that it was the first to touch, mostly (PERF_COUNT_SW_PAGE_FAULTS); a huge page counts as one."""
 
 
 class NoPerf(OSError):
@@ -133,7 +143,9 @@ def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
     return _filtered(_opened(_attr(source.kind, source.config, flags, period=0), tid, -1), source)
 
 
-def open_clock(tid: int, period_ns: int, stack_bytes: int, wake: bool = False) -> int:
+def open_clock(
+    tid: int, period_ns: int, stack_bytes: int, wake: bool = False, counted: Counted = Counted.CPU_CLOCK
+) -> int:
     """A clock of one thread, which runs while the thread does and samples its registers and stack; nothing inherits it.
 
     Only what the thread does in user space is sampled. It counts nothing until it is enabled.
@@ -143,6 +155,7 @@ def open_clock(tid: int, period_ns: int, stack_bytes: int, wake: bool = False) -
         period_ns: CPU time of the thread between two samples.
         stack_bytes: how much of the stack a sample brings: a multiple of 8.
         wake: each sample wakes who waits for the event.
+        counted: what else is counted, with a period in its own unit.
 
     Raises:
         ProcessLookupError: the thread is gone.
@@ -150,7 +163,7 @@ def open_clock(tid: int, period_ns: int, stack_bytes: int, wake: bool = False) -
         OSError: too many files are open.
     """
     flags = _DISABLED | _CLOCK | _NO_KERNEL
-    return _opened(_attr(_SOFTWARE, _CPU_CLOCK, flags, stack_bytes, period=period_ns, wake=wake), tid, -1)
+    return _opened(_attr(_SOFTWARE, counted, flags, stack_bytes, period=period_ns, wake=wake), tid, -1)
 
 
 def _filtered(file: int, source: Source) -> int:
@@ -201,7 +214,7 @@ def _attr(
         sampled |= _TID | _TIME
     if stack:
         sampled |= _TID | _TIME | _REGS_USER | _STACK_USER | (_RAW if kind == TRACEPOINT else 0)
-        sampled |= _READ if (kind, config) == (_SOFTWARE, _CPU_CLOCK) else 0
+        sampled |= _READ if kind == _SOFTWARE and config in tuple(Counted) else 0
         registers = REGISTERS_MASK
     clock = time.CLOCK_MONOTONIC  # events that share a ring must share a clock
     return _ATTR.pack(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_the_table_and_folded_stacks(busy: Target, tmp_path: Path) -> None:
     def holds(seconds: float) -> bool:
         said = livedbg("stacks", busy.pid, "--for", seconds, "--rate", 999, "--flame", text)
         assert said.code == 0, said.everything
-        assert said.out.startswith("Your code: ") and " in spin_in_" in said.out.partition("\n")[0], said.everything
+        assert said.out.startswith("Your code: ") and " (spinners.cpp:" in said.out.partition("\n")[0], said.everything
         return "own  total  function" in said.out and "spin_in_" in said.out and "2 running threads" in said.out
 
     longer(0.5, holds)
@@ -73,7 +74,7 @@ def test_a_thread_that_never_ran_has_a_clear_message(stuck: Target) -> None:
 
 
 def test_what_needs_a_time_and_what_excludes_each_other(stuck: Target) -> None:
-    for words in (["--flame", "x.svg"], ["--folded"], ["--rate", 9], ["--per-thread"]):
+    for words in (["--flame", "x.svg"], ["--folded"], ["--rate", 9], ["--per-thread"], ["--pages"]):
         said = livedbg("stacks", stuck.pid, *words)
         assert said.code == 2 and "--for" in said.err
     for words in (["--glance"], ["--folded", "--json"], ["--no-samples"], ["--no-native"]):
@@ -89,7 +90,25 @@ def test_where_gperftools_is_not_installed_the_samples_of_livedbg_answer(
 
     def holds(seconds: float) -> bool:
         said = livedbg(*words, seconds, "--", build_target("spinners"), "1", env=env)
-        return "cpu-samples: " in said.err and "Your code: " in said.err and " in spin_in_" in said.err
+        return "cpu-samples: " in said.err and "Your code: " in said.err and " (spinners.cpp:" in said.err
 
     longer(3.0, holds)
     assert list(tmp_path.rglob("cpu.svg"))
+
+
+@needs_samples
+def test_who_touches_memory_first(tmp_path: Path) -> None:
+    program = tmp_path / "grows.py"
+    program.write_text(
+        "import mmap, time\nprint('READY', flush=True)\ntext = b'x' * (1 << 20)\n"
+        "def keep():\n    with mmap.mmap(-1, 1 << 20) as kept:\n        kept[:] = text\n"
+        "while True:\n    keep()\n    time.sleep(0.01)\n"
+    )
+    with running(sys.executable, str(program), busy=True) as target:
+
+        def holds(seconds: float) -> bool:
+            said = livedbg("stacks", target.pid, "--for", seconds, "--pages")
+            first, second = [*said.out.splitlines(), "", ""][:2]
+            return " in keep (grows.py:6)" in first and second.endswith(" of memory touched first")
+
+        longer(1.0, holds)

@@ -178,6 +178,31 @@ def test_W1_W2_places_are_remembered_until_the_layout_changes(spinners: tuple[in
     asyncio.run(scene())
 
 
+@needs_samples
+def test_samples_of_a_process_that_has_ended_have_their_stacks_where_its_code_was_known(
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    async def scene() -> None:
+        pool = UnwinderPool.shared(find_gdb())
+        known, unknown = SampledStacks(target.pid, pool), SampledStacks(target.pid, pool)
+        try:
+            assert known._refresh()
+            target.kill()
+            stacks = await known.unwind(found, 100)
+            assert [stack is not None and stack.whole for stack in stacks] == [True] * len(found)
+            with pytest.raises((ProcessLookupError, FileNotFoundError)):
+                await unknown.unwind(found, 100)
+        finally:
+            await pool.close()
+
+    found: list[Sample] = []
+    target = spawn([build_target("spinners"), "1"])
+    with ClockSamples() as clocks:
+        clocks.follow({int(target.words[1]): 1_000_000})
+        eventually(lambda: found.extend(clocks.read()) or len(found) >= 3)  # type: ignore[func-returns-value]
+    asyncio.run(scene())
+
+
 def frames(*names: str) -> tuple[Frame, ...]:
     return tuple(Frame(name, module="m") for name in names)
 

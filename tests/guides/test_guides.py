@@ -1,0 +1,32 @@
+"""The guides' answers that rest on logs, or are had in a moment, are had again; the pages are whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.guides.make import DOCS, Bench, Step, pages
+from tests.probes.refused import refused
+
+
+@pytest.fixture(scope="module")
+def bench() -> object:
+    with Bench() as one:
+        yield one
+
+
+def again() -> list[tuple[str, Step]]:
+    return [(name, step) for name, page in pages().items() for step in page.step if step.short]
+
+
+@pytest.mark.parametrize(("name", "step"), again(), ids=lambda one: one if isinstance(one, str) else one.asks[:40])
+@pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+def test_an_answer_is_had_again(name: str, step: Step, bench: Bench) -> None:
+    bench.answer(step)
+
+
+@pytest.mark.parametrize("name", pages())
+def test_a_page_has_all_questions_with_their_commands(name: str) -> None:
+    text = (DOCS / f"{name}.md").read_text()
+    for step in pages()[name].step:
+        assert step.asks in text and f"$ {step.run}\n" in text
+    assert "/root" not in text and "/tmp" not in text and "/work/" not in text
