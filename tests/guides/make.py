@@ -138,7 +138,11 @@ class Bench:
 
     def _clean(self, text: str) -> str:
         """Without what is of this machine."""
-        text = text.replace(str(self.folder), "~/job").replace(str(self.state), "~/.local/state")
+        text = (
+            text.replace(f"{Path(sys.executable).parent}/", "")
+            .replace(str(self.folder), "~/job")
+            .replace(str(self.state), "~/.local/state")
+        )
         text = re.sub(r"(?:/[\w.-]+)+/(?=site-packages/|lib/python3)", "…/", text)
         lines = [line[:_WIDTH].rstrip() for line in text.splitlines()]
         kept = [line for line in lines if not re.match(r"Taken \d{4}-", line)]
