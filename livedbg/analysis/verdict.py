@@ -196,9 +196,10 @@ def _unsure(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput
         long = doing(one.main, state) == LONG_BLOCKED
         if one.doing.kind in (Behaviour.UNSEEN, Behaviour.STOPPED) or (long and open_end):
             return idle_said(threads, state)
-    computing = [one for one in threads if doing(one, state).kind is Behaviour.COMPUTING]
-    if not busy and computing and (not stands or any(one.doing.kind is Behaviour.COMPUTING for one in stands)):
-        return burns_said(computing, state)
+    if not busy and (not stands or any(one.doing.kind is Behaviour.COMPUTING for one in stands)):
+        computing = [one for one in threads if doing(one, state).kind is Behaviour.COMPUTING]
+        if computing:
+            return burns_said(computing, state)
     for one in stands:
         process = state.snapshot.processes.get(one.main.process)
         matters = not busy or process is None or process.rank is not None or process.named
