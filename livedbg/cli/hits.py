@@ -157,9 +157,10 @@ _BAD: Final = frozenset((VerdictState.CRASHED, VerdictState.DEADLOCK, VerdictSta
 class FindingsPrinter:
     """Prints each finding once, and the verdict when it changes.
 
-    A verdict of a hang or a crash is printed at once, also when others are stuck than before. Another one is printed
-    when it has held for `_HOLDS_S`: which threads of a healthy job wait changes all the time. Once all processes have
-    ended, nothing is printed for as long, unless the session ends: the last that they wrote is read meanwhile.
+    A verdict of a hang or a crash is printed at once, also when others are stuck than before, and so is the first one
+    unless it is `unknown`. Another one is printed when it has held for `_HOLDS_S`: which threads of a healthy job wait
+    changes all the time. Once all processes have ended, nothing is printed for as long, unless the session ends: the
+    last that they wrote is read meanwhile.
 
     Args:
         as_json: one JSON object a line.
@@ -174,6 +175,7 @@ class FindingsPrinter:
         self._next: tuple[str, frozenset[str]] | None = None
         self._next_ns = 0
         self._over_ns = 0
+        self._begins = True
         self._looked_last = False
 
     def show(self, update: Update, *, last: bool = False) -> None:
@@ -203,7 +205,9 @@ class FindingsPrinter:
             return
         if self._looked_last and not update.diagnosis.is_looking:
             self._verdict = None  # what was said was that it looks
-        if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended):
+        begins = self._begins and not update.diagnosis.is_looking and verdict.state is VerdictState.UNKNOWN
+        if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended, begins):
+            self._begins = False
             yield self._verdict_line(verdict, at_ns)
         self._looked_last = update.diagnosis.is_looking
         alike: Counter[tuple[str, tuple[str, ...]]] = Counter()
@@ -224,8 +228,8 @@ class FindingsPrinter:
         self._over_ns = self._over_ns or now_ns
         return now_ns - self._over_ns < _HOLDS_S * 1e9
 
-    def _changes(self, verdict: Verdict, mono_ns: int, last: bool) -> bool:
-        """Whether the verdict is to be printed."""
+    def _changes(self, verdict: Verdict, mono_ns: int, last: bool, begins: bool) -> bool:
+        """Whether the verdict is to be printed; `begins`: it is not known yet, of what has just been started, maybe."""
         bad = verdict.state in _BAD
         now = (verdict.state.value, frozenset(verdict.roots) if bad else frozenset())
         if now == self._verdict:
@@ -233,7 +237,7 @@ class FindingsPrinter:
             return False
         if now != self._next:
             self._next, self._next_ns = now, mono_ns
-        if self._verdict is not None and not bad and not last and mono_ns - self._next_ns < _HOLDS_S * 1e9:
+        if (self._verdict is not None or begins) and not bad and not last and mono_ns - self._next_ns < _HOLDS_S * 1e9:
             return False
         self._verdict, self._next = now, None
         return True

@@ -63,3 +63,12 @@ def test_findings_of_one_rule_about_one_process_are_all_printed_and_each_once() 
         snapshot = Snapshot(revision=1, clocks={"box": Clock(1, 1)})
         said += printer.lines(Update(snapshot, Diagnosis(Verdict(state=STATES.RUNNING, sentence="r."), findings)))
     assert [line.split()[2] for line in said] == ["r.", "f0.", "f1.", "f2."]
+
+
+def test_that_nothing_is_known_yet_is_printed_once_it_holds_or_nothing_else_comes() -> None:
+    unknown = [(n / 4, STATES.UNKNOWN, "t") for n in range(10)]
+    assert printed(*unknown) == []
+    assert printed(*unknown, (2.5, STATES.RUNNING, "t")) == ["RUNNING"]
+    assert printed(*unknown, (9, STATES.UNKNOWN, "t")) == ["UNKNOWN"]
+    assert printed(*unknown, (2.6, STATES.STALLED, "t")) == ["STALLED"]
+    assert printed(*unknown, ended=True) == ["UNKNOWN"]
