@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,7 @@ from livedbg.touch.config import ban_of, refuse_touch
 
 FAULTS: Final = "signals"
 """The preset of catchpoints for signals of a program's own faults."""
+_PATIENCE_S: Final = 60.0
 _HANDLER: Final = "PYTHONFAULTHANDLER"
 _RUNTIMES = ("libstdc++.so", "libc++abi.so", "libpython")
 
@@ -83,6 +85,9 @@ class Arming:
         self._files = runtimes(argv[0]) if threw else ()
         self._sent = False
         self._end = view.subscribe(self._take)
+        self._last = threading.Timer(_PATIENCE_S, child.go)  # if nobody says how it went, the command is not kept
+        self._last.daemon = True
+        self._last.start()
 
     def _take(self, update: Update) -> None:
         if not self._sent:
@@ -92,6 +97,7 @@ class Arming:
         points = update.snapshot.catchpoints.values()
         settled = [point for point in points if point.state is not CatchpointState.ARMING]
         if len(settled) >= len(self._patterns) or update.ended:
+            self._last.cancel()
             self._child.go()
             self._end()
 
