@@ -94,7 +94,7 @@ class HostEnded:
         if kind is Kind.CAUSE and not seen and _of_whom_is_not_known(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
-            why = "Why is not said: somebody asked for it, or a part of the job had failed."
+            why = "No reason is logged: cancelled by a user, or another part of the job failed."
             return _note(finding, why, VerdictState.UNKNOWN)
         final = "final" in first.message.marks  # what follows is no progress
         judged = unless_survived(finding, snapshot, any_line if final else None)

@@ -245,7 +245,7 @@ def _nothing(state: RuleInput) -> str:
     running = next(iter(state.tasks_in(TaskState.RUNNING)), None)
     if running is not None:
         name = sentence_case(name_of(running.id, snapshot))
-        return f"{name} was running where the log ends: hung, or died: no exit status. If the log still grows, it runs."
+        return f"{name} was running at the end of the log: it hung or died (no exit status)."
     if snapshot.log_sources or snapshot.statuses:
         from livedbg.analysis.postmortem.unexplained import logs_said
 

@@ -171,7 +171,7 @@ def test_a_log_that_ends_with_a_running_task_is_inconclusive() -> None:
     world = World()
     world.task("g0", TaskState.RUNNING, world.now_ns)
     said = world.diagnosis().verdict
-    assert said.state is VerdictState.UNKNOWN and "hung, or died: no exit status" in said.sentence
+    assert said.state is VerdictState.UNKNOWN and "hung or died (no exit status)" in said.sentence
     world.task("g0", TaskState.COMPLETED, world.now_ns)
     assert "hung" not in world.diagnosis().verdict.sentence
 

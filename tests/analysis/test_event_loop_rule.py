@@ -149,8 +149,7 @@ def test_a_future_that_nobody_is_left_to_complete() -> None:
     finding = world.later(2 * SECOND).found("lost-future")
     assert finding.entities == (waiter, lost) and finding.state is VerdictState.UNKNOWN and finding.inferred
     assert finding.sentence == (
-        "Task waiter K awaits a future for 11 s or more to which nothing else refers, unless weakly: "
-        "it may never complete."
+        "Task waiter K has awaited a future for 11 s or more that nothing else references: it may never complete."
     )
 
 

@@ -84,8 +84,8 @@ def stamped(rank: int, *lines: str) -> str:
             | {"rank2.log": stamped(2, "loaded", "reading extra.bin")},
             "Ranks 0-1 entered barrier 3, at rank0.log:2, and did not leave it; rank 2 did not say so",
         ),
-        ({f"rank{rank}.log": stamped(rank, "entering barrier 3", "saved it") for rank in (0, 1)}, "No error was found"),
-        ({f"rank{rank}.log": stamped(rank, "entering barrier 3") for rank in (0, 1)}, "No error was found"),
+        ({f"rank{rank}.log": stamped(rank, "entering barrier 3", "saved it") for rank in (0, 1)}, "No errors in"),
+        ({f"rank{rank}.log": stamped(rank, "entering barrier 3") for rank in (0, 1)}, "No errors in"),
         (
             {"a.log": "start\n" + stamped(0, *["waiting for etcd at 10.0.0.2:2379"] * 4)},
             "same wait 4 times for 3.0 s, the first at a.log:2: INFO waiting for etcd at 10.0.0.2:2379",
@@ -99,11 +99,11 @@ def stamped(rank: int, *lines: str) -> str:
             "same failure 3 times, the first at a.log:2: failed to connect to 10.0.0.2:29500 (try 1).",
         ),
         ({"a.log": "start\n" + "waiting for a GPU\nsee the docs\n" * 3}, "same wait 3 times, the first at a.log:2"),
-        ({"a.log": "waiting for a batch\nstep 1\n" * 3}, "No error was found"),
+        ({"a.log": "waiting for a batch\nstep 1\n" * 3}, "No errors in"),
         ({"a.log": "failed to connect to 10.0.0.2:29500\n" * 2}, "2 lines speak of a failure"),
-        ({"a.log": "waiting for etcd\n" * 5 + "step 1\n"}, "No error was found"),
-        ({"a.log": "done waiting for etcd\n" * 5}, "No error was found"),
-        ({"a.log": "loss is 2.31\n" * 5}, "No error was found"),
+        ({"a.log": "waiting for etcd\n" * 5 + "step 1\n"}, "No errors in"),
+        ({"a.log": "done waiting for etcd\n" * 5}, "No errors in"),
+        ({"a.log": "loss is 2.31\n" * 5}, "No errors in"),
     ],
 )
 @pytest.mark.invariant("last_lines.E6")

@@ -30,7 +30,7 @@ def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> N
     found = look(tmp_path, {"run.log": f"{STEPS}{line}\n"})
     assert found.verdict.state is VerdictState.UNKNOWN
     assert found.verdict.sentence == (
-        "No error was found in 1 log. 1 line speaks of a failure, at run.log:4. How the run ended is not known."
+        "No errors in 1 log, but 1 line speaks of a failure, at run.log:4: the outcome is unknown."
     )
     (finding,) = found.findings.values()
     assert finding.evidence[0].text == line.strip()
@@ -40,7 +40,7 @@ def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> N
 def test_how_many_there_are_and_the_first_three(tmp_path: Path) -> None:
     found = look(tmp_path, {"run.log": STEPS + "".join(f"part {n} has failed\n" for n in range(9)) + STEPS})
     (finding,) = found.findings.values()
-    assert "9 lines speak of a failure, the first at run.log:4." in finding.sentence
+    assert "9 lines speak of a failure, the first at run.log:4: " in finding.sentence
     assert [proof.place for proof in finding.evidence[:3]] == ["run.log:4", "run.log:5", "run.log:6"]
     assert finding.evidence[-1].text == "step 2 loss 0.1"
 

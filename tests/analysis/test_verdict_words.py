@@ -298,7 +298,7 @@ def test_of_several_that_compute_the_busiest_is_named() -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (TaskState.RUNNING, "Task g0 K was running where the log ends: hung, or died: no exit status."),
+        (TaskState.RUNNING, "Task g0 K was running at the end of the log: it hung or died (no exit status)."),
         (TaskState.COMPLETED, "Nothing is known to be stuck."),
         (TaskState.SUBMITTED, "Nothing is known to be stuck."),
     ],

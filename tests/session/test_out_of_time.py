@@ -190,7 +190,7 @@ async def test_E4_without_an_error_in_what_was_read_nothing_is_said_of_the_rest(
     assert ends == []
     assert update.diagnosis.verdict.state is VerdictState.UNKNOWN
     sentence = update.diagnosis.verdict.sentence
-    assert sentence.startswith("How the run ended is not known: ") and "of raw.log was not read" in sentence
+    assert sentence.startswith("The outcome is unknown: ") and "of raw.log was not read" in sentence
     (end,) = [f.sentence for f in update.diagnosis.findings.values() if f.rule == "last-lines"]
     assert end == "raw.log ends with: 12:00:09 INFO the very last."
     assert code_of(update, in_time=False) == TIME_LIMIT

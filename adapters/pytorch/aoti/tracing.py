@@ -137,11 +137,11 @@ def _of_launch(
         sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}{but}."
     elif constants:
         sentence = (
-            f"{call.shown}{told} made {bad.bad}, or has it from its weights {', '.join(constants)}, which were not "
-            "printed: what else it reads has none."
+            f"{call.shown}{told} produced the first {bad.bad}; its inputs have none (weights {', '.join(constants)} "
+            "were not printed)."
         )
     else:
-        sentence = f"{call.shown}{told} made {bad.bad}: what it reads has none."
+        sentence = f"{call.shown}{told} produced the first {bad.bad}; its inputs have none."
     return Trail(
         sentence=sentence,
         value=bad,

@@ -41,7 +41,7 @@ def logs_said(snapshot: Snapshot) -> str:
     older = older_logs(snapshot)
     logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
     if any(source.pending for source in sources.values()):
-        return f"How the run ended is not known: {not_read(snapshot)}; no error was found in the rest of {logs}."
+        return f"The outcome is unknown: {not_read(snapshot)}; no errors in the rest of {logs}."
     if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
-    return f"No error was found in {logs}, and no line that says that the run completed: how it ended is not known."
+    return f"No errors in {logs}, but no completion message either: the outcome is unknown."

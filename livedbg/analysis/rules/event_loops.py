@@ -113,8 +113,8 @@ class LostFuture:
             rule=self.name,
             severity=Severity.WARNING,
             sentence=(
-                f"{sentence_case(name_of(first, snapshot))}{more} awaits a future{at(first, state)} for "
-                f"{duration(waited)} or more to which nothing else refers, unless weakly: it may never complete."
+                f"{sentence_case(name_of(first, snapshot))}{more} has awaited a future{at(first, state)} for "
+                f"{duration(waited)} or more that nothing else references: it may never complete."
             ),
             entities=(*tasks[:_SHOWN], future),
             evidence=tuple(proof for proof in proofs if proof is not None),

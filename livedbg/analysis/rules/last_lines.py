@@ -366,8 +366,7 @@ class SpokenFailures:
             rule=self.name,
             severity=Severity.INFO,
             sentence=(
-                f"No error was found in {logs}. {len(found):,} {speak} of a failure, {first}. How the run "
-                "ended is not known."
+                f"No errors in {logs}, but {len(found):,} {speak} of a failure, {first}: the outcome is unknown."
             ),
             evidence=shows,
             state=VerdictState.UNKNOWN,

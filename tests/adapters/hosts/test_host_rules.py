@@ -137,7 +137,7 @@ def test_a_job_that_goes_on_was_not_ended() -> None:
 )
 def test_a_shell_may_go_on_after_a_helper_was_killed(after: str, state: VerdictState) -> None:
     told = ended(read("step 1\nKilled\n" + after))
-    assert told[0].state is state and "as a shell says" in told[0].sentence
+    assert told[0].state is state and "reported by the shell" in told[0].sentence
 
 
 @pytest.mark.parametrize(
