@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
+from livedbg.logs.assertions import STACK, without_plea
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.model import LogRecord, Severity
 from livedbg.text.patterns import lazy_re
@@ -325,30 +327,10 @@ _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", r
 _SHOWN: Final = 300
 
 
-_PLEA: Final = lazy_re(
-    r"(?P<kind>(?:\b[\w.]{1,100}(?:Error|Exception): )?)(?P<condition>[^\n\"]{0,200}?) ?INTERNAL ASSERT FAILED at "
-    r"\"?(?P<file>[^\s\",]{1,500}?)\"?:(?P<line>\d{1,9}), please report a bug(?:[^.\n]|\.(?=\S)){0,300}\.[ \t]*"
-    r"(?P<reason>[^\n]{0,2000}?)[ \t]*(?:Exception raised from [^\n\"]*)?$",
-    re.MULTILINE,
-)
-"""The condition, which may be cut off, comes before the words."""
-
-
-def without_plea(message: str) -> str:
-    """A message with the reason that an internal assertion gives, or else its condition, and no plea for a report."""
-    if "INTERNAL ASSERT FAILED" not in message:
-        return message
-    return _PLEA.sub(lambda found: _asserted(**found.groupdict()), message)
-
-
-def _asserted(kind: str, condition: str, file: str, line: str, reason: str) -> str:
-    said = reason.strip() or " ".join(filter(None, ("internal assertion", condition.strip(), "failed")))
-    return f"{kind}{said.rstrip('.')} ({file.rpartition('/')[2]}:{line})"
-
-
 def telling_line(message: str) -> str:
     """What says most of a message of several lines, without what an assertion says of every failure."""
-    lines = [line.strip() for line in without_plea(message).split("\n") if line.strip()]
+    told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))
+    lines = [line.strip() for line in told if line.strip()]
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]

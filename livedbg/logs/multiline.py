@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from livedbg.logs.assertions import awaits_reason
 from livedbg.logs.shapes import IGNORED
 from livedbg.logs.tracebacks import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
 from livedbg.text.patterns import lazy_re
@@ -63,6 +64,10 @@ _ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Swit
 _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
 """What libgfortran puts above a stack, after an empty line."""
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
+_THROWN: Final = 'C++ exception with description "'
+_CAUGHT: Final = '" thrown in '
+"""How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
+_RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]")
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
 
@@ -117,6 +122,7 @@ class _State(Enum):
     BOXED = auto()  # after it, before its exception line
     GO = auto()  # the stacks of a panic of Go
     NOTEBOOK = auto()  # inside a notebook's traceback
+    THROWN = auto()  # the exception that a test threw, in quotes
 
 
 class Continuation:
@@ -131,7 +137,7 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_details", "_indented", "_listed", "_open", "_raises", "_ruled", "_state"),
+        *("_announced", "_awaits", "_details", "_indented", "_listed", "_open", "_raises", "_ruled", "_state"),
         *("_traceback_follows", "held_traceback", "lines"),
     )
 
@@ -145,6 +151,7 @@ class Continuation:
         self._raises = ""  # the type that a notebook's traceback ends with
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
+        self._awaits = awaits_reason(message)
         self._indented = shape == "plain" and message[:1].isspace()
         self.lines = 1
         self.held_traceback = False
@@ -158,8 +165,9 @@ class Continuation:
 
     def takes(self, line: str) -> bool:
         """Whether `line` (without header) belongs to this record; it is counted if so."""
-        if self.lines >= MAX_LINES or not self._belongs(line):
+        if self.lines >= MAX_LINES or not (self._belongs(line) or (self._awaits and _TRACEBACK.match(line) is None)):
             return False
+        self._awaits = awaits_reason(line)
         self.lines += 1
         return True
 
@@ -173,6 +181,9 @@ class Continuation:
         """Go to the state that a line begins by itself; whether it is one."""
         if line.startswith(("panic: ", "fatal error: all goroutines")):
             self._state = _State.GO
+            return True
+        if line.startswith(_THROWN) and _CAUGHT not in line:
+            self._state = _State.THROWN
             return True
         if "Sanitizer: " in line and _REPORT.match(line) is not None:
             self._state = _State.REPORT
@@ -210,7 +221,7 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
-        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK):
+        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN):
             return self._other_form(line, state)
         if state in (_State.RAISED, _State.GAP, _State.LINKED):
             return self._after_exception(line, state)
@@ -242,7 +253,10 @@ class Continuation:
             self._enter(line)
 
     def _other_form(self, line: str, state: _State) -> bool:
-        """Inside a traceback in a box, or a notebook's."""
+        """Inside a traceback in a box, or a notebook's; inside what a test threw."""
+        if state is _State.THROWN:
+            self._state = _State.SINGLE if _CAUGHT in line else state
+            return not line.startswith(_RUNNER)
         if state is _State.BOX:
             if BOX_LINE.match(line) is None:
                 self._raised(line)

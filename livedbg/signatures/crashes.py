@@ -5,6 +5,7 @@ Invariants:
     crashes.D1. One record reports one crash: the first signature of the file that finds something. Of an abort it is
         the one that says why the program aborted, with the stack of the abort.
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
+    crashes.D3. Of a run all tests that failed are said, each with its own first reason and place.
 """
 
 from __future__ import annotations
@@ -14,19 +15,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import Final, NamedTuple
+from textwrap import shorten
+from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
-from livedbg.logs.last_words import ends_tests
+from livedbg.logs.last_words import ends_tests, telling_line
 from livedbg.model import FAILED_TESTS, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
 
 _NEWLINE: Final = "\n"
-_WHY: Final = 300  # characters of what failed in a test
+_WHY: Final = 200  # characters of what failed in a test
+_NAMED: Final = 3  # tests that failed, with their reasons in one line
+_TESTS: Final = 500  # of one run that are kept
 _ABORTED: Final = ("signal", "SIGABRT")
 _ABORTS: Final = ("glibc-abort", "assert", "terminate")
 """Kinds of signatures that say why a program aborts."""
@@ -71,24 +76,18 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
             yield found.said, text.count("\n", 0, found.begin) if raised is None else raised
 
 
-class FailedTest(NamedTuple):
-    """A test that failed: the first one of a run.
+class FailedTest(Struct):
+    """A test that failed.
 
     Attributes:
         name: of it; "" where only the place is known.
         place: in its source.
         said: what failed.
-        summary: the line that says at the end that tests failed; "" before it.
-        over: another test has been named since: what follows is not of this one.
-        runs: the test that has begun and has not ended; "" where none is known to.
     """
 
     name: str = ""
     place: str = ""
     said: str = ""
-    summary: str = ""
-    over: bool = False
-    runs: str = ""
 
     @property
     def head(self) -> str:
@@ -96,8 +95,29 @@ class FailedTest(NamedTuple):
         place = self.place if self.place != _UNKNOWN else ""
         return f"{self.name}, at {place}" if self.name and place else self.name or place
 
-    def with_more(self, text: str, raised: str) -> FailedTest:
-        """With what a further text says of it, as far as that was not known.
+    @property
+    def whole(self) -> str:
+        """`Suite.Name, at test.cpp:12: check failed`."""
+        return ": ".join(filter(None, (self.head, self.said)))
+
+
+class TestRun(Struct):
+    """A run of tests, as far as a log has come (D3).
+
+    Attributes:
+        failed: by name, the tests that failed, in their order.
+        next: what was said of a test whose name is yet to come.
+        runs: the test that has begun and has not ended; "" where none is known to.
+        summary: the line that says at the end that tests failed; "" before it.
+    """
+
+    failed: dict[str, FailedTest] = field(default_factory=dict)
+    next: FailedTest = field(default_factory=FailedTest)
+    runs: str = ""
+    summary: str = ""
+
+    def take(self, text: str, raised: str) -> None:
+        """Take what a further text says, as far as it was not known.
 
         Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
 
@@ -106,21 +126,51 @@ class FailedTest(NamedTuple):
             raised: the exception that the record reports; "" for none.
         """
         found = {one.said.code: one.said for one in reversed(run_book().found(text))}
-        if not found and not (raised and self.name):
-            return self
         told = {kind: found[kind].sentence for kind in found}
-        runs = told.get("begins", "" if self.runs in (told.get("passed"), told.get("test")) else self.runs)
+        if begun := told.get("begins", ""):
+            self.runs, self.next = begun, FailedTest()
+        elif self.runs in (told.get("passed"), told.get("test")):
+            self.runs = ""
+        if not raised or not self.failed:
+            self.next.place = self.next.place or told.get("place", "")
+            self.next.said = self.next.said or _reason(told.get("why", "") if self.next.place else "")
         named = found["test"].facts.values if "test" in found else {}
-        name = self.name or told.get("test", "")
-        over = self.over or (bool(self.name) and told.get("test", self.name) != self.name)
-        mine = named if name and told.get("test") == name else {}
-        place = self.place or ("" if self.name else told.get("place", "")) or mine.get("place", "")
-        said = raised if self.name and raised else mine.get("said", "")
-        if place and not said:
-            said = told.get("why", "")
-        if name and not over:
-            place, said = self.place or told.get("at", place), said or told.get("because", "")
-        return FailedTest(name, place, self.said or said.strip()[:_WHY], told.get("summary", ""), over, runs)
+        if name := told.get("test", ""):
+            known = self.failed.setdefault(name, self.next) if len(self.failed) < _TESTS else FailedTest()
+            self.next = FailedTest()
+            known.name = name
+            known.place = known.place or named.get("place", "")
+            known.said = known.said or _reason(named.get("said", ""))
+        last = next(reversed(self.failed.values()), None)
+        if last is not None:
+            last.place = last.place or told.get("at", "")
+            last.said = last.said or _reason(raised or told.get("because", ""))
+            if len(self.failed) == 1:
+                last.said = last.said or _reason(told.get("reason", ""))
+        self.summary = told.get("summary", "")
+
+    def said(self) -> Said:
+        """What the summary amounts to: the first tests with their reasons, and in further lines all others."""
+        tests = list(self.failed.values()) or [self.next]
+        head = tests[0].head
+        if not head:
+            return Said(system=CrashDecoder.name, code=FAILED_TESTS, exception=self.summary, sentence="")
+        more = [test.whole for test in tests[1:_NAMED]]
+        if len(tests) > _NAMED:
+            more.append(f"and {len(tests) - _NAMED} more")
+        others = [test.whole for test in tests[_NAMED:]]
+        named, said = (head, [tests[0].said, *more]) if tests[0].said else ("; ".join((head, *more)), [])
+        return Said(
+            system=CrashDecoder.name,
+            code=FAILED_TESTS,
+            exception=named,
+            sentence=_NEWLINE.join(("; ".join(said), *others)),
+            related=self.summary,
+        )
+
+
+def _reason(text: str) -> str:
+    return shorten(telling_line(text.strip()), _WHY, placeholder=" …") if text else ""
 
 
 class CrashDecoder(LogDecoder):
@@ -132,7 +182,7 @@ class CrashDecoder(LogDecoder):
         self._process: dict[str, str | None] = {}
         self._seen: dict[str, int] = {}
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
-        self._failed: dict[str, FailedTest] = {}  # by log, the first test that failed
+        self._runs: dict[str, TestRun] = {}  # by log
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
@@ -154,7 +204,7 @@ class CrashDecoder(LogDecoder):
         raised = ""
         if (crash := crash_in(record.text)) is not None:
             said, index = crash
-            runs = self._failed.get(record.source, FailedTest()).runs
+            runs = self._runs.get(record.source, TestRun()).runs
             if runs and said.code == "signal" and not said.stack:
                 said = replace(said, sentence=f"{said.sentence}, in test {runs}")
             message = said.sentence
@@ -181,19 +231,16 @@ class CrashDecoder(LogDecoder):
 
     def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
         """What a run of tests says at its end; the exceptions before it were those of tests (D2)."""
-        failed = self._failed.get(record.source, FailedTest()).with_more(record.text, raised)
-        self._failed[record.source] = failed
+        run = self._runs.setdefault(record.source, TestRun())
+        run.take(record.text, raised)
         if raised:
             return
         if ends_tests(record.text):
             for hit in self._hits.pop(record.source, {}).values():
                 yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
-        if failed.summary:
-            del self._failed[record.source]
-            more, related = (failed.said, failed.summary) if failed.head else ("", "")
-            head = failed.head or failed.summary
-            said = Said(system=self.name, code=FAILED_TESTS, exception=head, sentence=more, related=related)
-            yield ExceptionSeen(hit=self._hit(record, said, None), **stamp)
+        if run.summary:
+            run = self._runs.pop(record.source)
+            yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

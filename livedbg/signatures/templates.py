@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from livedbg.logs.last_words import telling_line
 from livedbg.logs.tracebacks import plain_form
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
@@ -111,6 +112,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "line": lambda text: " ".join(text.split()),
     "cap": lambda text: f"{text[:1].upper()}{text[1:]}",
     "uncap": lambda text: f"{text[:1].lower()}{text[1:]}",
+    "reason": lambda text: _cut(_SHORT)(telling_line(text)),
     "short": _cut(_SHORT),
     "short-120": _cut(120),
     "short-60": _cut(60),

@@ -233,9 +233,49 @@ PLEA = "please report a bug with repro script to NVFuser at https://github.com/N
             f'The call failed.\nRuntimeError: a != b INTERNAL ASSERT FAILED at "a.cpp":3, {PLEA} No T3',
             "The call failed; RuntimeError: No T3 (a.cpp:3)",
         ),
+        (
+            f"E   RuntimeError:  INTERNAL ASSERT FAILED at /w/a.cpp:3, {PLEA}\nE   Expected a == b . No T3",
+            "RuntimeError: No T3 (a.cpp:3)",
+        ),
+        (
+            f" INTERNAL ASSERT FAILED at /w/a.cpp:3, {PLEA}\nExpected a == b . \n\nWrong in 0\n  by 4",
+            "Wrong in 0 (a.cpp:3)",
+        ),
+        (
+            f" INTERNAL ASSERT FAILED at /w/a.cpp:3, {PLEA}\nExpected a == b . \nframe #0: f()",
+            "Expected a == b (a.cpp:3)",
+        ),
+        (
+            f" INTERNAL ASSERT FAILED at /w/a.cpp:3, {PLEA}\n// code\nf();\ncompile error: no i3",
+            "compile error: no i3 (a.cpp:3)",
+        ),
+        (
+            f'Error: INTERNAL ASSERT FAILED at "a.cpp":3, {PLEA} Bad. It is:\n  T3\nit said this error:\n"no"',
+            "Error: Bad: no (a.cpp:3)",
+        ),
+        (
+            f'INTERNAL ASSERT FAILED at "a.cpp":3, {PLEA} All:\n\n'
+            f'Error from group 8:  INTERNAL ASSERT FAILED at "b.cpp":4, {PLEA} No T3',
+            "Error from group 8: No T3 (b.cpp:4)",
+        ),
+        ("Error: INTERNAL ASSERT FAILED at /w/a.cpp:3, pl...", "Error: internal assertion failed (a.cpp:3)"),
+        ("No plan.\nframe #0: Error::Error() + 0x3 (0x5 in a.so)", "No plan."),
         ("INTERNAL ASSERT FAILED is a phrase", "INTERNAL ASSERT FAILED is a phrase"),
         ("please report a bug to us.", "please report a bug to us."),
     ],
 )
 def test_an_assertion_s_reason_is_said_without_what_it_says_of_every_failure(message: str, said: str) -> None:
     assert telling_line(message) == said
+
+
+@pytest.mark.parametrize(
+    ("behind", "said"),
+    [
+        ("Expected rows . The grid is not square\n", "The grid is not square (plan.cpp:71)"),
+        ("Traceback (most recent call last):\n  File", "internal assertion failed (plan.cpp:71)"),
+    ],
+)
+def test_the_reason_of_an_assertion_in_the_next_line_belongs_to_it(behind: str, said: str) -> None:
+    trace = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in step\n    plan()\n'
+    raised = f"RuntimeError:  INTERNAL ASSERT FAILED at /w/plan.cpp:71, {PLEA} \n"
+    assert f"RuntimeError: {said}" in verdict(trace + raised + behind).sentence

@@ -21,7 +21,7 @@ JEST = (
 )
 ABORT = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
 FAILED = [
-    (GTEST, "Net.Two, at /w/test_net.cpp:31: Expected equality of these values: a Which is: 3. [  FAILED  ] 1 test."),
+    (GTEST, "Net.Two, at /w/test_net.cpp:31: Expected equality of these values: a Which is: 3. 1 test failed."),
     (
         ".F\n======\nFAIL: test_x (test_m.T)\n------\nTraceback (most recent call last):\n"
         '  File "/w/test_m.py", line 6, in test_x\n    self.assertEqual(1, 2)\nAssertionError: 1 != 2\n\n------\n'
@@ -35,7 +35,7 @@ FAILED = [
     ),
     (
         "FAILED t/test_a.py::test_x[3] - assert 4 == 6\nERROR t/test_b.py - OSError: no\n1 failed, 1 error in 4.0s\n",
-        "t/test_a.py::test_x[3]: assert 4 == 6. 1 failed, 1 error in 4.0s.",
+        "t/test_a.py::test_x[3]: assert 4 == 6; t/test_b.py: OSError: no. 1 failed, 1 error in 4.0s.",
     ),
     (
         "--- FAIL: TestSum (0.00s)\n    sum_test.go:12: got 3, want 4\nFAIL\nFAIL\tacme.org/sum\t0.004s\n",
@@ -79,11 +79,27 @@ FAILED = [
     (  # the place and the reason of the second test are not those of the first
         "  ● math › subs\n\n  ● math › adds\n\n    expect(a).toBe(b)\n\n      at t (web/b.test.js:12:22)\n\n"
         "Test Suites: 1 failed, 1 total\nTests:       2 failed, 2 total\n",
-        "math › subs. Test Suites: 1 failed, 1 total.",
+        "math › subs; math › adds, at web/b.test.js:12: expect(a).toBe(b). Test Suites: 1 failed, 1 total.",
+    ),
+    (
+        "[ RUN      ] Net.One\nunknown file: Failure\n"
+        'C++ exception with description " INTERNAL ASSERT FAILED at /w/net.cpp:7, please report a bug to PyTorch. \n'
+        "Expected rows == columns . \n\nthe grid is not square\nException raised from plan at /w/net.cpp:7 (most "
+        'recent call first):\nframe #0: plan() + 0x1 (0x5 in net)\n" thrown in the test body.\n\n'
+        "[  FAILED  ] Net.One (3 ms)\n[ RUN      ] Net.Three\n/w/test_net.cpp:31: Failure\n"
+        "Expected: (a) < (b), actual: 3 vs 2\n[  FAILED  ] Net.Three (3 ms)\n"
+        "[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] Net.One\n[  FAILED  ] Net.Three\n",
+        "Net.One: the grid is not square (net.cpp:7); Net.Three, at /w/test_net.cpp:31: Expected: (a) < (b), actual: 3 "
+        "vs 2. 2 tests failed.",
+    ),
+    (
+        "".join(f"FAILED t.py::{name} - assert {name}\n" for name in "abcde") + "5 failed in 1.0s\n",
+        "t.py::a: assert a; t.py::b: assert b; t.py::c: assert c; and 2 more. 5 failed in 1.0s.",
     ),
 ]
 
 
+@pytest.mark.invariant("crashes.D3")
 @pytest.mark.parametrize(("text", "said"), FAILED)
 def test_a_run_in_which_tests_failed(text: str, said: str) -> None:
     found = verdict(text)

@@ -13,14 +13,14 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.logs.assertions import MARK, asserted_in, reason_of
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _GROUP: Final = lazy_re(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
 _ASSERT: Final = lazy_re(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
-_WHY: Final = lazy_re(r"please report a bug with repro script to NVFuser at https://\S{1,200}/issues\. ?(\S.{0,2000})")
-"""What a check says in the line that also names it and asks for a report (csrc/exceptions.h)."""
+_PROMPT: Final = lazy_re(r"^E {2,10}")  # pytest's
 _RAISED: Final = lazy_re(
     r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"
 )
@@ -93,13 +93,10 @@ class Failure(Struct):
     @property
     def summary(self) -> str:
         """The one line that says most."""
-        if self.notes:
+        if self.notes and MARK not in self.notes[0]:
             return self.notes[0]
-        lines = [line.strip() for line in self.lines if line.strip()]
-        expected = next((line for line in lines if line.startswith("Expected ")), "")
-        why = next((match[1].rstrip(" .") for line in lines if (match := _WHY.search(line))), "")
-        said = expected or why or next((line for line in lines if not _ASSERT.search(line)), "")
-        return said or (lines[0] if lines else "")
+        found = asserted_in(self.message)
+        return found.reason if found is not None else reason_of([_PROMPT.sub("", line) for line in self.lines])
 
 
 def short_path(path: str) -> str:

@@ -40,7 +40,8 @@ def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
         placed: say the place that its report names.
     """
     place = place_of(hit.stack) if placed else ""
-    said = telling_line(hit.message)
+    tests = hit.catchpoint == f"log: {FAILED_TESTS}"
+    said = hit.message.partition("\n")[0] if tests else telling_line(hit.message)
     named = said.endswith(hit.type)  # `Fatal Python error: Segmentation fault`
     head = said if named else hit.type
     what = f"{head}, in {place}" if place else head

@@ -1,0 +1,106 @@
+"""The reason that a failed internal assertion gives, without its condition's macro text and its plea for a bug report.
+
+The form: PyTorch c10/util/Exception.h (`TORCH_INTERNAL_ASSERT`), NVIDIA/Fuser csrc/exceptions.h (`NVF_ERROR`,
+`NVF_CHECK`, `NVF_THROW`). The condition comes before the words `INTERNAL ASSERT FAILED`, or after them as
+`Expected CONDITION . `; the reason stands in the same line, or in the next ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from livedbg.text.patterns import lazy_re
+
+MARK: Final = "INTERNAL ASSERT FAILED"
+_LONGEST: Final = 200  # characters of a condition that is said
+_BEHIND: Final = 4_000  # lines of one message that are read
+
+_PLEA: Final = lazy_re(
+    r"(?P<kind>(?:\b(?:[\w.]{0,100}(?:Error|Exception)|Error from [\w ]{1,60}): )?)(?P<condition>[^\n\"]{0,200}?) ?"
+    r"INTERNAL ASSERT FAILED at \"?(?P<file>[^\s\",]{1,500}?)\"?:(?P<line>\d{1,9})"
+    r"(?:,? ?please report a bug(?:[^.\n]|\.(?=\S)){0,300}(?:\.(?=\s|$)|(?=\n|$))"
+    r"|,? ?[a-z ]{0,20}(?:\.\.\.|…)|(?=\n|$))"
+    r"[ \t]*(?P<reason>[^\n]*)"
+)
+_BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, please report a bug[^\n]{0,300}\.\s*$")
+STACK: Final = lazy_re(r"Exception raised from |frame #\d|C\+\+ CapturedTraceback:")
+"""The beginning of a line of the stack of C++ below a message."""
+_ENDS: Final = lazy_re(
+    r"Exception raised from |frame #\d|\" thrown in |Traceback \(most|Error from |Use NVFUSER_DISABLE=parallel_compile"
+)
+_PROMPT: Final = lazy_re(r"^E {2,10}", re.MULTILINE)  # pytest's, before each line of a message
+_NAMES: Final = lazy_re(r"\b(?:error|fatal) {0,4}: ")
+
+
+def awaits_reason(line: str) -> bool:
+    """Whether the reason comes in the next line: behind a plea of the newer form, in which no file is in quotes."""
+    return "please report a bug" in line and _BARE.search(line) is not None
+
+
+class Assertion(NamedTuple):
+    """An internal assertion that failed.
+
+    Attributes:
+        before: what a message says before it.
+        kind: `RuntimeError: ` or `Error from segmentation group 8: `; "" for none.
+        reason: what failed, in words; its condition where it gives no reason.
+        place: `resize.cpp:210`.
+    """
+
+    before: str
+    kind: str
+    reason: str
+    place: str
+
+
+def asserted_in(message: str) -> Assertion | None:
+    """The assertion that a message reports; of those that quote each other the inner one is what failed."""
+    if MARK not in message:
+        return None
+    message = _PROMPT.sub("", message)
+    found = list(_PLEA.finditer(message))
+    if not found:
+        return None
+    match = found[min(1, len(found) - 1)]
+    behind = [line.strip() for line in message[match.end() :].split("\n")[1:_BEHIND]]
+    end = next((number for number, line in enumerate(behind) if _ENDS.match(line)), len(behind))
+    reason = reason_of([match["reason"].partition("Exception raised from ")[0], *behind[:end]])
+    condition = match["condition"].strip()
+    said = reason or " ".join(filter(None, ("internal assertion", condition, "failed")))
+    before = message[: match.start()] if match is found[0] else ""
+    place = f"{match['file'].rpartition('/')[2]}:{match['line']}"
+    return Assertion(before, match["kind"], said.rstrip(".: "), place)
+
+
+def without_plea(message: str) -> str:
+    """A message in which the reason of an assertion, or else its condition, stands in its place."""
+    found = asserted_in(message)
+    return f"{found.before}{found.kind}{found.reason} ({found.place})" if found is not None else message
+
+
+def reason_of(lines: Sequence[str]) -> str:
+    """What says most of the lines behind a plea; of `Expected CONDITION . REASON` the reason."""
+    lines = [line.strip() for line in lines if line.strip()]
+    if lines and lines[0].startswith("Expected "):
+        reason = _expected(lines[0])
+        lines = [reason, *lines[1:]] if reason != _condition(lines[0]) or len(lines) == 1 else lines[1:]
+    first = lines[0] if lines else ""
+    if first.endswith(":"):
+        quoted = next((after for line, after in pairwise(lines) if line.endswith("error:")), "")
+        begun = first.rpartition(". ")[0] or first[:-1]
+        return ": ".join((begun, quoted.strip('"'))) if quoted else first
+    named = next((line for line in lines if _NAMES.search(line)), "") if first.startswith("//") else ""
+    return named or first
+
+
+def _expected(line: str) -> str:
+    """The reason behind `Expected CONDITION . `, or the condition where there is none."""
+    reason = line.partition(" . ")[2].strip()
+    return reason or _condition(line)
+
+
+def _condition(line: str) -> str:
+    return line.partition(" . ")[0].removesuffix(" .")[:_LONGEST]
