@@ -52,6 +52,28 @@ def test_a_run_that_says_that_it_completed(
     assert words in found.verdict.sentence
 
 
+RAISED = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n    g()\nKeyError: 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (f"{STEPS}done, 3 steps\n", VerdictState.EXITED),
+        (f"{STEPS}Finished in 2 min 3 s.\n", VerdictState.EXITED),
+        (f"{STEPS}Done loading model\n", VerdictState.UNKNOWN),
+        (f"{STEPS}finished warmup\n", VerdictState.UNKNOWN),
+        (f"{STEPS}done\nstep 3 loss 0.1\n", VerdictState.UNKNOWN),
+        ("done 10 files\ndone 20 files\ndone 30 files\n", VerdictState.UNKNOWN),  # progress
+        (f"{STEPS}{RAISED}done\n", VerdictState.CRASHED),  # a shell's `echo done`
+        (f"{STEPS}{RAISED}step 3 loss 0.1\ndone\n", VerdictState.EXITED),
+        (f"{STEPS}[ERROR] it lost its flux\ndone\n", VerdictState.UNKNOWN),
+    ],
+)
+@pytest.mark.invariant("completed.C3")
+def test_a_bare_word_that_says_that_a_program_is_done(text: str, state: VerdictState, tmp_path: Path) -> None:
+    assert look(tmp_path, {"run.log": text}).verdict.state is state
+
+
 def test_binary_data_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_bytes(bytes(range(256)) * 20)
     found = look(tmp_path, {})

@@ -5,6 +5,8 @@ Invariants:
         job comes last; what one rank says is said of no other one.
     completed.C2. After such a line nothing comes but what programs print at their end (a full progress bar too): no
         step, no ordinary line, and nothing that begins.
+    completed.C3. A bare word (`done`, which a shell or a wrapper also prints) counts only if it comes once, and after
+        the last error of its log, if there is one, only with a step between.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.logs.last_words import is_full
 from livedbg.logs.naming import stem_of
 from livedbg.logs.writers import rank_of
-from livedbg.model import CauseClass, Diagnostic, LogSource
+from livedbg.model import CauseClass, Diagnostic, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
 _AT_THE_END: Final = 2**62
@@ -26,7 +28,36 @@ _AT_THE_END: Final = 2**62
 def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
     """What says that a run completed, in all logs or in one."""
     told = (said for said in snapshot.diagnostics.values() if said.message.ends == "completes")
-    return (said for said in told if log in ("", said.evidence[0].log))
+    return (said for said in told if log in ("", said.evidence[0].log) and _counts(said, snapshot))
+
+
+def is_bare(said: Diagnostic) -> bool:
+    """Whether a line only says that something is done, and not what."""
+    return "bare" in said.message.marks
+
+
+def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether a line that says that a run completed can be believed (C3)."""
+    if not is_bare(said):
+        return True
+    source, number = snapshot.log_sources.get(said.log), line_of(said)
+    if said.evidence[0].line != said.evidence[-1].line:
+        return False  # it comes again and again
+    errors = [line for line in _error_lines(said.log, snapshot) if line < number]
+    if source is None or (not errors and not source.errors):
+        return source is not None
+    last = max(errors, default=source.first_error_line or 0)
+    return any(last < line.number < number and line.step is not None for line in known_lines(source, snapshot))
+
+
+def _error_lines(log: str, snapshot: Snapshot) -> Iterator[int]:
+    """The last lines of what a log says to have failed, handled or not."""
+    for hit in snapshot.exceptions.values():
+        if hit.source == log and hit.line is not None:
+            yield hit.line
+    for said in snapshot.diagnostics.values():
+        if said.severity.rank >= Severity.ERROR.rank and said.log == log and said.evidence:
+            yield line_of(said)
 
 
 def completed_elsewhere(log: str, snapshot: Snapshot) -> bool:

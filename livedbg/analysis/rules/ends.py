@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.postmortem.completed import completed_in, completions, line_of, not_completed
+from livedbg.analysis.postmortem.completed import completed_in, completions, is_bare, line_of, not_completed
 from livedbg.analysis.postmortem.ended import hang_before, heads, how_ended, is_interrupt, lives, was_hung
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import INTERRUPTED, Rule, RuleInput
@@ -104,7 +104,7 @@ class RunCompleted:
             return
         missing = not_completed(sources, snapshot)
         last = [said for source in sources for said in completed_in(source, snapshot)]
-        said = max(last or told, key=lambda one: (line_of(one), one.cause is CauseClass.SUMMARY))
+        said = max(last or told, key=lambda one: (not is_bare(one), line_of(one), one.cause is CauseClass.SUMMARY))
         if missing is None:
             more = f"no error is known to have ended it, in {many(len(sources), 'log')}"
         else:
