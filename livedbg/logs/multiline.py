@@ -64,6 +64,16 @@ _ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Swit
 _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
 """What libgfortran puts above a stack, after an empty line."""
 _NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
+_STOPPED = lazy_re(
+    r"(?:Program|Thread [\d.]{1,12}\b[^\n]{0,80}?) received signal \w{4,20}, "
+    r"|Thread [\d.]{1,12}\b[^\n]{0,80}? hit Catchpoint "
+    r"|Catchpoint \d{1,6} \(exception (?:thrown|caught|rethrown)\)|\* thread #\d{1,6},[^\n]{0,200} stop reason = "
+)
+_OF_STOP = lazy_re(
+    r"[ \t]|#\d{1,6} |\((?:cuda-)?(?:gdb|lldb)\) (?:bt|where|backtrace|f|frame|up|down|info|thread|p|print|list|l)\b"
+    r"|\[Switching |0x[0-9a-f]{1,16} in |\d{1,6}\t|\* thread #"
+    r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"
+)
 _THROWN: Final = 'C++ exception with description "'
 _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
@@ -122,6 +132,7 @@ class _State(Enum):
     BOXED = auto()  # after it, before its exception line
     GO = auto()  # the stacks of a panic of Go
     NOTEBOOK = auto()  # inside a notebook's traceback
+    DEBUGGER = auto()  # where a debugger says that a program stopped
     THROWN = auto()  # the exception that a test threw, in quotes
 
 
@@ -182,6 +193,9 @@ class Continuation:
         if line.startswith(("panic: ", "fatal error: all goroutines")):
             self._state = _State.GO
             return True
+        if line.startswith(("Thread ", "Program ", "Catchpoint ", "* thread #")) and _STOPPED.match(line) is not None:
+            self._state = _State.DEBUGGER
+            return True
         if line.startswith(_THROWN) and _CAUGHT not in line:
             self._state = _State.THROWN
             return True
@@ -221,7 +235,7 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
-        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN):
+        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN, _State.DEBUGGER):
             return self._other_form(line, state)
         if state in (_State.RAISED, _State.GAP, _State.LINKED):
             return self._after_exception(line, state)
@@ -254,6 +268,8 @@ class Continuation:
 
     def _other_form(self, line: str, state: _State) -> bool:
         """Inside a traceback in a box, or a notebook's; inside what a test threw."""
+        if state is _State.DEBUGGER:
+            return not line or _OF_STOP.match(line) is not None
         if state is _State.THROWN:
             self._state = _State.SINGLE if _CAUGHT in line else state
             return not line.startswith(_RUNNER)

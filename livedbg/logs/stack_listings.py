@@ -108,11 +108,20 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             ),
             "java",
         ),
+        "lldb": Listing(  # LLVM lldb/source/Core/Debugger.cpp, the format of frames
+            lazy_re(
+                r"^[ *]{1,8}frame #\d{1,4}: 0x(?P<address>[0-9a-f]{1,16}) (?P<module>[^\s`]{1,300})`"
+                r"(?P<function>[^\n(]{1,500}?)(?:\([^\n]{0,2000}?\))?(?: const)?"
+                r"(?: \+ \d{1,9})?(?: at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})(?::\d{1,9})?)?(?: \[\w{1,20}\])?$",
+                re.MULTILINE,
+            ),
+            "c++",
+        ),
         "gdb": Listing(  # where it says that a program stopped
             lazy_re(
                 r"^(?:#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) "
-                r"\((?:[^\n]|\n {4}){0,500}?\)(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})"
-                r"| from (?P<module>/\S{1,300}))",
+                r"\((?:[^\n]|\n {4}){0,500}?\)(?: \[clone [^\]\n]{1,60}\])?"
+                r"(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})|\s{1,8}from (?P<module>/\S{1,300}))",
                 re.MULTILINE,
             ),
             "c++",

@@ -3,13 +3,18 @@
 Invariants:
     blocks.J1. Of a chain of Java's causes the last `Caused by` is the root; what it led to is said beside it. What a
         thread that is not the main one throws ends no program: it is none.
+    blocks.J2. In a debugger's session, functions that throw, abort or check for others are not the place: it is who
+        called them, and what they were called with is the message.
+
+Sources: gdb/infrun.c, gdb/stack.c, gdb/break-catch-throw.c, LLVM lldb/source/Core/Debugger.cpp (`stop reason =`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import dropwhile, takewhile
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -42,6 +47,20 @@ _EXPRESSION: Final = lazy_re(
 )
 
 
+_RAISES: Final = lazy_re(
+    r"(?:[\w~]{1,100}::){0,8}(?:\w{0,60}(?:[Cc]heck|[Aa]ssert|[Ee]rror|[Ee]nforce)\w{0,20}[Ff]ail(?:ed|ure)?\w{0,20}"
+    r"|(?P<type>\w{1,60}(?:[Ee]rror|[Ee]xception))::(?P=type)|__cxa_(?:re)?throw|__throw_\w{1,60}|throw_\w{1,60}"
+    r"|_Unwind_\w{1,60}|terminate|__verbose_terminate_handler|__terminate)\b"
+    r"|(?:__GI_|__)*(?:raise|abort|pthread_kill|gsignal|assert_fail(?:_base)?|pthread_kill_(?:implementation|internal))$"
+)
+_RUNTIME: Final = lazy_re(r"(?:lib(?:c|m|pthread|stdc\+\+|c\+\+(?:abi)?|gcc_s|unwind)[.-]|ld-|linux-vdso)")
+_NO_NAME: Final = "??"
+_MESSAGE: Final = lazy_re(
+    r"\b(?:\w{0,20}_?[Mm]sg|message|what|why|reason|description|__s|__arg|str)=(?:0x[0-9a-f]{1,16} )?"
+    r"\"(?P<said>[^\"\n]{2,500})\""
+)
+
+
 class Block(NamedTuple):
     """What a block says.
 
@@ -59,7 +78,7 @@ class Block(NamedTuple):
 def _stack(frames: tuple[Frame, ...]) -> Block:
     """`frame`: the innermost function; `bare`: the same, where its place is not known; `module`: its library."""
     first = frames[0] if frames else Frame(function="")
-    bare = "" if first.file else first.function
+    bare = "" if first.file or not first.function.strip("?") else first.function
     return Block({"frame": first.function, "bare": bare, "module": first.module or ""}, frames)
 
 
@@ -90,9 +109,54 @@ def _frame_at(file: str, line: str, language: str) -> Frame:
     return Frame(function="<module>", file=file, line=int(line), language=language)
 
 
-def _gdb(text: str, begin: int) -> Block:
-    begin = text.find("\n", begin) if "\n" in text[begin:] else len(text)
-    return _stack(native_frames(text, begin) or listed("gdb", text, begin)[:1])
+def _debugger(text: str, begin: int) -> Block:
+    """Where a debugger says that a program stopped: the function, and who called it (J2).
+
+    `frame`, `bare`, `module`, `place`: the function where it stopped or threw, its name and library where its place is
+    not known, `index.cpp:540`; `caller`: the first one outside of the libraries of C and C++, if it is another one;
+    `below`: who called it; `told`: what was thrown, as far as the stack shows it.
+    """
+    stack = text.find("\n#0 ", begin)
+    again = text.find("\n#0 ", stack + 1) if stack >= 0 else -1
+    end = again if again >= 0 else len(text)
+    first = stack if stack >= 0 else text.find("\n", begin)
+    named = listed("lldb", text, begin) if "frame #" in text else listed("gdb", text, first, end) if first >= 0 else ()
+    frames = named or native_frames(text, first if first >= 0 else len(text))
+    if stack < 0 and "frame #" not in text:
+        frames = frames[:1]
+    own = tuple(dropwhile(_raises, _once(frames)))
+    told = _MESSAGE.search(text, begin) if len(own) < len(frames) else None
+    values = _of_stop(own or frames)
+    return Block({**values, "told": told["said"] if told is not None else ""}, own or tuple(frames))
+
+
+def _raises(frame: Frame) -> bool:
+    return frame.function == _NO_NAME or _RAISES.match(frame.function) is not None
+
+
+def _once(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames to where a listing begins anew."""
+    rest = takewhile(lambda frame: frame.address is None or frame.address != frames[0].address, frames[1:])
+    return [*frames[:1], *rest]
+
+
+def _of_stop(frames: Sequence[Frame]) -> Mapping[str, str]:
+    first = frames[0] if frames else Frame(function="")
+    place = f"{(first.file or '').rpartition('/')[2]}:{first.line}" if first.file and first.line else ""
+    known = (frame for frame in frames[1:] if frame.function != _NO_NAME and not _of_runtime(frame))
+    caller = next(known, None) if _of_runtime(first) else None
+    return {
+        "frame": first.function,
+        "bare": "" if first.file else first.function,
+        "module": "" if first.file else first.module or "",
+        "place": place,
+        "caller": caller.function if caller is not None else "",
+        "below": frames[1].function if len(frames) > 1 and not _of_runtime(frames[1]) else "",
+    }
+
+
+def _of_runtime(frame: Frame) -> bool:
+    return _RUNTIME.match(frame.module or "") is not None
 
 
 def _faulthandler(text: str, _begin: int) -> Block:
@@ -133,7 +197,7 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
         "native": _native,
         "fortran": _fortran,
         "julia": _julia,
-        "gdb": _gdb,
+        "debugger": _debugger,
         "faulthandler": _faulthandler,
         "traceback": _traceback,
         "java": _java,
@@ -146,5 +210,6 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
+    | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told"})}
 )
 """The names of the values that each makes."""

@@ -36,6 +36,8 @@ _ABORTED: Final = ("signal", "SIGABRT")
 _ABORTS: Final = ("glibc-abort", "assert", "terminate")
 """Kinds of signatures that say why a program aborts."""
 
+_RIGHT_ABOVE: Final = 3  # lines
+
 _UNKNOWN: Final = "unknown file"
 _MESSAGE_LIMIT: Final = 4096
 _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
@@ -205,12 +207,12 @@ class CrashDecoder(LogDecoder):
         if (crash := crash_in(record.text)) is not None:
             said, index = crash
             runs = self._runs.get(record.source, TestRun()).runs
-            if runs and said.code == "signal" and not said.stack:
+            if runs and said.code == "signal" and not any(frame.file for frame in said.stack):
                 said = replace(said, sentence=f"{said.sentence}, in test {runs}")
             message = said.sentence
             raised = f"{said.exception}: {message.partition(_NEWLINE)[0]}"
             if said.code != "traceback" or record.severity.rank >= Severity.ERROR.rank:  # else logged as harmless
-                hit = self._hit(record, said, index)
+                hit = self._aborted(record, said) or self._hit(record, said, index)
                 events.append(ExceptionSeen(hit=hit, **stamp))
                 self._remember(hit)
         events += self._tests(record, stamp, raised)
@@ -241,6 +243,15 @@ class CrashDecoder(LogDecoder):
         if run.summary:
             run = self._runs.pop(record.source)
             yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
+
+    def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:
+        """What was said right above an abort to be its reason, with the abort's stack (D1); None where nothing was."""
+        before = next(reversed(self._hits.get(record.source, {}).values()), None)
+        if before is None or (said.code, said.exception) != _ABORTED or before.writer != record.writer:
+            return None
+        near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE
+        why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and not before.stack
+        return replace(before, stack=said.stack, line=record.last_line) if why and near and said.stack else None
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

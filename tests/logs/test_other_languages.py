@@ -91,6 +91,30 @@ SAID = [
         "Crashed: SIGBUS: Bus error, in fft::plan() const of libfft.so.3.",
     ),
     (
+        '(gdb) run\n\nThread 1 "python3" received signal SIGSEGV, Segmentation fault.\n0x07f in __dynamic_cast () from '
+        "/lib/libstdc++.so.6\n(gdb) bt\n#0  0x07f in __dynamic_cast () from /lib/libstdc++.so.6\n#1  0x08f in "
+        "passes::run(Graph*) () from /opt/libpasses.so\n#2  0x09f in main () from /opt/libpasses.so\n(gdb) quit\n",
+        "Crashed: SIGSEGV: Segmentation fault, in __dynamic_cast of libstdc++.so.6, called by passes::run(Graph*).",
+    ),
+    (
+        "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n\n"
+        'Thread 1 "solve" received signal SIGABRT, Aborted.\n__pthread_kill_implementation (no_tid=0) at '
+        "./nptl/pthread_kill.c:44\n44\t./nptl/pthread_kill.c: No such file.\n(gdb) where\n"
+        "#0  __pthread_kill_implementation (no_tid=0) at ./nptl/pthread_kill.c:44\n"
+        "#1  0x07f in __GI_raise (sig=6) at ../sysdeps/posix/raise.c:26\n#2  0x08f in ?? () from /lib/libstdc++.so.6\n"
+        "#3  0x09f in __cxa_throw () from /lib/libstdc++.so.6\n#4  0x0af in app::Plan::grow (n=4) at /w/plan.cpp:61\n"
+        "(gdb)\n",
+        "Crashed in app::Plan::grow (plan.cpp:61): std::bad_alloc.",
+    ),
+    (
+        "(lldb) r\nProcess 41 stopped\n* thread #1, name = 'solve', stop reason = signal SIGSEGV: invalid address "
+        "(fault "
+        "address: 0x30)\n    frame #0: 0x07fb libplan.so`app::Plan::step(this=0x0, n=4) const at plan.cpp:61:10\n"
+        "(lldb) bt\n* thread #1, name = 'solve', stop reason = signal SIGSEGV: invalid address (fault address: 0x30)\n"
+        "  * frame #0: 0x07fb libplan.so`app::Plan::step(this=0x0, n=4) const at plan.cpp:61:10\n(lldb) q\n",
+        "Crashed in app::Plan::step (plan.cpp:61): SIGSEGV: Segmentation fault: invalid address.",
+    ),
+    (
         "Program terminated with signal SIGABRT, Aborted.\n#0  0x000055 in step (x=0x0) at /src/a.cpp:12\n",
         "Crashed in step (a.cpp:12): SIGABRT: Aborted.",
     ),
@@ -145,6 +169,29 @@ NONE = [
 def test_each_form(text: str, said: str) -> None:
     judged = verdict("step 3 loss 0.1\n" + text)
     assert (judged.state, judged.sentence) == (VerdictState.CRASHED, said)
+
+
+THROWN = (
+    'Thread 1 "solve" hit Catchpoint 1 (exception thrown), 0x07f in __cxa_throw () from /lib/libstdc++.so.6\n(gdb) bt\n'
+    "#0  0x07f in __cxa_throw () from /lib/libstdc++.so.6\n"
+    '#1  0x05f in app::checkFail (func=0x55 "grow", msg="no tile") at /w/check.cpp:23\n'
+    "#2  0x06f in app::Plan::grow (this=0x7ff) at /w/plan.cpp:61\n#3  0x07a in main () at /w/main.cpp:9\n"
+)
+
+
+@pytest.mark.invariant("blocks.J2")
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [
+        ("(gdb) kill\n", VerdictState.UNKNOWN),
+        ("(gdb) c\nContinuing.\nTraining finished\n[Inferior 1 (process 4) exited normally]\n", VerdictState.EXITED),
+    ],
+)
+def test_an_exception_that_a_debugger_stopped_at(after: str, state: VerdictState) -> None:
+    judged = verdict(f"(gdb) catch throw\nCatchpoint 1 (throw)\n(gdb) run\n\n{THROWN}{after}")
+    assert judged.state is state
+    said = 'An exception "no tile" was thrown in app::Plan::grow (plan.cpp:61), under main'
+    assert (said in judged.sentence) is (state is VerdictState.UNKNOWN)
 
 
 @pytest.mark.invariant("crashes.D1")
