@@ -13,17 +13,18 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding
 from livedbg.logs.writers import rank_of
 from livedbg.text.quantities import duration
-from livedbg.text.wording import sentence_case, sentences, spans
+from livedbg.text.wording import many, sentence_case, sentences, spans
 
 _LONGEST: Final = 100
 _SHOWN: Final = 2
+_RUNS: Final = 4  # beside the first one that are said
 _DIGITS: Final = str.maketrans(dict.fromkeys("0123456789", None))
 
 
-def brief(finding: Finding) -> str:
+def brief(finding: Finding, most: int = _LONGEST) -> str:
     """What a finding reports, without who and where: `KeyError: 'input_ids'`."""
     text = finding.claim or finding.sentence
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def with_more(finding: Finding, *more: str, **changes: Any) -> Finding:
@@ -53,6 +54,14 @@ def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
     if rest := {writer for writers in list(groups.values())[_SHOWN:] for writer in writers}:
         parts.append(f"{_who(sorted(rest))} followed with other errors")
     return "".join(f"{sentence_case(part)}. " for part in parts).rstrip()
+
+
+def runs_said(runs: Sequence[tuple[str, str]]) -> str:
+    """`gpu2.log: KeyError: 'a'; gpu0.log: the test run passed.`: how runs ended, by log; "" for none."""
+    shown = [f"{name}: {said}" for name, said in runs[:_RUNS]]
+    if len(runs) > _RUNS:
+        shown.append(f"and {many(len(runs) - _RUNS, 'more log')}")
+    return sentences("; ".join(shown))
 
 
 def _alike(said: str) -> str:

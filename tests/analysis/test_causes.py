@@ -81,6 +81,39 @@ def test_C1_without_times_nobody_is_said_to_be_first(tmp_path: Path) -> None:
     assert states == [VerdictState.CRASHED] * 2
 
 
+RUNS = "[ RUN      ] Net.Two\n[Passes] Running Fold...\n[Passes] Finished Fold.\n"
+FAULT = "./many.sh: line 9: 51 {}      (core dumped) bin/test_net\n"
+
+
+@pytest.mark.invariant("causes.C6")
+def test_C6_each_of_several_runs_is_said_with_its_own_end(tmp_path: Path) -> None:
+    logs = {
+        "gpu0.log": f"{RUNS}[       OK ] Net.Two (4 ms)\n[==========] 1 test from 1 test suite ran. (9 ms total)\n"
+        "[  PASSED  ] 1 test.\n",
+        "gpu1.log": f"{RUNS}[Passes] Running Split...\n{FAULT.format('Segmentation fault')}",
+        "gpu2.log": f"{RUNS}{KEY}",
+        "gpu3.log": f"{RUNS}[Passes] Running Split...\n{FAULT.format('Bus error')}",
+    }
+    said = look(tmp_path, logs).verdict.sentence
+    fault = 'in test Net.Two, after "[Passes] Running Split"'
+    assert said.startswith(f"gpu1.log: Crashed: SIGSEGV: Segmentation fault, {fault}. ")
+    assert "gpu0.log: the test run passed (1 tests); gpu2.log: KeyError: 'input_ids'; " in said
+    assert f"gpu3.log: SIGBUS: Bus error, {fault}. " in said
+
+
+@pytest.mark.invariant("causes.C6")
+@pytest.mark.parametrize("end", ["[Passes] Finished Fold.\n", "[Passes] Running Split...\nlayer 3 of 4\n"])
+def test_C6_what_was_over_before_a_fault_is_not_said_to_be_open(end: str, tmp_path: Path) -> None:
+    said = look(tmp_path, {"run.log": f"{RUNS}{end}{FAULT.format('Segmentation fault')}"}).verdict.sentence
+    assert said == "Crashed: SIGSEGV: Segmentation fault, in test Net.Two."
+
+
+@pytest.mark.invariant("causes.C6")
+def test_C6_ranks_are_no_runs_beside_each_other(tmp_path: Path) -> None:
+    said = look(tmp_path, {"rank0.log": KEY, "rank1.log": traceback("ValueError: other")}).verdict.sentence
+    assert not said.startswith("rank0.log: ")
+
+
 @pytest.mark.invariant("causes.C1")
 def test_C1_times_of_one_log_alone_order_nothing(tmp_path: Path) -> None:
     found = look(tmp_path, {"a.log": at("10:00:00", KEY), "b.log": traceback("ValueError: other")})

@@ -12,6 +12,8 @@ Invariants:
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
         (naming.N2), or if another log of the same name but for its numbers begins a minute after its last line.
     causes.C5. A process that aborts does so itself: what it said before, as a watchdog of it does, is the cause.
+    causes.C6. Errors of logs that no rank wrote, and whose order is not known, are those of runs beside each other: the
+        first by the name of its log is said, then how each other one ended.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.wording import brief, followers_said, time_said, with_more
+from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentences
@@ -41,6 +44,8 @@ _ZONES_NS: Final = 55 * 60_000_000_000
 """From so far on, two logs may have the stamps of two time zones ..."""
 _NEAR_NS: Final = 120_000_000_000
 """... if they differ by a multiple of half an hour, about."""
+_RUN: Final = 200
+"""Characters of what is said of a run beside another one."""
 _UNSEEN: Final = "What it waited for, or who was gone, is not in these logs as an error of its own."
 
 
@@ -101,7 +106,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     inferred = chief.inferred or (bool(others) and not why)
     reason = (why or _unknown(first, errors, following)) if others else ""
     severity = Severity.CRITICAL if chief.state is VerdictState.CRASHED else chief.severity
-    sentence = " ".join(filter(None, (chief.sentence, unseen, reason, said)))
+    beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
+    own = f"{_log_name(first, state.snapshot)}: {chief.sentence}" if beside else chief.sentence
+    sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said)))
     del found[first.number]
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
 
@@ -198,6 +205,8 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
     alike = [error for error in early if error.weight == best]
+    if not any(error.writer for error in alike):
+        alike.sort(key=lambda error: _log_name(error, snapshot))
     first = alike[0]
     named = {one.writer for one in snapshot.diagnostics.values() if one.cause is CauseClass.SUMMARY and one.writer}
     for error in alike[1:]:
@@ -211,6 +220,25 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     if rivals and all(times.after(first, error) for error in rivals):
         return first, "It stands first in the log."
     return first, ""
+
+
+def _log_name(error: _Error, snapshot: Snapshot) -> str:
+    return snapshot.log_sources[error.log].name if error.log in snapshot.log_sources else ""
+
+
+def _beside(
+    first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]], *, snapshot: Snapshot
+) -> list[tuple[str, str]]:
+    """By log, how the runs beside that of the first error ended (C6); empty where there are none."""
+    followers = [one for one, _ in following]
+    equals = [error for error in errors if error.log != first.log and error not in followers]
+    if not equals or any(error.writer for error in (first, *equals)):
+        return []
+    ended = {error.log: brief(error.finding, _RUN) for error in reversed(equals)}
+    for source in snapshot.log_sources.values():
+        if source.id != first.log and source.id not in ended and (last := completed_in(source, snapshot)):
+            ended[source.id] = f"{last[-1].sentence[:1].lower()}{last[-1].sentence[1:]}"
+    return sorted((snapshot.log_sources[log].name, said) for log, said in ended.items())
 
 
 def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:

@@ -196,6 +196,16 @@ def named_elsewhere(pid: int, log: str, snapshot: Snapshot) -> bool | None:
     return any(one.pid == pid or names_process(one.text, str(pid)) for one in others)
 
 
+def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
+    """The line right before one, if it says that something begins: that was not over; "" for none."""
+    own = [
+        one for one in _KNOWN.records(log, snapshot) if one.line is not None and one.line < line and one.text.strip()
+    ]
+    last = next((one for one in reversed(own) if one.writer == writer), None)
+    text = last.text[last.head :].strip() if last is not None else ""
+    return text.rstrip(". ") if text and "\n" not in text and begins(text) else ""
+
+
 def older_logs(snapshot: Snapshot) -> dict[str, str]:
     """By id, the logs of older runs than the newest one, and what says so (causes.C4)."""
     sources = [source for source in snapshot.log_sources.values() if source.path]

@@ -18,7 +18,7 @@ from livedbg.analysis.postmortem.exceptions import (
     log_evidence,
     with_referred,
 )
-from livedbg.analysis.postmortem.lines import shown
+from livedbg.analysis.postmortem.lines import begun_before, shown
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
@@ -32,6 +32,8 @@ _DUMPED: Final = frozenset(
 )
 """Exit statuses of a process whose memory the kernel dumps, where core dumps are on (signal(7))."""
 _FEW: Final = 50
+_BEGUN: Final = 120  # characters of a line
+_ABRUPT: Final = ("signal", "glibc-abort")
 
 
 class Crash:
@@ -85,6 +87,9 @@ class Crash:
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)
+        begun = begun_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot) if fatal else ""
+        if begun and kind in _ABRUPT and not hit.stack:
+            text = f'{text}, after "{begun[:_BEGUN]}"'
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
         if fault is not None and (own is None or own.language == "python"):
