@@ -76,6 +76,10 @@ class CudaDecoder(LogDecoder):
             self._reader = self._load()
         return self._reader.feed(record, stamp)
 
+    def knows(self, record: LogRecord) -> bool:
+        """A report of compute-sanitizer is understood when it is over."""
+        return self._reader is not None and record.text.startswith(RULE) and self._reader.is_report(record.text)
+
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """End what is open, and report what was counted."""
         return self._reader.flush(stamp) if self._reader is not None else ()

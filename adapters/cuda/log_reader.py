@@ -173,6 +173,13 @@ class CudaReader:
                 self._add(stream, opened, None)
         return self.errors.collect(stamp)
 
+    @staticmethod
+    def is_report(text: str) -> bool:
+        """Whether a line begins a report of compute-sanitizer."""
+        reader = Sanitizer()
+        reader.line(text.partition("\n")[0])
+        return reader.opened
+
     def _stream(self, record: LogRecord, owner: str) -> _Stream:
         key = (record.source, owner)
         stream = self._streams.get(key)

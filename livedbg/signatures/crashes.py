@@ -184,7 +184,7 @@ class CrashDecoder(LogDecoder):
         self._process: dict[str, str | None] = {}
         self._seen: dict[str, int] = {}
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
-        self._runs: dict[str, TestRun] = {}  # by log
+        self._runs: dict[tuple[str, str], TestRun] = {}  # by log, and who writes it
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
@@ -206,7 +206,7 @@ class CrashDecoder(LogDecoder):
         raised = ""
         if (crash := crash_in(record.text)) is not None:
             said, index = crash
-            runs = self._runs.get(record.source, TestRun()).runs
+            runs = self._runs.get((record.source, record.writer), TestRun()).runs
             if runs and said.code == "signal" and not any(frame.file for frame in said.stack):
                 said = replace(said, sentence=f"{said.sentence}, in test {runs}")
             message = said.sentence
@@ -233,7 +233,7 @@ class CrashDecoder(LogDecoder):
 
     def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
         """What a run of tests says at its end; the exceptions before it were those of tests (D2)."""
-        run = self._runs.setdefault(record.source, TestRun())
+        run = self._runs.setdefault((record.source, record.writer), TestRun())
         run.take(record.text, raised)
         if raised:
             return
@@ -241,7 +241,7 @@ class CrashDecoder(LogDecoder):
             for hit in self._hits.pop(record.source, {}).values():
                 yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
         if run.summary:
-            run = self._runs.pop(record.source)
+            run = self._runs.pop((record.source, record.writer))
             yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
 
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:

@@ -27,6 +27,7 @@ from livedbg.adapters.cuda.rules.sentences import (
     synchronous,
     unless_alive,
 )
+from livedbg.adapters.cuda.statement import RULE
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_elsewhere
 from livedbg.analysis.postmortem.lines import named_elsewhere
@@ -62,7 +63,18 @@ class CudaRule(Struct, frozen=True):
         """What it finds in `state`."""
         for context in contexts(state.snapshot):
             for finding in self.find(self.name, context, state):
-                yield unless_alive(unless_survived(finding, state.snapshot), state.snapshot, self.alive)
+                judged = unless_alive(unless_survived(finding, state.snapshot), state.snapshot, self.alive)
+                yield judged if judged.state is not None or not _is_of_sanitizer(finding) else _gone_on(judged)
+
+
+def _is_of_sanitizer(finding: Finding) -> bool:
+    """Whether compute-sanitizer saw an access that a run must not make: to go on after it proves nothing."""
+    wrong = finding.state is VerdictState.CRASHED and finding.evidence
+    return bool(wrong) and finding.evidence[0].text.startswith(RULE)
+
+
+def _gone_on(finding: Finding) -> Finding:
+    return replace(finding, state=VerdictState.UNKNOWN, decides=True, severity=Severity.ERROR)
 
 
 class XidRule(Struct, frozen=True):
@@ -258,7 +270,8 @@ def rules() -> Sequence[Rule]:
             "the finding says that the reporting call is not the one that failed (inferred), and which recipes "
             "find the kernel; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in "
             "the process's environment, or in PyTorch's message) is exact. A warning if the log goes on after it; "
-            "`unknown` while its process lives, in which every CUDA call fails from there on.",
+            "of compute-sanitizer's reports `unknown`, since results may be wrong; `unknown` also while its process "
+            "lives, in which every CUDA call fails from there on.",
             _fault,
             CONTEXT_LOST,
         ),

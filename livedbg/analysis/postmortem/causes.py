@@ -12,8 +12,8 @@ Invariants:
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
         (naming.N2), or if another log of the same name but for its numbers begins a minute after its last line.
     causes.C5. A process that aborts does so itself: what it said before, as a watchdog of it does, is the cause.
-    causes.C6. Errors of logs that no rank wrote, and whose order is not known, are those of runs beside each other: the
-        first by the name of its log is said, then how each other one ended.
+    causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of runs beside
+        each other: the first by the name of its log is said, then how each other one ended.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
     alike = [error for error in early if error.weight == best]
-    if not any(error.writer for error in alike):
+    if not any(error.writer or error.cause is not CauseClass.PROCESS for error in alike):
         alike.sort(key=lambda error: _log_name(error, snapshot))
     first = alike[0]
     named = {one.writer for one in snapshot.diagnostics.values() if one.cause is CauseClass.SUMMARY and one.writer}
@@ -232,7 +232,8 @@ def _beside(
     """By log, how the runs beside that of the first error ended (C6); empty where there are none."""
     followers = [one for one, _ in following]
     equals = [error for error in errors if error.log != first.log and error not in followers]
-    if not equals or any(error.writer for error in (first, *equals)):
+    own = not any(error.writer or error.cause is not CauseClass.PROCESS for error in (first, *equals))
+    if not equals or not own:
         return []
     ended = {error.log: brief(error.finding, _RUN) for error in reversed(equals)}
     for source in snapshot.log_sources.values():

@@ -12,12 +12,14 @@ from msgspec import structs
 from livedbg.adapters.cuda.device_lines import DeviceStops, device_assert
 from livedbg.adapters.cuda.facts import about
 from livedbg.adapters.cuda.rules.sentences import launched_last
+from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.verdict import exit_code
 from livedbg.model import Severity, ThreadState
 from livedbg.model.events import LaunchesSeen, ProcessSeen
 from livedbg.model.launches import Launch, LaunchTrail
 from livedbg.model.snapshot import Snapshot
 from tests.adapters.cuda.fixture_logs import FIXTURES, PID, STAMP, fixture, read, target
+from tests.logs.reading import verdict as diagnosed
 
 
 @dataclass(frozen=True)
@@ -423,6 +425,16 @@ def test_what_a_sanitizer_counted_beyond_what_it_printed() -> None:
     report = "========= Invalid __global__ write of size 1 bytes\n=========     at 0x60 in Iota(unsigned char*)\n"
     said = read(f"{report}=========\n========= ERROR SUMMARY: 3 errors\n".encode()).chief.sentence
     assert said.endswith("compute-sanitizer counted 3 errors; 1 is in the log.")
+
+
+def test_a_run_that_goes_on_under_a_sanitizer_is_not_well() -> None:
+    report = "========= Invalid __global__ write of size 1 bytes\n=========     at 0x60 in Iota(unsigned char*)\n"
+    end = "[==========] 1 test from 1 test suite ran. (9 ms total)\n[  PASSED  ] 1 test.\n"
+    found = diagnosed(f"[ RUN      ] Net.One\n{report}=========\n{end}========= ERROR SUMMARY: 1 error\n")
+    assert found.state is VerdictState.UNKNOWN
+    assert found.sentence.startswith("Invalid __global__ write of size 1 bytes in kernel Iota")
+    clean = diagnosed(f"========= COMPUTE-SANITIZER\n[ RUN      ] Net.One\n{end}========= ERROR SUMMARY: 0 errors\n")
+    assert clean.state is VerdictState.EXITED
 
 
 OOM = (
