@@ -25,6 +25,7 @@ _PLEA: Final = lazy_re(
     r"|,? ?[a-z ]{0,20}(?:\.\.\.|…)|(?=\n|$))"
     r"[ \t]*(?P<reason>[^\n]*)"
 )
+_CHECKED: Final = lazy_re(r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)")
 _BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, please report a bug[^\n]{0,300}\.\s*$")
 STACK: Final = lazy_re(r"Exception raised from |frame #\d|C\+\+ CapturedTraceback:")
 """The beginning of a line of the stack of C++ below a message."""
@@ -76,7 +77,9 @@ def asserted_in(message: str) -> Assertion | None:
 
 
 def without_plea(message: str) -> str:
-    """A message in which the reason of an assertion, or else its condition, stands in its place."""
+    """A message in which the reason of an assertion or a check, or else its condition, stands in its place."""
+    if MARK not in message:
+        return _CHECKED.sub(r"\g<kind>", message)
     found = asserted_in(message)
     return f"{found.before}{found.kind}{found.reason} ({found.place})" if found is not None else message
 

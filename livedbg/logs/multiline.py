@@ -75,6 +75,7 @@ _OF_STOP = lazy_re(
     r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"
 )
 _THROWN: Final = 'C++ exception with description "'
+_FAILURE = lazy_re(r"(?:unknown file|[^\s:]{1,300}:\d{1,9}): Failure$")
 _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
 _RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]")
@@ -133,6 +134,7 @@ class _State(Enum):
     GO = auto()  # the stacks of a panic of Go
     NOTEBOOK = auto()  # inside a notebook's traceback
     DEBUGGER = auto()  # where a debugger says that a program stopped
+    FAILURE = auto()  # what failed in a test
     THROWN = auto()  # the exception that a test threw, in quotes
 
 
@@ -196,6 +198,9 @@ class Continuation:
         if line.startswith(("Thread ", "Program ", "Catchpoint ", "* thread #")) and _STOPPED.match(line) is not None:
             self._state = _State.DEBUGGER
             return True
+        if line.endswith(": Failure") and _FAILURE.match(line) is not None:
+            self._state = _State.FAILURE
+            return True
         if line.startswith(_THROWN) and _CAUGHT not in line:
             self._state = _State.THROWN
             return True
@@ -235,7 +240,7 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
-        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN, _State.DEBUGGER):
+        if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN, _State.FAILURE, _State.DEBUGGER):
             return self._other_form(line, state)
         if state in (_State.RAISED, _State.GAP, _State.LINKED):
             return self._after_exception(line, state)
@@ -270,6 +275,11 @@ class Continuation:
         """Inside a traceback in a box, or a notebook's; inside what a test threw."""
         if state is _State.DEBUGGER:
             return not line or _OF_STOP.match(line) is not None
+        if state is _State.FAILURE:
+            if not line or line.startswith(_RUNNER) or _FAILURE.match(line) is not None:
+                return False
+            self._enter(line)
+            return True
         if state is _State.THROWN:
             self._state = _State.SINGLE if _CAUGHT in line else state
             return not line.startswith(_RUNNER)

@@ -259,6 +259,8 @@ PLEA = "please report a bug with repro script to NVFuser at https://github.com/N
             "Error from group 8: No T3 (b.cpp:4)",
         ),
         ("Error: INTERNAL ASSERT FAILED at /w/a.cpp:3, pl...", "Error: internal assertion failed (a.cpp:3)"),
+        ("RuntimeError: Expected !shape.empty() . The reshape has none", "RuntimeError: The reshape has none"),
+        ("Expected at most 3 rows. Got 4", "Expected at most 3 rows. Got 4"),
         ("No plan.\nframe #0: Error::Error() + 0x3 (0x5 in a.so)", "No plan."),
         ("INTERNAL ASSERT FAILED is a phrase", "INTERNAL ASSERT FAILED is a phrase"),
         ("please report a bug to us.", "please report a bug to us."),

@@ -93,6 +93,12 @@ FAILED = [
         "vs 2. 2 tests failed.",
     ),
     (
+        "[ RUN      ] Net.One\n/w/test_net.cpp:31: Failure\nFailed\nno entry for 3\nException raised from find at "
+        "/w/net.cpp:7 (most recent call first):\nframe #0: find() + 0x1 (0x5 in net)\n\n[  FAILED  ] Net.One (3 ms)\n"
+        "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Net.One\n",
+        "Net.One, at /w/test_net.cpp:31: no entry for 3. 1 test failed.",
+    ),
+    (
         "".join(f"FAILED t.py::{name} - assert {name}\n" for name in "abcde") + "5 failed in 1.0s\n",
         "t.py::a: assert a; t.py::b: assert b; t.py::c: assert c; and 2 more. 5 failed in 1.0s.",
     ),
@@ -104,6 +110,20 @@ FAILED = [
 def test_a_run_in_which_tests_failed(text: str, said: str) -> None:
     found = verdict(text)
     assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
+
+
+def test_the_tests_of_one_rank_are_not_those_of_another() -> None:
+    lines = [
+        "[1,{}]<stdout>:[ RUN      ] Net.One".format,
+        "[1,{}]<stdout>:/w/test_net.cpp:31: Failure".format,
+        "[1,{}]<stdout>:Expected: (a) < (b), actual: 3 vs 2".format,
+        "[1,{}]<stdout>:[  FAILED  ] Net.One (3 ms)".format,
+        "[1,{}]<stdout>:[  FAILED  ] 1 test, listed below:".format,
+    ]
+    passed = "[1,0]<stdout>:[       OK ] Net.One (3 ms)"
+    text = "\n".join([lines[0](0), *(line(1) for line in lines[:3]), passed, *(line(1) for line in lines[3:])])
+    said = "Net.One, at /w/test_net.cpp:31: Expected: (a) < (b), actual: 3 vs 2. 1 test failed."
+    assert verdict(f"{text}\n").sentence == f"Rank 1: The test run failed: {said}"
 
 
 @pytest.mark.invariant("crashes.D2")

@@ -20,6 +20,7 @@ from livedbg.text.sanitize import clean_line
 
 _GROUP: Final = lazy_re(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
 _ASSERT: Final = lazy_re(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
+_WHAT: Final = lazy_re(r"^\s{1,8}what\(\): {1,4}")
 _PROMPT: Final = lazy_re(r"^E {2,10}")  # pytest's
 _RAISED: Final = lazy_re(
     r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"
@@ -108,7 +109,7 @@ def short_path(path: str) -> str:
 def begins(line: str) -> bool:
     """Whether a line begins or holds an error text."""
     if "Error from segmentation group" in line or "INTERNAL ASSERT FAILED at" in line or _RAISED.search(line):
-        return _QUOTED.match(line) is None
+        return _QUOTED.match(line) is None and "\\nException raised from " not in line  # what quotes one is none
     return False
 
 
@@ -253,6 +254,8 @@ def _above(before: list[str]) -> list[str]:
     """Of the lines above `Exception raised from`, those of its message."""
     found: list[str] = []
     for line in reversed(before):
+        if (what := _WHAT.match(line)) is not None:
+            return [line[what.end() :], *found]
         if not line.strip() or line.startswith((" ", "\t", "frame #", "Traceback")):
             break
         found.insert(0, line)

@@ -18,6 +18,7 @@ from livedbg.analysis.user_code import UserCode
 from livedbg.linux.procfs import signal_name
 from livedbg.logs.last_words import referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
+from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process
 from livedbg.model.catchpoints import Moment
 from livedbg.model.snapshot import Snapshot
@@ -66,7 +67,8 @@ def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
 def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     """`Rank 3 crashed in collate (train.py:31)`; `Crashed` where neither is known."""
     if kind == FAILED_TESTS:
-        return "The test run failed"
+        who = f"{sentence_case(hit.writer)}: " if rank_of(hit.writer) is not None else ""
+        return f"{who}The test run failed"
     frame = crashed_in(hit, kind, code)
     where = f" in {place_text(frame)}" if frame is not None else ""
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"

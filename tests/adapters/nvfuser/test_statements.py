@@ -163,3 +163,31 @@ def test_the_exception_that_is_raised_again_below_is_not_its_message(tmp_path: P
     failures = [said.statement for said in read_statements(log) if isinstance(said.statement, Failed)]
     assert [failed.failure.place for failed in failures] == ["csrc/scheduler/pointwise_utils.cpp:33"] * 2
     assert all(failed.failure.summary == "internal assertion a.emplace(b) .second failed" for failed in failures)
+
+
+RAISED = "Exception raised from handle at /w/Fuser/csrc/host_ir/evaluator.cpp:188 (most recent call first):"
+FRAME = "frame #0: nvfuser::nvfCheckFail(char const*) + 0xfb (0x7ef in libnvfuser_codegen.so)"
+PLEA = "INTERNAL ASSERT FAILED at /w/Fuser/csrc/host_ir/evaluator.cpp:188, please report a bug with repro script."
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "terminate called after throwing an instance of 'nvfuser::nvfError'\n"
+            f"  what():  Expected id < size . No stream 7\n{RAISED}\n{FRAME}\n",
+            ["No stream 7"],
+        ),
+        (
+            f"E       RuntimeError:  {PLEA} \nE       Expected id < size . No stream 7\n{RAISED}\n{FRAME}\n",
+            ["No stream 7"],
+        ),
+        (f"RuntimeError: ok == true {PLEA} CUDA error: no stream 7\n{RAISED}\n{FRAME}\n", ["CUDA error: no stream 7"]),
+        (f"E    Input: 'id >= 0 {PLEA} No stream 7\\n{RAISED}\\n{FRAME}'\n", []),  # a test quotes it
+    ],
+)
+def test_what_an_error_says_in_words(text: str, said: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(text)
+    failures = [one.statement for one in read_statements(log) if isinstance(one.statement, Failed)]
+    assert [failed.failure.summary for failed in failures] == said
