@@ -25,6 +25,8 @@ from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
+from livedbg.signatures.crashes import run_book
+from livedbg.text.wording import listing
 
 
 class Kind(StrEnum):
@@ -85,6 +87,8 @@ class HostEnded:
             since_wall_ns=first.at_wall_ns,
             state=VerdictState.CRASHED,
         )
+        if "limit" in first.message.marks:
+            finding = with_more(finding, _tests_open(snapshot))
         before = {other for other in found if _RANK[other] < _RANK[kind]}
         if kind is Kind.KILLED and _a_fault_came_first(first, found.get(Kind.SUMMARY, ())):
             before.add(Kind.SUMMARY)
@@ -122,6 +126,23 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
     return ""
+
+
+def _tests_open(snapshot: Snapshot) -> str:
+    """`Test Net.Two had begun and not ended, of ranks 0 and 1`; "" where no runner of tests says so."""
+    runs: dict[tuple[str, str], str] = {}
+    for record in snapshot.recent_logs:
+        for one in run_book().found(record.text):
+            name, key = one.said.sentence, (record.source, record.writer)
+            if one.said.code == "begins":
+                runs[key] = name
+            elif one.said.code in ("passed", "test") and runs.get(key) == name:
+                del runs[key]
+    of: dict[str, list[str]] = {}
+    for (_, writer), name in runs.items():
+        of.setdefault(name, []).append(writer)
+    said = (f"{name}{f' ({listing(filter(None, whose))})' if any(whose) else ''}" for name, whose in of.items())
+    return f"Begun and not ended: {listing(said)}" if of else ""
 
 
 def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:

@@ -112,6 +112,14 @@ def test_a_run_in_which_tests_failed(text: str, said: str) -> None:
     assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
 
 
+def test_a_time_limit_is_said_with_the_tests_that_had_not_ended() -> None:
+    tests = "".join(f"[1,{rank}]<stdout>:[ RUN      ] Net.Two\n" for rank in range(3))
+    limit = "The user-provided time limit for job execution has been reached:\n\n  Timeout: 300 seconds\n\n"
+    said = verdict(f"{tests}[1,2]<stdout>:[       OK ] Net.Two (3 ms)\n{limit}").sentence
+    assert said.endswith("time limit was reached (300 seconds). Begun and not ended: Net.Two (rank 0 and rank 1).")
+    assert "Begun" not in verdict(limit).sentence
+
+
 def test_the_tests_of_one_rank_are_not_those_of_another() -> None:
     lines = [
         "[1,{}]<stdout>:[ RUN      ] Net.One".format,
