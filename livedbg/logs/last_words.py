@@ -102,6 +102,7 @@ the call traces of kernels."""
 _TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
     r"|^\[={10}\] \d+ tests? from \d+ test (?:suites?|cases?) ran\."
+    r"|^\[  FAILED  \] \d+ tests?, listed below:"
     r"|^Ran \d+ tests? in \d+\.\d+s|^\d{1,3}% tests passed, \d+ tests? failed out of \d+"
     r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b"
     r"|^Test Suites: {1,4}\d[^\n]{0,100} total$|^ {1,4}Test Files {1,4}\d[^\n]{0,100}$|^ {1,8}\d+ passing \("
@@ -116,7 +117,7 @@ _TESTS: Final = lazy_re(
 """The lines with which the summary of a run of tests begins."""
 _IN_EACH: Final = (
     *(" in ", " ran.", " passed", "Test Suites", "Test Files", "Tests (", "ests: ", "passing (", "OK (", "fail"),
-    *("Failed: ", "est cases: ", "Fail: ", "Executed ", "Result: ", "FAIL: ", "*** No errors"),
+    *("listed below:", "Failed: ", "est cases: ", "Fail: ", "Executed ", "Result: ", "FAIL: ", "*** No errors"),
 )
 
 

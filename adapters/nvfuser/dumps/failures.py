@@ -95,7 +95,7 @@ class Failure(Struct):
     def summary(self) -> str:
         """The one line that says most."""
         if self.notes and MARK not in self.notes[0]:
-            return self.notes[0]
+            return reason_of(self.notes[:1])
         found = asserted_in(self.message)
         return found.reason if found is not None else reason_of([_PROMPT.sub("", line) for line in self.lines])
 

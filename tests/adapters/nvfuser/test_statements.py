@@ -183,6 +183,7 @@ PLEA = "INTERNAL ASSERT FAILED at /w/Fuser/csrc/host_ir/evaluator.cpp:188, pleas
             ["No stream 7"],
         ),
         (f"RuntimeError: ok == true {PLEA} CUDA error: no stream 7\n{RAISED}\n{FRAME}\n", ["CUDA error: no stream 7"]),
+        (f"{PLEA} \nExpected ok == true . CUDA error: no stream 7\n{RAISED}\n{FRAME}\n", ["CUDA error: no stream 7"]),
         (f"E    Input: 'id >= 0 {PLEA} No stream 7\\n{RAISED}\\n{FRAME}'\n", []),  # a test quotes it
     ],
 )
