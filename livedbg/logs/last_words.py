@@ -17,7 +17,10 @@ Invariants:
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick
@@ -76,7 +79,8 @@ _NO_END: Final = lazy_re(
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
     r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
     r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
-    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
+    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b"
+    r"|^FAILED: (?:\[code=\d{1,3}\] )?\S{1,200}(?: [^\s./]{0,80}[./]\S{0,200}){0,9} ?$",
     re.IGNORECASE,
 )
 _POST_MORTEM: Final = lazy_re(
@@ -142,6 +146,51 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     if _BEGINS.match(text) is not None or _ANYWHERE.search(text) is not None:
         return True
     return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
+
+
+_STATUS: Final = lazy_re(
+    r"\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|code|Error)[ :=]{1,3}'?(?P<code>-?\d{1,3})\b"
+    r"|\bsignal(?: number)?[ :=(]{1,3}(?P<signal>\d{1,2})\b"
+    r"|\b(?P<name>SIG[A-Z]{2,5}|Segmentation fault|Bus error|Killed|Illegal instruction|Floating point exception)\b",
+    re.IGNORECASE,
+)
+_FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV))
+"""No program ends itself by one of these for an error that it has printed."""
+_ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+_WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "SEGMENTATION FAULT": signal.SIGSEGV,
+        "BUS ERROR": signal.SIGBUS,
+        "KILLED": signal.SIGKILL,
+        "ILLEGAL INSTRUCTION": signal.SIGILL,
+        "FLOATING POINT EXCEPTION": signal.SIGFPE,
+    }
+)
+_OF_A_SIGNAL: Final = lazy_re(r"memory|oom|kill|signal|fault|corrupt|stack|abort|evict|preempt", re.IGNORECASE)
+
+
+def ended_by_signal(text: str) -> bool | None:
+    """Whether an account says that a signal ended something which no program sends itself.
+
+    None for an account that says no status, or of what was asked to end.
+    """
+    found = _STATUS.search(text)
+    if found is None:
+        return None
+    if found["name"]:
+        name = found["name"].upper()
+        number = int(getattr(signal, name)) if hasattr(signal, name) else _WORDS_OF.get(name, 0)
+    elif found["signal"]:
+        number = int(found["signal"])
+    else:
+        code = int(found["code"])
+        number = -code if code < 0 else code - 128
+    return None if number in _ASKED else number in _FROM_OUTSIDE
+
+
+def may_end_by_signal(line: str) -> bool:
+    """Whether an error line speaks of what a signal comes from."""
+    return _OF_A_SIGNAL.search(line[:_LONGEST]) is not None
 
 
 def ends_tests(text: str) -> bool:

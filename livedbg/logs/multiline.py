@@ -14,12 +14,23 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from livedbg.logs.shapes import IGNORED
-from livedbg.logs.tracebacks import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
+from livedbg.logs.tracebacks import (
+    BOX_BEGIN,
+    BOX_END,
+    BOX_LINE,
+    HEADLESS,
+    NAMES_EXCEPTION,
+    NOTEBOOK_BEGIN,
+    QUOTED,
+    RAY_BEGIN,
+)
 from livedbg.text.patterns import lazy_re
 
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
 
+_MAX_QUOTED: Final = 300
+"""So many lines, at most, has a record with a traceback that does not say where it ends."""
 _MAX_INDENTED: Final = 100
 """So many lines can hang on one by their indentation alone: what a tool runs is often printed below its heading."""
 
@@ -117,6 +128,8 @@ class _State(Enum):
     BOXED = auto()  # after it, before its exception line
     GO = auto()  # the stacks of a panic of Go
     NOTEBOOK = auto()  # inside a notebook's traceback
+    QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
+    HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
 class Continuation:
@@ -131,8 +144,8 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_details", "_indented", "_listed", "_open", "_raises", "_ruled", "_state"),
-        *("_traceback_follows", "held_traceback", "lines"),
+        *("_announced", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_ruled"),
+        *("_state", "_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
@@ -145,7 +158,8 @@ class Continuation:
         self._raises = ""  # the type that a notebook's traceback ends with
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
-        self._indented = shape == "plain" and message[:1].isspace()
+        self._plain = shape == "plain"
+        self._indented = self._plain and message[:1].isspace()
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -184,8 +198,14 @@ class Continuation:
         if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
             self._state = _State.JULIA
             return True
+        if self._indented and line.startswith('  File "') and HEADLESS.match(line) is not None:
+            self._state = _State.HEADLESS
+            return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
             return False
+        if QUOTED.match(line) is not None:
+            self._state = _State.QUOTED
+            return True
         if _TRACEBACK.search(line) is not None:
             self._state = _State.FRAMES
             self.held_traceback = True
@@ -210,6 +230,8 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
+        if state in (_State.QUOTED, _State.HEADLESS):
+            return self._without_end(line, state)
         if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK):
             return self._other_form(line, state)
         if state in (_State.RAISED, _State.GAP, _State.LINKED):
@@ -241,6 +263,15 @@ class Continuation:
         if "ray::" in line or "(most recent call" in line:
             self._enter(line)
 
+    def _without_end(self, line: str, state: _State) -> bool:
+        """Inside a traceback whose frames end only at the line that names the exception."""
+        if NAMES_EXCEPTION.match(line) is not None:
+            self._raised(line)
+            return True
+        if state is _State.HEADLESS:
+            return line[:1] in " \t" and bool(line)
+        return self.lines < _MAX_QUOTED and (QUOTED.match(line) is not None or _TRACEBACK.match(line) is None)
+
     def _other_form(self, line: str, state: _State) -> bool:
         """Inside a traceback in a box, or a notebook's."""
         if state is _State.BOX:
@@ -260,6 +291,8 @@ class Continuation:
         if not line:
             self._announced = False
             return self._listed
+        if "(most recent call" in line and QUOTED.match(line) is not None:
+            return self._enter(line)
         if self._listed and line.startswith(_LISTING):
             self._state = _State.NATIVE
             return True
@@ -270,6 +303,7 @@ class Continuation:
             if (
                 self._indented
                 or self.lines >= _MAX_INDENTED
+                or (self._plain and HEADLESS.match(line) is not None)
                 or (not self._traceback_follows and line.startswith("  + Exception Group Traceback"))
             ):
                 return False
@@ -302,6 +336,8 @@ class Continuation:
             if state is _State.RAISED:
                 self._state = _State.GAP
             return state is not _State.GAP
+        if "(most recent call" in line and QUOTED.match(line) is not None:
+            return self._enter(line)
         if _EMBEDDED.match(line) is not None:
             self._state = _State.FRAMES if line.startswith("Original") else _State.LINKED
             self._state = _State.RAISED if line == '"""' else self._state

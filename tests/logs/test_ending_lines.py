@@ -144,6 +144,38 @@ def test_E5_above_an_exception_that_only_says_that_another_program_failed(above:
     assert [one.claim for one in told] == [above.strip().rstrip(".")] * named
 
 
+@pytest.mark.invariant("last_lines.E8")
+@pytest.mark.parametrize(
+    ("account", "named"),
+    [
+        ("srun: error: n4: task 2: Segmentation fault (core dumped)", False),
+        ("srun: error: n4: task 2: Exited with exit code 137", False),
+        ("failed (exitcode: -11) local_rank: 0 (pid: 31) of binary: /w/python", False),
+        ("failed (exitcode: -6) local_rank: 0 (pid: 31) of binary: /w/python", True),  # an abort has a reason
+        ("failed (exitcode: 1) local_rank: 0 (pid: 31) of binary: /w/python", True),
+        ("srun: error: n4: task 2: Exited with exit code 3\nsrun: error: n4: task 5: Exited with exit code 137", True),
+    ],
+)
+def test_E8_no_program_ends_itself_by_such_a_signal_for_an_error_that_it_prints(account: str, named: bool) -> None:
+    told = found(ENDED_WITH_ERROR, f"{STEPS}preload error: libfast.so was not taken\n{account}\n")
+    assert [one.claim for one in told] == ["preload error: libfast.so was not taken"] * named
+
+
+@pytest.mark.invariant("last_lines.E8")
+def test_E8_but_an_error_that_speaks_of_what_the_signal_comes_from_counts() -> None:
+    said = "arena error: heap of block 7 is corrupted"
+    told = found(ENDED_WITH_ERROR, f"{STEPS}{said}\nsrun: error: n4: task 2: Segmentation fault (core dumped)\n")
+    assert [one.claim for one in told] == [said]
+
+
+def test_what_a_build_tool_calls_failed_is_no_reason() -> None:
+    told = found(
+        ENDED_WITH_ERROR,
+        f"{STEPS}FAILED: gen/v.h\n/bin/sh: 1: mkv: not found\nninja: build stopped: subcommand failed.\n",
+    )
+    assert all("FAILED" not in one.claim for one in told)
+
+
 ABOVE_ABORTS = [
     ('solver error: no table of weights for arch g7\n tables that are there:\n"/t/g5"\n', 1),
     ("solver error: no table of weights for arch g7\nsaving what is left\nloading the next mesh\n", 0),  # it went on

@@ -10,6 +10,8 @@ Invariants:
     last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
         program did, the last error above is what failed, unless a decoder has understood one right before it. Above an
         abort without a reason so is an error that stands right before it.
+    last_lines.E8. Not so where the account says that a signal ended the program which no program sends itself for an
+        error: then an error line counts only if it speaks of what such a signal comes from.
     last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
     last_lines.E7. Lines that merely speak of a failure decide nothing but that the end is not known: none of them is
         called an error or a crash. They are not shown beside an error, nor of a run that completed or of which a
@@ -30,10 +32,12 @@ from livedbg.analysis.postmortem.survived import is_replaced, summaries, survive
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
+    ended_by_signal,
     ends_a_program,
     enters,
     follows_an_end,
     is_of_a_debugger,
+    may_end_by_signal,
     rank_in,
     speaks_of_failure,
     step_of,
@@ -167,9 +171,12 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
     summed_up |= {line for hit in hits for line in _of_hit(hit)}
     found, before, proven, apart = None, None, False, True
+    by_signal = False
     for at in range(len(records) - 1, -1, -1):
         if any(line in summed_up for line in _numbers(records[at])):
             proven, found = True, None
+            how = ended_by_signal(records[at].text)
+            by_signal = by_signal if how is None else how
             apart = apart and aborted.isdisjoint(_numbers(records[at]))
             continue
         if any(line in judged for line in _numbers(records[at])):
@@ -183,6 +190,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             break
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
         return None
+    if by_signal and not may_end_by_signal(found.line):
+        return None  # the account of the signal says how it ended (E8)
     if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
     return found
