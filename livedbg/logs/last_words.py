@@ -57,8 +57,8 @@ _ANYWHERE: Final = lazy_re(
     r"|: line \d{1,9}: .{1,200}: "
     r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
     r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error)$"
-    r"|: (?i:no space left on device|disk quota exceeded|read-only file system|stale (?:nfs )?file handle"
-    r"|input/output error)[\"')\]]{0,3}$"
+    r"|(?:: |\bbecause )(?i:no space left on device|disk quota exceeded|read-only file system"
+    r"|stale (?:nfs )?file handle|input/output error)[\"')\]]{0,3}$"
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
     r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting(?: now)?\.{0,3}$|\bgiving up\b"
 )
@@ -191,6 +191,18 @@ def ended_by_signal(text: str) -> bool | None:
 def may_end_by_signal(line: str) -> bool:
     """Whether an error line speaks of what a signal comes from."""
     return _OF_A_SIGNAL.search(line[:_LONGEST]) is not None
+
+
+def cells_of(text: str) -> str:
+    """The cells of a row of a table, of which long ones go on in the lines below; any other text as it is."""
+    rows = [line.strip() for line in text.strip().split("\n")]
+    if not all(len(row) > 2 and row[0] == row[-1] == "|" for row in rows):
+        return text
+    columns = [row[1:-1].split("|") for row in rows]
+    if any(len(cells) != len(columns[0]) for cells in columns):
+        return text
+    joined = ("".join(cells[number][1:-1] for cells in columns) for number in range(len(columns[0])))
+    return ", ".join(filter(None, (" ".join(cell.split()) for cell in joined)))
 
 
 def ends_tests(text: str) -> bool:
@@ -395,8 +407,18 @@ def _asserted(kind: str, condition: str, file: str, line: str, reason: str) -> s
     return f"{kind}{said.rstrip('.')} ({file.rpartition('/')[2]}:{line})"
 
 
+_GRAPH_STACK: Final = lazy_re(
+    r"^Detected at node [^\n]{0,400}\n"
+    r"(?:(?![ \t]{0,8}\(\d)(?:[ \t][^\n]{0,1000}|Node: [^\n]{0,400}|\d{1,4} root error[^\n]{0,40}|)\n){0,400}",
+    re.MULTILINE,
+)
+"""Where a node of a graph was made, which TensorFlow quotes above the reason."""
+
+
 def telling_line(message: str) -> str:
     """What says most of a message of several lines, without what an assertion says of every failure."""
+    if "Detected at node" in message:
+        message = _GRAPH_STACK.sub("", message) or message
     lines = [line.strip() for line in without_plea(message).split("\n") if line.strip()]
     if len(lines) < 2:
         return "".join(lines)

@@ -62,6 +62,9 @@ _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, 
 )
 
 
+_ROW = lazy_re(r"\|[^|\n]{1,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
+_ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
+"""A row of a table, and a line in which a long cell of it goes on."""
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
 _GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
 _JULIA_SIGNAL = lazy_re(r"(?:\[\d+\] )?signal (?:\(\d+(?:\.\d+)?\)|\d+ \(\d+\)): \w")
@@ -128,6 +131,7 @@ class _State(Enum):
     BOXED = auto()  # after it, before its exception line
     GO = auto()  # the stacks of a panic of Go
     NOTEBOOK = auto()  # inside a notebook's traceback
+    NODES = auto()  # where the nodes of a graph were made, before the reason
     QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
     HEADLESS = auto()  # inside a traceback whose head is cut off
 
@@ -144,7 +148,7 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_ruled"),
+        *("_announced", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_row", "_ruled"),
         *("_state", "_traceback_follows", "held_traceback", "lines"),
     )
 
@@ -159,6 +163,7 @@ class Continuation:
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
         self._plain = shape == "plain"
+        self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
         self.lines = 1
         self.held_traceback = False
@@ -230,7 +235,7 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
-        if state in (_State.QUOTED, _State.HEADLESS):
+        if state in (_State.QUOTED, _State.HEADLESS, _State.NODES):
             return self._without_end(line, state)
         if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK):
             return self._other_form(line, state)
@@ -264,7 +269,11 @@ class Continuation:
             self._enter(line)
 
     def _without_end(self, line: str, state: _State) -> bool:
-        """Inside a traceback whose frames end only at the line that names the exception."""
+        """Inside a traceback whose frames end only at the line that names the exception; of nodes, at the reason."""
+        if state is _State.NODES:
+            if line and line[:1] not in " \t" and not line.startswith(("Detected at node", "Node: ")):
+                self._state = _State.RAISED
+            return self.lines < _MAX_QUOTED
         if NAMES_EXCEPTION.match(line) is not None:
             self._raised(line)
             return True
@@ -311,6 +320,8 @@ class Continuation:
             return True
         if self._traceback_follows and _TRACEBACK.match(line) is not None:
             return self._enter(line)
+        if self._row:
+            return _ROW_LINE.match(line) is not None
         if line[0] in _NATIVE_FIRST:
             if _NATIVE_STACK.match(line) is not None:
                 self._state = _State.NATIVE
@@ -348,6 +359,9 @@ class Continuation:
         linked = state is _State.LINKED or (announced and state is _State.RAISED)
         if linked and (_TRACEBACK.match(line) is not None or BOX_BEGIN.match(line) is not None):
             return self._enter(line)
+        if line.startswith("Detected at node"):
+            self._state = _State.NODES
+            return True
         if announced:
             self._open = line.rstrip().endswith(":")
             self._state = _State.RAISED

@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules.last_lines import ENDED_WITH_ERROR
-from livedbg.logs.last_words import telling_line
+from livedbg.logs.last_words import cells_of, telling_line
 from tests.logs.reading import found, verdict
 
 STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
@@ -271,3 +271,59 @@ PLEA = "please report a bug with repro script to NVFuser at https://github.com/N
 )
 def test_an_assertion_s_reason_is_said_without_what_it_says_of_every_failure(message: str, said: str) -> None:
     assert telling_line(message) == said
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("| net | 1 | READY |", "net, 1, READY"),
+        (
+            "| net  | 1 | UNAVAILABLE: Internal: no pl |\n|      |   | an for it                     |",
+            "net, 1, UNAVAILABLE: Internal: no plan for it",
+        ),
+        ("| net | 1 |\nno row", "| net | 1 |\nno row"),
+        ("| net | 1 |\n| net |", "| net | 1 |\n| net |"),
+        ("step 4 | loss 3", "step 4 | loss 3"),
+        ("|", "|"),
+    ],
+)
+def test_a_cell_of_a_table_that_goes_on_below_is_whole(row: str, said: str) -> None:
+    assert cells_of(row) == said
+
+
+TABLE = """\
++------+---------+--------------------------------------+
+| Name | Version | Status                               |
++------+---------+--------------------------------------+
+| pre  | 1       | READY                                |
+| net  | 1       | UNAVAILABLE: Internal: the plan of s |
+|      |         | hape 3 failed to load                |
++------+---------+--------------------------------------+
+serving on port 8000
+"""
+
+
+def test_the_row_of_a_table_is_what_failed_only_above_an_account() -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{TABLE}error: creating server: Internal - failed to load all models\n")
+    assert told.claim == "net, 1, UNAVAILABLE: Internal: the plan of shape 3 failed to load"
+    assert not found(ENDED_WITH_ERROR, f"{STEPS}{TABLE}")
+
+
+MADE_AT = "Graph execution error:\n\nDetected at node 'a/B' defined at (most recent call last):\n"
+IN_FILE = '    File "fit.py", line 12, in <module>\n      model.fit(x)\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (f"{MADE_AT}{IN_FILE}Node: 'a/B'\nno plan works", "Graph execution error: no plan works"),
+        (f"{MADE_AT}{IN_FILE}\n{IN_FILE}\nshapes differ\n\t [[{{node a/B}}]]", "Graph execution error: shapes differ"),
+        (
+            f"{MADE_AT}{IN_FILE}Node: 'a/B'\n2 root error(s) found.\n  (0) LOST: no plan",
+            "Graph execution error: (0) LOST: no plan",
+        ),
+    ],
+)
+def test_the_reason_stands_below_where_the_node_was_made(message: str, said: str) -> None:
+    assert telling_line(message) == said
+    assert telling_line(message.replace("Graph execution error:", "no")).startswith("no")

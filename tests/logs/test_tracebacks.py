@@ -306,3 +306,15 @@ FRAMES = '  File "/w/b.py", line 3, in load\n    d["a"]\n'
 )
 def test_T3_frames_without_a_head(text: str, said: str) -> None:
     assert " ".join(f"{hit.type} {places(hit)[0].partition(' ')[2]}" for hit in hits(text.encode())) == said
+
+
+def test_the_reason_below_where_a_node_was_made_is_of_the_message() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "fit.py", line 12, in <module>\n    model.fit(x)\n'
+        "errors_impl.InvalidError: Graph execution error:\n\nDetected at node a/B defined at (most recent call last):\n"
+        '  File "fit.py", line 12, in <module>\n\n  File "trainer.py", line 320, in fit\n\nshapes differ: [8] vs. [9]\n'
+        "\t [[{{node a/B}}]]\nepoch 3\n"
+    )
+    (hit,) = hits(text.encode())
+    assert "shapes differ: [8] vs. [9]" in hit.message
+    assert "epoch 3" not in hit.message

@@ -32,6 +32,7 @@ from livedbg.analysis.postmortem.survived import is_replaced, summaries, survive
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
+    cells_of,
     ended_by_signal,
     ends_a_program,
     enters,
@@ -237,6 +238,8 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
     """The line of a record that a program ends with, and its number; of what others logged, none."""
     if stores_others(record.text):
         return None
+    if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
+        return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
     for number, line in enumerate(record.text.split("\n")[:_LOOKED_AT]):
         text = line[record.head :] if number == 0 else line
         if ends_a_program(text, record.severity, headed=record.head > 0, proven=proven):
