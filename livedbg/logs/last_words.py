@@ -26,6 +26,7 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.error_lines import EXPLICIT
+from livedbg.logs.shapes import SEVERITY_OF_WORD
 from livedbg.model import LogRecord, Severity
 from livedbg.text.patterns import lazy_re
 
@@ -48,7 +49,10 @@ _BEGINS: Final = lazy_re(
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
     r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
-    r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest"
+    r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
+    r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
+    r"|Error using \S{1,200}$"
+    r"|Error in .{1,200} :(?: |$)|Execution halted$|CMake Error\b|Errors while running CTest"
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
@@ -60,9 +64,29 @@ _ANYWHERE: Final = lazy_re(
     r"|(?:: |\bbecause )(?i:no space left on device|disk quota exceeded|read-only file system"
     r"|stale (?:nfs )?file handle|input/output error)[\"')\]]{0,3}$"
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
-    r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting(?: now)?\.{0,3}$|\bgiving up\b"
+    r"|\b(?:unrecoverable|irrecoverable)\b|\bgiving up\b"
 )
+_BARE: Final = lazy_re(r"\b(?:exiting(?: now)?|execution halted|bailing out)[.! ]{0,3}$", re.IGNORECASE)
+"""What says that a program ends. The reason stands before it in the same line, or above, or there is none."""
 _LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
+_BRACKETED: Final = lazy_re(
+    r"(?:\[[\w .:/-]{1,60}\] ?){0,3}\[(?P<level>trace|debug|info|notice|warn|warning|err|error|critical|fatal)\] "
+)
+"""A level in brackets, as spdlog and its kin write it."""
+_ANNOUNCES: Final = lazy_re(
+    r"Error using \S{1,200}$"
+    r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error):? ?(?:\([^)]{1,60}\))?$"
+)
+_REASON: Final = lazy_re(
+    r"\balready in use\b|\bdenied\b|\bno such (?:file|host|device|option|table|key)\b|\bnot found\b"
+    r"|\bdoes(?: not|n't) exist\b"
+    r"|\binvalid \w|\bunsupported \w|\bnot supported\b|\bunknown (?:option|flag|argument|key|type)\b"
+    r"|\bmissing \w|\bis required\b"
+    r"|\bis not (?:a|an|in|valid)\b"
+    r"|(?<![\w-])error(?! ?(?:rate|bound|bar|count|code)s?\b)(?!\W{0,3}[\d.-])(?= [a-z])",
+    re.IGNORECASE,
+)
+"""What a program that ends says of the reason without calling it an error."""
 _HEADED: Final = lazy_re(
     r"\balready in use\b|\bshutdown\b"
     r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
@@ -135,15 +159,21 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     text = line[:_LONGEST].strip()
     if not text or (line[:1].isspace() and not headed):
         return False  # a part of something
+    level = None if headed else _BRACKETED.match(text)
+    if level is not None:
+        severity, headed = SEVERITY_OF_WORD[level["level"]], True
     if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
-    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None or _speaks(text)):
+    explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
+    if proven and (explicit or _speaks(text) or _REASON.search(text) is not None):
         return True
     if headed:
         if severity is Severity.CRITICAL:
             return True
         return severity is Severity.ERROR and _HEADED.search(text) is not None
     if _BEGINS.match(text) is not None or _ANYWHERE.search(text) is not None:
+        return True
+    if _BARE.search(text) is not None and (_speaks(text) or _FAILED.search(text) is not None):
         return True
     return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
 
@@ -191,6 +221,16 @@ def ended_by_signal(text: str) -> bool | None:
 def may_end_by_signal(line: str) -> bool:
     """Whether an error line speaks of what a signal comes from."""
     return _OF_A_SIGNAL.search(line[:_LONGEST]) is not None
+
+
+def ends_without_reason(line: str) -> bool:
+    """Whether a line says that its program ends, and not why: what ends well says so, too."""
+    return _BARE.search(line[:_LONGEST]) is not None
+
+
+def announces(line: str) -> bool:
+    """Whether what an error line says stands in the line below it."""
+    return line.rstrip().endswith(":") or _ANNOUNCES.match(line) is not None
 
 
 def cells_of(text: str) -> str:

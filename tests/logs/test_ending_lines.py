@@ -327,3 +327,56 @@ IN_FILE = '    File "fit.py", line 12, in <module>\n      model.fit(x)\n'
 def test_the_reason_stands_below_where_the_node_was_made(message: str, said: str) -> None:
     assert telling_line(message) == said
     assert telling_line(message.replace("Graph execution error:", "no")).startswith("no")
+
+
+@pytest.mark.invariant("last_lines.E9")
+@pytest.mark.parametrize(
+    ("end", "claim"),
+    [
+        ("all jobs are finished, exiting\n", ""),
+        ("Exiting...\n", ""),
+        ("could not open /d/a.bin, exiting\n", "could not open /d/a.bin, exiting"),
+        ("Execution halted\n", "Execution halted"),
+        (
+            "--> FOAM FATAL ERROR: (v2)\nUnknown patch in inlet\n\n    From static select\n\nFOAM exiting\n",
+            "--> FOAM FATAL ERROR: (v2) Unknown patch in inlet",
+        ),
+        ("solver error: no mesh\nstep 41 loss 0.2\nstep 42 loss 0.2\nexiting\n", ""),
+    ],
+)
+def test_E9_that_a_program_exits_is_an_end_only_with_a_reason(end: str, claim: str) -> None:
+    assert [one.claim for one in found(ENDED_WITH_ERROR, f"{STEPS}{end}")] == [claim] * bool(claim)
+
+
+@pytest.mark.invariant("last_lines.E1")
+@pytest.mark.parametrize(
+    ("end", "claim"),
+    [
+        ("[app] [critical] device lost: queue 3\n", "[app] [critical] device lost: queue 3"),
+        ("[app] [error] failed to allocate 3 GiB\n", "[app] [error] failed to allocate 3 GiB"),
+        ("[app] [error] loss is high\n", ""),
+        ("[app] [info] could not open the cache, exiting\n", ""),
+        ("[app] [warning] failed to allocate 3 GiB\n", ""),
+        (
+            "daemon: Error response from the daemon: no such image\n",
+            "daemon: Error response from the daemon: no such image",
+        ),
+        ("Error rate of the test: low enough\n", ""),
+        ("Error using gather\nOut of memory on device.\n", "Error using gather Out of memory on device"),
+        ("Error in solve(a) : \n  the matrix is singular\n", "Error in solve(a) : the matrix is singular"),
+        (
+            "Error: no model\n\nCaused by:\n    0: reading its file\n    1: No such file (os error 2)\n",
+            "Error: no model: No such file (os error 2)",
+        ),
+    ],
+)
+def test_E1_how_programs_put_what_ends_them(end: str, claim: str) -> None:
+    assert [one.claim for one in found(ENDED_WITH_ERROR, f"{STEPS}{end}")] == [claim] * bool(claim)
+
+
+@pytest.mark.invariant("last_lines.E5")
+def test_E5_above_an_abort_of_mpi_stands_why() -> None:
+    abort = "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"
+    said = verdict(f"{STEPS}ERROR: Lost atoms: 4000 and now 3999\nLast command: run 1000\n{abort}")
+    assert said.sentence.startswith("The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999.")
+    assert verdict(f"{STEPS}{abort}").sentence.startswith("Rank 0 called MPI_Abort")
