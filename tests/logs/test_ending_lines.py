@@ -380,3 +380,21 @@ def test_E5_above_an_abort_of_mpi_stands_why() -> None:
     said = verdict(f"{STEPS}ERROR: Lost atoms: 4000 and now 3999\nLast command: run 1000\n{abort}")
     assert said.sentence.startswith("The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999.")
     assert verdict(f"{STEPS}{abort}").sentence.startswith("Rank 0 called MPI_Abort")
+
+
+ACTOR = """\
+(raylet) A worker died or was killed while executing a task by an unexpected system error.
+Traceback (most recent call last):
+  File "/w/main.py", line 6, in main
+    ray.get(job)
+ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.
+\tclass_name: Rollout
+\tpid: 771
+
+Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+"""
+
+
+@pytest.mark.invariant("last_lines.E5")
+def test_E5_what_only_says_that_somebody_is_gone_is_left_to_a_decoder_that_knows_who() -> None:
+    assert verdict(f"{STEPS}{ACTOR}").sentence.startswith("Ray actor Rollout (pid 771) died")

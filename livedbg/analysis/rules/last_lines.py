@@ -110,8 +110,12 @@ class EndedWithError:
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
         ends = [end for source in snapshot.log_sources.values() if (end := _end(source, state)) is not None]
+        peers = {said.log for said in snapshot.diagnostics.values() if said.cause is CauseClass.PEER}
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
             record = end.records[end.at]
+            cause = state.judged.cause_of_text(end.line)
+            if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
+                continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
             last = _whole(end)[:_LONGEST].rstrip(".")
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
@@ -123,7 +127,7 @@ class EndedWithError:
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
                 state=VerdictState.CRASHED,
-                cause=state.judged.cause_of_text(last),
+                cause=cause,
                 writer=record.writer,
             )
 
