@@ -275,6 +275,7 @@ class Continuation:
                 self._state = _State.RAISED
             return self.lines < _MAX_QUOTED
         if NAMES_EXCEPTION.match(line) is not None:
+            self.held_traceback = self.held_traceback or state is _State.HEADLESS
             self._raised(line)
             return True
         if state is _State.HEADLESS:

@@ -298,6 +298,7 @@ FRAMES = '  File "/w/b.py", line 3, in load\n    d["a"]\n'
     [
         (f"{FRAMES}KeyError: 'a'\n", "KeyError b.py:3"),
         (f"step 4\n{FRAMES}KeyError: 'a'\n", "KeyError b.py:3"),
+        (f"{FRAMES}    {'x, ' * 90}\nKeyError: 'a'\n", "KeyError b.py:3"),  # however far below the name stands
         ('  File "/w/b.py", line 3\n    lr = 3e-4.\n         ^\nSyntaxError: invalid syntax\n', "SyntaxError b.py:3"),
         (f"{FRAMES}step 5\n", ""),  # traceback.print_stack
         (f"{FRAMES}Error rate 0.3\n", ""),
