@@ -1,4 +1,4 @@
-"""How a job ended, as its host logged it: the cause, or what only follows from another one.
+"""How a job ended, as its host logged it: the cause, or what only follows from another one; and where it is.
 
 Invariants:
     host_rules.H1. A line of another process decides nothing: neither one about a pid that is no target's, nor any
@@ -16,7 +16,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.ended import is_interrupt, lives
 from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
-from livedbg.analysis.postmortem.survived import any_line, survived, unless_survived
+from livedbg.analysis.postmortem.survived import any_line, goes_on_after, survived, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import steps_of
 from livedbg.analysis.rules.signatures import explained
@@ -41,6 +41,9 @@ class Kind(StrEnum):
     CANCELLED = "cancelled"  # asked to end, and it isn't said why: somebody's wish, or since a part of it failed
 
 
+_STACK: Final = "stack"
+"""Kind of the signature of a stack that somebody printed."""
+_PLACES: Final = 3
 _PROOFS: Final = 6
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
@@ -107,6 +110,47 @@ class HostEnded:
         if judged is finding and "outside" in first.message.marks and _had_completed(first, snapshot):
             return _note(finding, "The run says before it that it completed.", VerdictState.UNKNOWN)
         return judged
+
+
+class StacksPrinted:
+    """Where threads were as somebody printed their stacks."""
+
+    name = "stacks-printed"
+    doc = (
+        "A log holds stacks that somebody printed with py-spy or gdb: where the main threads are, the place that the "
+        "fewest share first. The verdict is `unknown`, for a stack does not say how long it stands there; nothing, if "
+        "the log goes on."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for all of them."""
+        snapshot = state.snapshot
+        told = [said for said in snapshot.diagnostics.values() if (said.system, said.code) == ("hosts", _STACK)]
+        if not told:
+            return
+        at: dict[str, list[str]] = {}
+        for said in told:
+            who = said.writer or said.message.values.get("who", "")
+            at.setdefault(said.message.values.get("place", ""), []).append(who)
+        places = sorted(at.items(), key=lambda place: len(place[1]))
+        where = [f"{_some(who)} in {place}" for place, who in places[:_PLACES]]
+        more = f"; {many(len(places) - _PLACES, 'more place')}" if len(places) > _PLACES else ""
+        newest = max(told, key=lambda said: said.message.last)
+        stands = not lives(snapshot) and not goes_on_after(newest.evidence, snapshot)
+        yield Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=f"{many(len(told), 'stack')} printed: {', '.join(where)}{more}.",
+            evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
+            next=steps_of(newest),
+            since_wall_ns=newest.at_wall_ns,
+            state=VerdictState.UNKNOWN if stands else None,
+            decides=stands,
+        )
+
+
+def _some(who: Sequence[str]) -> str:
+    return who[0] if len(who) == 1 else f"{who[0]} and {many(len(who) - 1, 'other')}"
 
 
 def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
@@ -225,4 +269,4 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 def rules() -> Sequence[Rule]:
     """The rules of this room."""
-    return (HostEnded(),)
+    return (HostEnded(), StacksPrinted())

@@ -15,7 +15,7 @@ SYSTEM: Final = System(
     on_signs=True,
     signatures="livedbg.adapters.hosts.signatures",
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
-    judges_diagnostics=("cause|aborted|killed|worker|lost|summary|cancelled",),
+    judges_diagnostics=("cause|aborted|killed|worker|lost|summary|cancelled|stack",),
     explains=Lazy("livedbg.adapters.hosts.rules:explains"),
     causes=(
         (r"\b(?:RayActor|ActorDied|ActorUnavailable|WorkerCrashed|NodeDied|OwnerDied)Error:", CauseClass.SUMMARY),

@@ -17,14 +17,18 @@ Invariants:
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.assertions import STACK, without_plea
 from livedbg.logs.error_lines import EXPLICIT
+from livedbg.logs.shapes import SEVERITY_OF_WORD
 from livedbg.model import LogRecord, Severity
 from livedbg.text.patterns import lazy_re
 
@@ -47,7 +51,10 @@ _BEGINS: Final = lazy_re(
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
     r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
-    r"|Error in .{1,200} : |Execution halted$|CMake Error\b|Errors while running CTest"
+    r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
+    r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
+    r"|Error using \S{1,200}$"
+    r"|Error in .{1,200} :(?: |$)|Execution halted$|CMake Error\b|Errors while running CTest"
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
@@ -56,12 +63,32 @@ _ANYWHERE: Final = lazy_re(
     r"|: line \d{1,9}: .{1,200}: "
     r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
     r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error)$"
-    r"|: (?i:no space left on device|disk quota exceeded|read-only file system|stale (?:nfs )?file handle"
-    r"|input/output error)[\"')\]]{0,3}$"
+    r"|(?:: |\bbecause )(?i:no space left on device|disk quota exceeded|read-only file system"
+    r"|stale (?:nfs )?file handle|input/output error)[\"')\]]{0,3}$"
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
-    r"|\b(?:unrecoverable|irrecoverable)\b|\bexiting(?: now)?\.{0,3}$|\bgiving up\b"
+    r"|\b(?:unrecoverable|irrecoverable)\b|\bgiving up\b"
 )
+_BARE: Final = lazy_re(r"\b(?:exiting(?: now)?|execution halted|bailing out)[.! ]{0,3}$", re.IGNORECASE)
+"""What says that a program ends. The reason stands before it in the same line, or above, or there is none."""
 _LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
+_BRACKETED: Final = lazy_re(
+    r"(?:\[[\w .:/-]{1,60}\] ?){0,3}\[(?P<level>trace|debug|info|notice|warn|warning|err|error|critical|fatal)\] "
+)
+"""A level in brackets, as spdlog and its kin write it."""
+_ANNOUNCES: Final = lazy_re(
+    r"Error using \S{1,200}$"
+    r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error):? ?(?:\([^)]{1,60}\))?$"
+)
+_REASON: Final = lazy_re(
+    r"\balready in use\b|\bdenied\b|\bno such (?:file|host|device|option|table|key)\b|\bnot found\b"
+    r"|\bdoes(?: not|n't) exist\b"
+    r"|\binvalid \w|\bunsupported \w|\bnot supported\b|\bunknown (?:option|flag|argument|key|type)\b"
+    r"|\bmissing \w|\bis required\b"
+    r"|\bis not (?:a|an|in|valid)\b"
+    r"|(?<![\w-])error(?! ?(?:rate|bound|bar|count|code)s?\b)(?!\W{0,3}[\d.-])(?= [a-z])",
+    re.IGNORECASE,
+)
+"""What a program that ends says of the reason without calling it an error."""
 _HEADED: Final = lazy_re(
     r"\balready in use\b|\bshutdown\b"
     r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
@@ -78,13 +105,15 @@ _NO_END: Final = lazy_re(
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
     r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
     r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
-    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b",
+    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b"
+    r"|^FAILED: (?:\[code=\d{1,3}\] )?\S{1,200}(?: [^\s./]{0,80}[./]\S{0,200}){0,9} ?$",
     re.IGNORECASE,
 )
 _POST_MORTEM: Final = lazy_re(
     r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
-    r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|report|see |wandb|srun"
-    r"|slurm|make|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
+    r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|saving|report|see |wandb"
+    r"|srun|slurm|make"
+    r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
     r"|assert|backtrace|stack|thread|debug|skip|disabled test|environ|version|https?://|memory|alloc|import |module"
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
     r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
@@ -134,9 +163,13 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     text = line[:_LONGEST].strip()
     if not text or (line[:1].isspace() and not headed):
         return False  # a part of something
+    level = None if headed else _BRACKETED.match(text)
+    if level is not None:
+        severity, headed = SEVERITY_OF_WORD[level["level"]], True
     if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
         return False
-    if proven and (severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None or _speaks(text)):
+    explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
+    if proven and (explicit or _speaks(text) or _REASON.search(text) is not None):
         return True
     if headed:
         if severity is Severity.CRITICAL:
@@ -144,7 +177,76 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
         return severity is Severity.ERROR and _HEADED.search(text) is not None
     if _BEGINS.match(text) is not None or _ANYWHERE.search(text) is not None:
         return True
+    if _BARE.search(text) is not None and (_speaks(text) or _FAILED.search(text) is not None):
+        return True
     return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
+
+
+_STATUS: Final = lazy_re(
+    r"\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|code|Error)[ :=]{1,3}'?(?P<code>-?\d{1,3})\b"
+    r"|\bsignal(?: number)?[ :=(]{1,3}(?P<signal>\d{1,2})\b"
+    r"|\b(?P<name>SIG[A-Z]{2,5}|Segmentation fault|Bus error|Killed|Illegal instruction|Floating point exception)\b",
+    re.IGNORECASE,
+)
+_FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV))
+"""No program ends itself by one of these for an error that it has printed."""
+_ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+_WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "SEGMENTATION FAULT": signal.SIGSEGV,
+        "BUS ERROR": signal.SIGBUS,
+        "KILLED": signal.SIGKILL,
+        "ILLEGAL INSTRUCTION": signal.SIGILL,
+        "FLOATING POINT EXCEPTION": signal.SIGFPE,
+    }
+)
+_OF_A_SIGNAL: Final = lazy_re(r"memory|oom|kill|signal|fault|corrupt|stack|abort|evict|preempt", re.IGNORECASE)
+
+
+def ended_by_signal(text: str) -> bool | None:
+    """Whether an account says that a signal ended something which no program sends itself.
+
+    None for an account that says no status, or of what was asked to end.
+    """
+    found = _STATUS.search(text)
+    if found is None:
+        return None
+    if found["name"]:
+        name = found["name"].upper()
+        number = int(getattr(signal, name)) if hasattr(signal, name) else _WORDS_OF.get(name, 0)
+    elif found["signal"]:
+        number = int(found["signal"])
+    else:
+        code = int(found["code"])
+        number = -code if code < 0 else code - 128
+    return None if number in _ASKED else number in _FROM_OUTSIDE
+
+
+def may_end_by_signal(line: str) -> bool:
+    """Whether an error line speaks of what a signal comes from."""
+    return _OF_A_SIGNAL.search(line[:_LONGEST]) is not None
+
+
+def ends_without_reason(line: str) -> bool:
+    """Whether a line says that its program ends, and not why: what ends well says so, too."""
+    return _BARE.search(line[:_LONGEST]) is not None
+
+
+def announces(line: str) -> bool:
+    """Whether what an error line says stands in the line below it."""
+    return line.rstrip().endswith(":") or _ANNOUNCES.match(line) is not None
+
+
+def cells_of(text: str) -> str:
+    """The cells of a row of a table, of which long ones go on in the lines below; any other text as it is."""
+    rows = [line.strip() for line in text.strip().split("\n")]
+    if not all(len(row) > 2 and row[0] == row[-1] == "|" for row in rows):
+        return text
+    columns = [row[1:-1].split("|") for row in rows]
+    if any(len(cells) != len(columns[0]) for cells in columns):
+        return text
+    joined = ("".join(cells[number][1:-1] for cells in columns) for number in range(len(columns[0])))
+    return ", ".join(filter(None, (" ".join(cell.split()) for cell in joined)))
 
 
 def ends_tests(text: str) -> bool:
@@ -328,8 +430,18 @@ _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", r
 _SHOWN: Final = 300
 
 
+_GRAPH_STACK: Final = lazy_re(
+    r"^Detected at node [^\n]{0,400}\n"
+    r"(?:(?![ \t]{0,8}\(\d)(?:[ \t][^\n]{0,1000}|Node: [^\n]{0,400}|\d{1,4} root error[^\n]{0,40}|)\n){0,400}",
+    re.MULTILINE,
+)
+"""Where a node of a graph was made, which TensorFlow quotes above the reason."""
+
+
 def telling_line(message: str) -> str:
     """What says most of a message of several lines, without what an assertion says of every failure."""
+    if "Detected at node" in message:
+        message = _GRAPH_STACK.sub("", message) or message
     told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))
     lines = [line.strip() for line in told if line.strip()]
     if len(lines) < 2:

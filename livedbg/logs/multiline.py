@@ -15,12 +15,23 @@ from typing import Final, NamedTuple
 
 from livedbg.logs.assertions import awaits_reason
 from livedbg.logs.shapes import IGNORED
-from livedbg.logs.tracebacks import BOX_BEGIN, BOX_END, BOX_LINE, NOTEBOOK_BEGIN, RAY_BEGIN
+from livedbg.logs.tracebacks import (
+    BOX_BEGIN,
+    BOX_END,
+    BOX_LINE,
+    HEADLESS,
+    NAMES_EXCEPTION,
+    NOTEBOOK_BEGIN,
+    QUOTED,
+    RAY_BEGIN,
+)
 from livedbg.text.patterns import lazy_re
 
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
 
+_MAX_QUOTED: Final = 300
+"""So many lines, at most, has a record with a traceback that does not say where it ends."""
 _MAX_INDENTED: Final = 100
 """So many lines can hang on one by their indentation alone: what a tool runs is often printed below its heading."""
 
@@ -52,6 +63,9 @@ _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, 
 )
 
 
+_ROW = lazy_re(r"\|[^|\n]{1,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
+_ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
+"""A row of a table, and a line in which a long cell of it goes on."""
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
 _GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
 _JULIA_SIGNAL = lazy_re(r"(?:\[\d+\] )?signal (?:\(\d+(?:\.\d+)?\)|\d+ \(\d+\)): \w")
@@ -136,6 +150,9 @@ class _State(Enum):
     DEBUGGER = auto()  # where a debugger says that a program stopped
     FAILURE = auto()  # what failed in a test
     THROWN = auto()  # the exception that a test threw, in quotes
+    NODES = auto()  # where the nodes of a graph were made, before the reason
+    QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
+    HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
 class Continuation:
@@ -150,8 +167,8 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_awaits", "_details", "_indented", "_listed", "_open", "_raises", "_ruled", "_state"),
-        *("_traceback_follows", "held_traceback", "lines"),
+        *("_announced", "_awaits", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_row", "_ruled"),
+        *("_state", "_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
@@ -165,7 +182,9 @@ class Continuation:
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
         self._awaits = awaits_reason(message)
-        self._indented = shape == "plain" and message[:1].isspace()
+        self._plain = shape == "plain"
+        self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
+        self._indented = self._plain and message[:1].isspace()
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -214,8 +233,14 @@ class Continuation:
         if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
             self._state = _State.JULIA
             return True
+        if self._indented and line.startswith('  File "') and HEADLESS.match(line) is not None:
+            self._state = _State.HEADLESS
+            return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
             return False
+        if QUOTED.match(line) is not None:
+            self._state = _State.QUOTED
+            return True
         if _TRACEBACK.search(line) is not None:
             self._state = _State.FRAMES
             self.held_traceback = True
@@ -240,6 +265,8 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
+        if state in (_State.QUOTED, _State.HEADLESS, _State.NODES):
+            return self._without_end(line, state)
         if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN, _State.FAILURE, _State.DEBUGGER):
             return self._other_form(line, state)
         if state in (_State.RAISED, _State.GAP, _State.LINKED):
@@ -271,6 +298,20 @@ class Continuation:
         if "ray::" in line or "(most recent call" in line:
             self._enter(line)
 
+    def _without_end(self, line: str, state: _State) -> bool:
+        """Inside a traceback whose frames end only at the line that names the exception; of nodes, at the reason."""
+        if state is _State.NODES:
+            if line and line[:1] not in " \t" and not line.startswith(("Detected at node", "Node: ")):
+                self._state = _State.RAISED
+            return self.lines < _MAX_QUOTED
+        if NAMES_EXCEPTION.match(line) is not None:
+            self.held_traceback = self.held_traceback or state is _State.HEADLESS
+            self._raised(line)
+            return True
+        if state is _State.HEADLESS:
+            return line[:1] in " \t" and bool(line)
+        return self.lines < _MAX_QUOTED and (QUOTED.match(line) is not None or _TRACEBACK.match(line) is None)
+
     def _other_form(self, line: str, state: _State) -> bool:
         """Inside a traceback in a box, or a notebook's; inside what a test threw."""
         if state is _State.DEBUGGER:
@@ -300,6 +341,8 @@ class Continuation:
         if not line:
             self._announced = False
             return self._listed
+        if "(most recent call" in line and QUOTED.match(line) is not None:
+            return self._enter(line)
         if self._listed and line.startswith(_LISTING):
             self._state = _State.NATIVE
             return True
@@ -310,6 +353,7 @@ class Continuation:
             if (
                 self._indented
                 or self.lines >= _MAX_INDENTED
+                or (self._plain and HEADLESS.match(line) is not None)
                 or (not self._traceback_follows and line.startswith("  + Exception Group Traceback"))
             ):
                 return False
@@ -317,6 +361,8 @@ class Continuation:
             return True
         if self._traceback_follows and _TRACEBACK.match(line) is not None:
             return self._enter(line)
+        if self._row:
+            return _ROW_LINE.match(line) is not None
         if line[0] in _NATIVE_FIRST:
             if _NATIVE_STACK.match(line) is not None:
                 self._state = _State.NATIVE
@@ -342,6 +388,8 @@ class Continuation:
             if state is _State.RAISED:
                 self._state = _State.GAP
             return state is not _State.GAP
+        if "(most recent call" in line and QUOTED.match(line) is not None:
+            return self._enter(line)
         if _EMBEDDED.match(line) is not None:
             self._state = _State.FRAMES if line.startswith("Original") else _State.LINKED
             self._state = _State.RAISED if line == '"""' else self._state
@@ -352,6 +400,9 @@ class Continuation:
         linked = state is _State.LINKED or (announced and state is _State.RAISED)
         if linked and (_TRACEBACK.match(line) is not None or BOX_BEGIN.match(line) is not None):
             return self._enter(line)
+        if line.startswith("Detected at node"):
+            self._state = _State.NODES
+            return True
         if announced:
             self._open = line.rstrip().endswith(":")
             self._state = _State.RAISED

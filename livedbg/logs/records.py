@@ -374,6 +374,8 @@ def _made(
     """
     if header is None:
         severity = guess_severity(text)
+        if held_traceback and severity is Severity.INFO:
+            severity = Severity.ERROR  # the name of the exception stands far below
         record = LogRecord(source=source, text=text, severity=severity, wall_ns=wall_ns, line=number, offset=offset)
         return record if whose is NO_TAG else _with_tag(record, whose)
     severity = header.severity

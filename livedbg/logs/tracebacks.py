@@ -11,6 +11,7 @@ Invariants:
     tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
         itself raised the later one: else the handler tried something else, which failed. What came while Ctrl-C was
         handled never counts.
+    tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -34,7 +35,17 @@ CUT_OFF: Final = "the traceback is cut off"
 
 _FILE: Final = lazy_re(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
 _RAISED: Final = lazy_re(r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL)
-_TRACEBACK: Final = lazy_re(r"Traceback \(most recent call last\):")
+_TRACEBACK: Final = lazy_re(r"Traceback(?P<of> of [^()\n]{1,60}?)? \(most recent call last\):")
+QUOTED: Final = lazy_re(
+    r"\s{0,100}Traceback(?: of [^()\n]{1,60} \(most recent call last\):"
+    r"| \(most recent call last\): ?\(\w[^)\n]{0,40}\)$)"
+)
+"""The header of a traceback that a message quotes, which says of what it is: Python itself writes no such one."""
+HEADLESS: Final = lazy_re(r' {2}File "[^"\n]{1,500}", line \d{1,9}(?:, in \S[^\n]{0,300})?$')
+"""A frame without a traceback above it: of one whose head is cut off, or of an error of syntax."""
+NAMES_EXCEPTION: Final = lazy_re(
+    r"(?:[A-Za-z_]\w{0,100}\.){0,20}(?:[A-Z]\w{0,100})?(?:Error|Exception|Interrupt|Exit)(?:\([A-Za-z_]\w{0,100}\))?(?::|$)"
+)
 _ESCAPED: Final = r"Traceback (most recent call last):\n"
 _DURING: Final = "During handling of the above exception, another"
 _CAUSE: Final = "The above exception was the direct cause of"
@@ -58,9 +69,16 @@ class _Link(StrEnum):
 
 
 class _Block(Struct):
-    """One traceback."""
+    """One traceback.
+
+    Attributes:
+        quoted: its header says of what it is.
+        strict: its source stands at the beginning of lines, too: only a line that names an exception ends its frames.
+    """
 
     link: _Link
+    quoted: bool = False
+    strict: bool = False
     frames: list[Frame] = field(default_factory=list)  # outermost first
     raised: int | None = None  # index of the line that names the exception
     body: list[str] = field(default_factory=list)
@@ -120,7 +138,9 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     chosen = _chosen(blocks)
     block = blocks[chosen]
     native = native_frames("\n".join(block.body[1:]))
-    frames = [*_callers(blocks, chosen), *block.frames]
+    held = block.quoted or not block.frames  # by the traceback whose message quotes it
+    above = next((one.frames for one in reversed(blocks[:chosen]) if one.frames and not one.quoted), []) if held else []
+    frames = [*_callers(blocks, chosen), *above, *block.frames]
     stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
     return Raised(block.type, block.message, stack, index, _related(blocks, chosen))
@@ -170,7 +190,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
     inside = False  # among the frames of the newest block
     for number, whole in enumerate(lines):
         line = whole.removeprefix(repeated) if repeated else whole
-        header = _TRACEBACK.search(line) if "Traceback (most" in line else None
+        header = _TRACEBACK.search(line) if "(most recent call last)" in line else None
         if header is not None and line.startswith("\\n", header.end()):
             header = None  # it stands in a string, escaped
         if header is not None:
@@ -179,25 +199,36 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
                 repeated = _repeated(line[:cut], lines[number + 1] if number + 1 < len(lines) else "")
             quoted = bool(blocks) and bool(blocks[-1].body) and (not grouped or blocks[-1].is_group)
             link = link or (_Link.INSIDE if quoted else _Link.NONE)
-            blocks.append(_Block(link))
+            of = header["of"] is not None
+            blocks.append(_Block(link, quoted=of, strict=of))
             link, inside = _Link.NONE, True
         elif not blocks:
-            continue
+            if number == 0 and HEADLESS.match(line) is not None:
+                blocks.append(_Block(link, strict=True))
+                inside = _add_frame(blocks[0], line)
         elif line.startswith(_DURING):
             link = _Link.DURING
         elif line.startswith(_CAUSE):
             link = _Link.CAUSED
         elif not inside:
             blocks[-1].body.append(line)
-        elif (match := _FILE.match(line)) is not None:
-            blocks[-1].frames.append(_python_frame(match[1], match[2], match[3]))
-        elif line[:1] in " \t|+":
+        elif _add_frame(blocks[-1], line):
+            pass
+        elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
             _add_source(blocks[-1].frames, line)
         elif line:
             blocks[-1].body.append(line)
             blocks[-1].raised = number
             inside = False
     return [block for block in blocks if block.body or block.frames]
+
+
+def _add_frame(block: _Block, line: str) -> bool:
+    """Take a line of a traceback that names a frame; whether it does."""
+    match = _FILE.match(line)
+    if match is not None:
+        block.frames.append(_python_frame(match[1], match[2], match[3]))
+    return match is not None
 
 
 def _add_source(frames: list[Frame], line: str) -> None:

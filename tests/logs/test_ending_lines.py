@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules.last_lines import ENDED_WITH_ERROR
-from livedbg.logs.last_words import telling_line
+from livedbg.logs.last_words import cells_of, telling_line
 from tests.logs.reading import found, verdict
 
 STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
@@ -142,6 +142,38 @@ Traceback (most recent call last):
 def test_E5_above_an_exception_that_only_says_that_another_program_failed(above: str, error: str, named: bool) -> None:
     told = found(ENDED_WITH_ERROR, f"{STEPS}{above}{ACCOUNT % f'subprocess.{error}'}")
     assert [one.claim for one in told] == [above.strip().rstrip(".")] * named
+
+
+@pytest.mark.invariant("last_lines.E8")
+@pytest.mark.parametrize(
+    ("account", "named"),
+    [
+        ("srun: error: n4: task 2: Segmentation fault (core dumped)", False),
+        ("srun: error: n4: task 2: Exited with exit code 137", False),
+        ("failed (exitcode: -11) local_rank: 0 (pid: 31) of binary: /w/python", False),
+        ("failed (exitcode: -6) local_rank: 0 (pid: 31) of binary: /w/python", True),  # an abort has a reason
+        ("failed (exitcode: 1) local_rank: 0 (pid: 31) of binary: /w/python", True),
+        ("srun: error: n4: task 2: Exited with exit code 3\nsrun: error: n4: task 5: Exited with exit code 137", True),
+    ],
+)
+def test_E8_no_program_ends_itself_by_such_a_signal_for_an_error_that_it_prints(account: str, named: bool) -> None:
+    told = found(ENDED_WITH_ERROR, f"{STEPS}preload error: libfast.so was not taken\n{account}\n")
+    assert [one.claim for one in told] == ["preload error: libfast.so was not taken"] * named
+
+
+@pytest.mark.invariant("last_lines.E8")
+def test_E8_but_an_error_that_speaks_of_what_the_signal_comes_from_counts() -> None:
+    said = "arena error: heap of block 7 is corrupted"
+    told = found(ENDED_WITH_ERROR, f"{STEPS}{said}\nsrun: error: n4: task 2: Segmentation fault (core dumped)\n")
+    assert [one.claim for one in told] == [said]
+
+
+def test_what_a_build_tool_calls_failed_is_no_reason() -> None:
+    told = found(
+        ENDED_WITH_ERROR,
+        f"{STEPS}FAILED: gen/v.h\n/bin/sh: 1: mkv: not found\nninja: build stopped: subcommand failed.\n",
+    )
+    assert all("FAILED" not in one.claim for one in told)
 
 
 ABOVE_ABORTS = [
@@ -281,3 +313,130 @@ def test_the_reason_of_an_assertion_in_the_next_line_belongs_to_it(behind: str, 
     trace = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in step\n    plan()\n'
     raised = f"RuntimeError:  INTERNAL ASSERT FAILED at /w/plan.cpp:71, {PLEA} \n"
     assert f"RuntimeError: {said}" in verdict(trace + raised + behind).sentence
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("| net | 1 | READY |", "net, 1, READY"),
+        (
+            "| net  | 1 | UNAVAILABLE: Internal: no pl |\n|      |   | an for it                     |",
+            "net, 1, UNAVAILABLE: Internal: no plan for it",
+        ),
+        ("| net | 1 |\nno row", "| net | 1 |\nno row"),
+        ("| net | 1 |\n| net |", "| net | 1 |\n| net |"),
+        ("step 4 | loss 3", "step 4 | loss 3"),
+        ("|", "|"),
+    ],
+)
+def test_a_cell_of_a_table_that_goes_on_below_is_whole(row: str, said: str) -> None:
+    assert cells_of(row) == said
+
+
+TABLE = """\
++------+---------+--------------------------------------+
+| Name | Version | Status                               |
++------+---------+--------------------------------------+
+| pre  | 1       | READY                                |
+| net  | 1       | UNAVAILABLE: Internal: the plan of s |
+|      |         | hape 3 failed to load                |
++------+---------+--------------------------------------+
+serving on port 8000
+"""
+
+
+def test_the_row_of_a_table_is_what_failed_only_above_an_account() -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{TABLE}error: creating server: Internal - failed to load all models\n")
+    assert told.claim == "net, 1, UNAVAILABLE: Internal: the plan of shape 3 failed to load"
+    assert not found(ENDED_WITH_ERROR, f"{STEPS}{TABLE}")
+
+
+MADE_AT = "Graph execution error:\n\nDetected at node 'a/B' defined at (most recent call last):\n"
+IN_FILE = '    File "fit.py", line 12, in <module>\n      model.fit(x)\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (f"{MADE_AT}{IN_FILE}Node: 'a/B'\nno plan works", "Graph execution error: no plan works"),
+        (f"{MADE_AT}{IN_FILE}\n{IN_FILE}\nshapes differ\n\t [[{{node a/B}}]]", "Graph execution error: shapes differ"),
+        (
+            f"{MADE_AT}{IN_FILE}Node: 'a/B'\n2 root error(s) found.\n  (0) LOST: no plan",
+            "Graph execution error: (0) LOST: no plan",
+        ),
+    ],
+)
+def test_the_reason_stands_below_where_the_node_was_made(message: str, said: str) -> None:
+    assert telling_line(message) == said
+    assert telling_line(message.replace("Graph execution error:", "no")).startswith("no")
+
+
+@pytest.mark.invariant("last_lines.E9")
+@pytest.mark.parametrize(
+    ("end", "claim"),
+    [
+        ("all jobs are finished, exiting\n", ""),
+        ("Exiting...\n", ""),
+        ("could not open /d/a.bin, exiting\n", "could not open /d/a.bin, exiting"),
+        ("Execution halted\n", "Execution halted"),
+        (
+            "--> FOAM FATAL ERROR: (v2)\nUnknown patch in inlet\n\n    From static select\n\nFOAM exiting\n",
+            "--> FOAM FATAL ERROR: (v2) Unknown patch in inlet",
+        ),
+        ("solver error: no mesh\nstep 41 loss 0.2\nstep 42 loss 0.2\nexiting\n", ""),
+    ],
+)
+def test_E9_that_a_program_exits_is_an_end_only_with_a_reason(end: str, claim: str) -> None:
+    assert [one.claim for one in found(ENDED_WITH_ERROR, f"{STEPS}{end}")] == [claim] * bool(claim)
+
+
+@pytest.mark.invariant("last_lines.E1")
+@pytest.mark.parametrize(
+    ("end", "claim"),
+    [
+        ("[app] [critical] device lost: queue 3\n", "[app] [critical] device lost: queue 3"),
+        ("[app] [error] failed to allocate 3 GiB\n", "[app] [error] failed to allocate 3 GiB"),
+        ("[app] [error] loss is high\n", ""),
+        ("[app] [info] could not open the cache, exiting\n", ""),
+        ("[app] [warning] failed to allocate 3 GiB\n", ""),
+        (
+            "daemon: Error response from the daemon: no such image\n",
+            "daemon: Error response from the daemon: no such image",
+        ),
+        ("Error rate of the test: low enough\n", ""),
+        ("Error using gather\nOut of memory on device.\n", "Error using gather Out of memory on device"),
+        ("Error in solve(a) : \n  the matrix is singular\n", "Error in solve(a) : the matrix is singular"),
+        (
+            "Error: no model\n\nCaused by:\n    0: reading its file\n    1: No such file (os error 2)\n",
+            "Error: no model: No such file (os error 2)",
+        ),
+    ],
+)
+def test_E1_how_programs_put_what_ends_them(end: str, claim: str) -> None:
+    assert [one.claim for one in found(ENDED_WITH_ERROR, f"{STEPS}{end}")] == [claim] * bool(claim)
+
+
+@pytest.mark.invariant("last_lines.E5")
+def test_E5_above_an_abort_of_mpi_stands_why() -> None:
+    abort = "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"
+    said = verdict(f"{STEPS}ERROR: Lost atoms: 4000 and now 3999\nLast command: run 1000\n{abort}")
+    assert said.sentence.startswith("The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999.")
+    assert verdict(f"{STEPS}{abort}").sentence.startswith("Rank 0 called MPI_Abort")
+
+
+ACTOR = """\
+(raylet) A worker died or was killed while executing a task by an unexpected system error.
+Traceback (most recent call last):
+  File "/w/main.py", line 6, in main
+    ray.get(job)
+ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.
+\tclass_name: Rollout
+\tpid: 771
+
+Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+"""
+
+
+@pytest.mark.invariant("last_lines.E5")
+def test_E5_what_only_says_that_somebody_is_gone_is_left_to_a_decoder_that_knows_who() -> None:
+    assert verdict(f"{STEPS}{ACTOR}").sentence.startswith("Ray actor Rollout (pid 771) died")

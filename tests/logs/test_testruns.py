@@ -182,3 +182,26 @@ def test_a_signal_is_said_with_the_test_that_runs(before: str, named: bool) -> N
     said = verdict(before + SIGNAL).sentence
     assert "Segmentation fault" in said
     assert (", in test Net.Two" in said) is named
+
+
+DEAD = (
+    "{}FAILED t/test_p.py::test_a - EngineDeadError: the engine has died. See stack trace above\n"
+    "========================= 1 failed, 3 passed in 7.22s =========================\n"
+)
+FAULT = (
+    'Traceback (most recent call last):\n  File "/w/core.py", line 8, in run\n    step()\n'
+    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
+)
+
+
+def test_a_test_that_failed_since_a_peer_died_is_said_with_the_error_above_it() -> None:
+    said = verdict(DEAD.format(FAULT)).sentence
+    assert said.startswith("The test run failed: t/test_p.py::test_a: CUDA error: an illegal memory access")
+    assert "it led to EngineDeadError" in said
+    assert "it led to" not in verdict(DEAD.format("")).sentence
+    assert (
+        "it led to"
+        not in verdict(
+            DEAD.format(FAULT).replace("EngineDeadError: the engine has died. See stack trace above", "assert 4 == 6")
+        ).sentence
+    )

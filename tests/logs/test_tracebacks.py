@@ -240,3 +240,82 @@ KeyError"""
         ((), 0),
         (("main(",), 3),
     ]
+
+
+SCRIPTED = """\
+Traceback (most recent call last):
+  File "/w/serve.py", line 12, in <module>
+    y = model(x)
+RuntimeError: The following operation failed in the TorchScript interpreter.
+Traceback of TorchScript, serialized code (most recent call last):
+  File "code/__torch__/net.py", line 4, in forward
+def forward(self,
+    x: Tensor) -> Tensor:
+  y = torch.linear(x, self.w)
+      ~~~~~~~~~~~~ <--- HERE
+class Gate(Module):
+
+Traceback of TorchScript, original code (most recent call last):
+  File "/w/net.py", line 33, in forward
+        return self.gate(x)
+               ~~~~~~~~~ <--- HERE
+RuntimeError: mat1 has 3 columns
+"""
+
+
+@pytest.mark.invariant("tracebacks.T1")
+def test_T1_a_traceback_that_a_message_quotes_comes_before_what_holds_it() -> None:
+    (hit,) = hits(SCRIPTED.encode())
+    assert (hit.type, hit.message) == ("RuntimeError", "mat1 has 3 columns")
+    assert places(hit) == ["forward net.py:33", "<module> serve.py:12"]
+
+
+@pytest.mark.invariant("tracebacks.T1")
+def test_T1_so_in_what_a_program_of_cpp_throws() -> None:
+    quoted = SCRIPTED.partition("RuntimeError: ")[2]
+    (hit,) = hits(f"terminate called after throwing an instance of 'jit::Error'\n  what():  {quoted}".encode())
+    assert (hit.type, hit.message) == ("RuntimeError", "mat1 has 3 columns")
+    assert places(hit)[0] == "forward net.py:33"
+
+
+@pytest.mark.invariant("tracebacks.T1")
+def test_T1_so_one_that_says_of_which_rank_it_is() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/save.py", line 9, in main\n    raise SaveError(failed)\n'
+        "save.SaveError: ranks: [9]\nTraceback (most recent call last): (RANK 9)\n"
+        '  File "/w/shard.py", line 7, in read\n    open(path)\nOSError: no page 7\n'
+    )
+    (hit,) = hits(text.encode())
+    assert (hit.type, hit.message, places(hit)) == ("OSError", "no page 7", ["read shard.py:7"])
+
+
+FRAMES = '  File "/w/b.py", line 3, in load\n    d["a"]\n'
+
+
+@pytest.mark.invariant("tracebacks.T3")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{FRAMES}KeyError: 'a'\n", "KeyError b.py:3"),
+        (f"step 4\n{FRAMES}KeyError: 'a'\n", "KeyError b.py:3"),
+        (f"{FRAMES}    {'x, ' * 90}\nKeyError: 'a'\n", "KeyError b.py:3"),  # however far below the name stands
+        ('  File "/w/b.py", line 3\n    lr = 3e-4.\n         ^\nSyntaxError: invalid syntax\n', "SyntaxError b.py:3"),
+        (f"{FRAMES}step 5\n", ""),  # traceback.print_stack
+        (f"{FRAMES}Error rate 0.3\n", ""),
+        (f"step 4\n{FRAMES}\nKeyError: 'a'\n", ""),
+    ],
+)
+def test_T3_frames_without_a_head(text: str, said: str) -> None:
+    assert " ".join(f"{hit.type} {places(hit)[0].partition(' ')[2]}" for hit in hits(text.encode())) == said
+
+
+def test_the_reason_below_where_a_node_was_made_is_of_the_message() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "fit.py", line 12, in <module>\n    model.fit(x)\n'
+        "errors_impl.InvalidError: Graph execution error:\n\nDetected at node a/B defined at (most recent call last):\n"
+        '  File "fit.py", line 12, in <module>\n\n  File "trainer.py", line 320, in fit\n\nshapes differ: [8] vs. [9]\n'
+        "\t [[{{node a/B}}]]\nepoch 3\n"
+    )
+    (hit,) = hits(text.encode())
+    assert "shapes differ: [8] vs. [9]" in hit.message
+    assert "epoch 3" not in hit.message

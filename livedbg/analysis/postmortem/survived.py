@@ -92,8 +92,9 @@ def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: O
 
 
 def summaries(log: str, snapshot: Snapshot) -> set[int]:
-    """The lines of a log in which a launcher, a CI or a shell sums up that something failed."""
-    ended = (said for said in snapshot.diagnostics.values() if said.cause is CauseClass.SUMMARY)
+    """The lines of a log in which a launcher, a CI or a shell sums up that something failed, or a program aborts."""
+    told = snapshot.diagnostics.values()
+    ended = (said for said in told if said.cause is CauseClass.SUMMARY or "abort" in said.message.marks)
     bad = (proof for said in ended if said.severity.rank >= Severity.ERROR.rank for proof in said.evidence)
     return {proof.line for proof in bad if proof.log == log and proof.line is not None}
 

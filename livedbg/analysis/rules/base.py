@@ -59,6 +59,12 @@ _CAUSES: Final = (
     ),
     (r"\b(?:CalledProcessError|UnexpectedStatusException|ProcessExitedException):", CauseClass.SUMMARY),
     (
+        r"\b\w{0,40}(?:Dead|Died)\w{0,20}Error:"
+        r"|\b[Ss]ee (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b.{0,20}\babove"
+        r"|\b(?:stack ?trace|errors?|logs?|output) above for the root cause",
+        CauseClass.SUMMARY,
+    ),
+    (
         r"\b(?i:job|pod|container|task|command|script|subprocess|child process)\b.{0,200}?"
         r"\b(?i:returned (?:a )?(?:non-?zero|failure)|(?:exited|terminated) with (?:a )?(?:code|status)"
         r"|(?:exited|ended|terminated|failed) with (?:a )?(?:non-?zero |exit |return )(?:code|status))",

@@ -22,8 +22,9 @@ from livedbg.analysis.postmortem.lines import begun_before, shown
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
+from livedbg.logs.last_words import telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
-from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Process, Severity
+from livedbg.model import FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Process, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case, sentences
 
@@ -90,6 +91,8 @@ class Crash:
         begun = begun_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
             text = f'{text}, after "{begun[:_BEGUN]}"'
+        if kind == FAILED_TESTS and (root := _of_peer(hit, state)):
+            text = f"{hit.type}: {root}; it led to {telling_line(hit.message)}"
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
         if fault is not None and (own is None or own.language == "python"):
@@ -143,6 +146,22 @@ class Crash:
             next=() if place else (hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
+    """The newest error above a failed test whose own reason is that another process is gone; "" for none."""
+    if state.judged.cause_of_text(hit.message).rank < CauseClass.PEER.rank:
+        return ""
+    line = hit.first_line or hit.line or 0
+    told = [
+        said
+        for said in state.snapshot.diagnostics.values()
+        if said.log == hit.source
+        and said.severity.rank >= Severity.ERROR.rank
+        and said.cause in (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
+        and said.message.first < line
+    ]
+    return max(told, key=lambda said: said.message.first).sentence if told else ""
 
 
 def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:

@@ -10,6 +10,9 @@ Invariants:
     last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
         program did, the last error above is what failed, unless a decoder has understood one right before it. Above an
         abort without a reason so is an error that stands right before it.
+    last_lines.E8. Not so where the account says that a signal ended the program which no program sends itself for an
+        error: then an error line counts only if it speaks of what such a signal comes from.
+    last_lines.E9. That a program exits is an end only with a reason, in the same line or in a message right above.
     last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
     last_lines.E7. Lines that merely speak of a failure decide nothing but that the end is not known: none of them is
         called an error or a crash. They are not shown beside an error, nor of a run that completed or of which a
@@ -20,6 +23,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -30,10 +34,15 @@ from livedbg.analysis.postmortem.survived import is_replaced, summaries, survive
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
+    announces,
+    cells_of,
+    ended_by_signal,
     ends_a_program,
+    ends_without_reason,
     enters,
     follows_an_end,
     is_of_a_debugger,
+    may_end_by_signal,
     rank_in,
     speaks_of_failure,
     step_of,
@@ -60,6 +69,10 @@ _AGAIN: Final = 3
 _ROUND: Final = 3
 """So many lines, at most, are written in each round of a wait."""
 _TEXT: Final = 200
+_PARAGRAPH: Final = 8
+"""So many records, at most, are between the head of a message and the line that says that its program ends."""
+_BELOW: Final = 2
+_LISTED: Final = 40
 
 
 class _End(NamedTuple):
@@ -97,10 +110,14 @@ class EndedWithError:
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
         ends = [end for source in snapshot.log_sources.values() if (end := _end(source, state)) is not None]
+        peers = {said.log for said in snapshot.diagnostics.values() if said.cause is CauseClass.PEER}
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
             record = end.records[end.at]
+            cause = state.judged.cause_of_text(end.line)
+            if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
+                continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
-            last = end.line.strip()[:_LONGEST].rstrip(".")
+            last = _whole(end)[:_LONGEST].rstrip(".")
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
                 rule=self.name,
@@ -110,7 +127,7 @@ class EndedWithError:
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
                 state=VerdictState.CRASHED,
-                cause=state.judged.cause_of_text(last),
+                cause=cause,
                 writer=record.writer,
             )
 
@@ -167,25 +184,57 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
     summed_up |= {line for hit in hits for line in _of_hit(hit)}
     found, before, proven, apart = None, None, False, True
+    by_signal, bare, last = False, None, None
     for at in range(len(records) - 1, -1, -1):
         if any(line in summed_up for line in _numbers(records[at])):
             proven, found = True, None
+            how = ended_by_signal(records[at].text)
+            by_signal = by_signal if how is None else how
             apart = apart and aborted.isdisjoint(_numbers(records[at]))
             continue
         if any(line in judged for line in _numbers(records[at])):
             found = None if proven else found
             break
         said = _said(records[at], proven)
-        if said is not None:
+        if bare is None and found is None and not proven and ends_without_reason(_first_line(records[at])):
+            bare, last = at, None if said is None else _End(source, records, at, *said)
+            found = last if speaks_of_failure(_first_line(records[at])) is not None else None
+        elif said is not None:
             found = _End(source, records, at, *said)
+        elif (
+            bare is not None and found is None and bare - at < _PARAGRAPH and step_of(_first_line(records[at])) is None
+        ):
+            continue  # the lines of the message, whose head may stand above
         elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
             before = records[at]
             break
+    found = found or last
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
         return None
+    if by_signal and not may_end_by_signal(found.line):
+        return None  # the account of the signal says how it ended (E8)
     if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
     return found
+
+
+def _first_line(record: LogRecord) -> str:
+    return record.text[record.head :].partition("\n")[0]
+
+
+def _whole(end: _End) -> str:
+    """The line; with what it announces, or the last of the causes that are listed below it."""
+    line = end.line.strip()
+    below = end.records[end.at].text.split("\n")[end.number + 1 :]
+    for record in end.records[end.at + 1 : end.at + 1 + _BELOW]:
+        below += record.text[record.head :].split("\n")
+    texts = [text for text in below[:_LISTED] if text.strip()]
+    if announces(line) and texts:
+        return f"{line} {texts[0].strip()}"
+    if texts and texts[0].strip() == "Caused by:":
+        causes = list(takewhile(lambda text: text[:1].isspace(), texts[1:]))
+        return f"{line}: {causes[-1].strip().lstrip('0123456789').lstrip(': ')}" if causes else line
+    return line
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
@@ -228,6 +277,8 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
     """The line of a record that a program ends with, and its number; of what others logged, none."""
     if stores_others(record.text):
         return None
+    if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
+        return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
     for number, line in enumerate(record.text.split("\n")[:_LOOKED_AT]):
         text = line[record.head :] if number == 0 else line
         if ends_a_program(text, record.severity, headed=record.head > 0, proven=proven):

@@ -239,3 +239,37 @@ def test_two_lines_of_a_kind_are_both_said() -> None:
         "The OOM killer killed a process of Slurm's step 7.0 (out of memory). "
         "Task 2 on c3-17 was killed: out of memory."
     )
+
+
+SPY = """\
+Process {pid}: python train.py
+Python v3.11.2 (/w/bin/python3.11)
+
+Thread {pid} (idle): "MainThread"
+    {at}
+    <module> (train.py:31)
+
+"""
+
+
+def test_stacks_that_somebody_printed_are_said_the_rarest_place_first() -> None:
+    dumps = [
+        SPY.format(pid=pid, at=f"{at}")
+        for pid, at in ((7, "join (r.py:3)"), (8, "join (r.py:3)"), (9, "read (d.py:5)"))
+    ]
+    said = verdict(f"{STEPS}{''.join(dumps)}")
+    assert said.state is VerdictState.UNKNOWN
+    assert said.sentence.startswith(
+        "3 stacks printed: thread 9 in read (d.py:5), thread 7 and 1 other in join (r.py:3)."
+    )
+
+
+@pytest.mark.parametrize(("after", "state"), [(STEPS, None), (TRACE, CRASHED)])
+def test_a_printed_stack_decides_nothing_where_the_log_goes_on_or_an_error_follows(
+    after: str, state: VerdictState | None
+) -> None:
+    dump = SPY.format(pid=7, at="join (r.py:3)")
+    (told,) = found("stacks-printed", f"{STEPS}{dump}{after}")
+    assert told.state in (None, VerdictState.UNKNOWN)
+    assert state is None or verdict(f"{STEPS}{dump}{after}").state is state
+    assert state is not None or told.state is None
