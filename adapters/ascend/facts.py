@@ -93,6 +93,7 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
         sub_class, sub_class_by: the class of the stall; `counts` where it is concluded from these.
         code, advice: the error code in words, and what to do about it.
         drained: all cores have ended since.
+        idle_s: how long nothing had gone on then; None where the lines' times don't tell.
         orch_done: the orchestrator had submitted all; None where no line says it.
         load: how busy the machine was, in words.
     """
@@ -102,6 +103,7 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
     code: str = ""
     advice: str = ""
     drained: bool = False
+    idle_s: float | None = None
     orch_done: bool | None = None
     load: str = ""
 

@@ -24,7 +24,7 @@ def handle(job: Job, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[
     Returns:
         The entities that it speaks of.
     """
-    job.log_goes_on(mark)
+    job.log_goes_on(mark, idle=kind.startswith("stall_"))
     handler = _HANDLERS.get(kind)
     if handler is None:
         return ()

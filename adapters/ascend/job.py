@@ -128,8 +128,11 @@ class Job:
         if self.graph is not None:
             self.run.use_graph(self.graph)
 
-    def log_goes_on(self, mark: Mark) -> None:
-        """A line of its log was read."""
+    def log_goes_on(self, mark: Mark, *, idle: bool = False) -> None:
+        """A line of its log was read; `idle`: which says that nothing goes on, and is no news of the run."""
+        if idle and self.last_wall_ns is not None:
+            self.last_mark = mark
+            return
         if mark.wall_ns is not None:
             if mark.exact:
                 self.first_wall_ns = min(mark.wall_ns, self.first_wall_ns or mark.wall_ns)

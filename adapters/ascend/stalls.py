@@ -171,6 +171,7 @@ class StallReader:
     def summary(self, fields: Fields, mark: Mark) -> None:
         """A SUMMARY line: the counts, and what follows from them for tasks that no line names."""
         stall = self._round(fields, mark)
+        stall.mark = mark if not stall.exit else stall.mark
         self.counts(fields)
         self._conclude(stall, mark)
 

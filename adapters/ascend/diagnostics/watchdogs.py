@@ -62,6 +62,7 @@ def _facts(job: Job, stall: Stall) -> StallFacts:
         code=named_code(100),
         advice=stall_class(sub_class).advice if sub_class else "",
         drained=stall.drained is not None,
+        idle_s=job.run.idle_s(stall.mark),
         orch_done=stall.orchestrator_done,
     )
 

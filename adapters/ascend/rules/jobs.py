@@ -120,6 +120,19 @@ class JobDiagnostics(Struct, frozen=True):
         """From when on a run without progress is stalled: no less than the limit of its watchdog, if that is known."""
         return max(self.long_s(state), self.run.limit_s)
 
+    def watchdog(self, state: RuleInput) -> Diagnostic | None:
+        """What the scheduler reports of a stall: that its watchdog ended the run, or that it turns without progress.
+
+        Of a living run the latter counts once the watchdog's limit has passed. Before that a slow kernel looks the same:
+        the report comes after so many turns (480,000: seconds), not after a time.
+        """
+        ended, turns = self.first("timeout-exit"), self.first("stall-summary")
+        if ended is not None or turns is None:
+            return ended
+        told_s = read_facts(turns, StallFacts).idle_s if alive(state) else None
+        idle_s = self.quiet_for_s(state.snapshot) if self.run.memory else told_s
+        return None if idle_s is not None and idle_s < self.patience_s(state) else turns
+
     def limit_words(self) -> str:
         """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
         return f"{self.run.limit_s:g} s ({self.run.limit_by})" if self.run.limit_s else ""
@@ -209,6 +222,11 @@ def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
             others = tuple(d for d in said if d is not state)
             found.append(JobDiagnostics(state, read_facts(state, RunFacts), others, scope or "ascend"))
     return found
+
+
+def alive(state: RuleInput) -> bool:
+    """A process is seen that may write the log."""
+    return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
 
 def name_of(task: Task) -> str:

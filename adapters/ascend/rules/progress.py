@@ -31,7 +31,6 @@ _TROUBLE: Final = (
     "operation-ended",
     "ring-full",
     "runtime-failed",
-    "stall-summary",
     "tensor-wait-timeout",
     "terminate",
     "timeout-exit",
@@ -57,7 +56,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
     """A run whose scheduler's memory shows no progress for long, before the limit of its watchdog: a task that runs
     for long, or an orchestrator that submits nothing. Slow or stuck: that can't be told, so the verdict is unknown.
     """
-    if not _is_long(job, state) or any(job.first(code) for code in ("timeout-exit", "stall-summary", "fatal")):
+    if not _is_long(job, state) or job.watchdog(state) is not None or job.first("fatal") is not None:
         return
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
@@ -154,8 +153,8 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     """
     if job.run.phase not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
         return
-    if _is_long(job, state):
-        return  # long_run says so
+    if job.watchdog(state) is not None or _is_long(job, state):
+        return  # other rules say so
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
     proofs = evidence(*running, job.state)
