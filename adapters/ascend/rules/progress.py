@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.ascend.facts import TaskFacts
-from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, where_of
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, place_of, where_of
 from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
@@ -23,6 +23,7 @@ from livedbg.model.facts import read_facts
 from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
+_TELLS_S: Final = 1.0  # that livedbg has watched for less tells nothing
 _TROUBLE: Final = (
     "cann-code",
     "core-anomaly",
@@ -71,18 +72,21 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
 
 
 def _for(job: JobDiagnostics, state: RuleInput) -> str:
-    """` for 12 s`; ` for 0.6 s or more, at most 40 s`, where livedbg came after it began."""
+    """` for 12 s`; where livedbg came after it began ` for 12 s or more, at most 40 s`, at first without the former."""
     still_s, open_s = job.quiet_for_s(state.snapshot), job.open_for_s(state.snapshot)
-    if job.run.moved or open_s is None or open_s <= still_s:
-        return f" for {duration(still_s * 1e9)}"
-    return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
+    still, age = duration(still_s * 1e9), duration((open_s or 0.0) * 1e9)
+    if job.run.moved or open_s is None or open_s <= still_s or still == age:
+        return f" for {still}"
+    least = f"{still} or more, " if still_s >= _TELLS_S else ""
+    return f" for {least}at most {age} (the age of the run)"
 
 
 def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     one = len(running) == 1
     who = f"task {name_of(running[0])}" if one else f"{len(running)} tasks ({names_of(running)})"
     where = f" {where_of(running[0], state.snapshot)}" if one else ""
-    return f"{who} {'has' if one else 'have'} been running{where}{_for(job, state)}. {_slow_or_stuck(job)}"
+    place = place_of(running[0], state) if one else ""
+    return f"{who} {'has' if one else 'have'} been running{where}{_for(job, state)}.{place} {_slow_or_stuck(job)}"
 
 
 def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:

@@ -18,6 +18,7 @@ from livedbg.adapters.ascend.rules.jobs import (
     evidence,
     name_of,
     names_of,
+    place_of,
     waiters_of,
     where_of,
 )
@@ -195,7 +196,8 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
         likely = "" if job.run.certain else f" It is suspected: {job.run.reason}."
-        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}"
+        place = place_of(task, state)
+        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}{place}"
     known = read_facts(task, TaskFacts)
     if task.state is TaskState.READY and known.deferred:
         waits = f" It waits for: {known.waits_for}." if known.waits_for else ""
