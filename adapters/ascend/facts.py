@@ -59,6 +59,8 @@ class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
         graph: the edges between its tasks are known.
         memory: the memory of its process is read.
         moved: it has got on while its memory was read.
+        runs: how many runs of its graph have completed before, in words; "" for none, or where no run was seen to end.
+        again: these are several.
         began_wall_ns: when it began, by memory; 0 where that is not known.
         limit_s, limit_by: the limit of the scheduler's watchdog, and by what it is known.
         completed, total, running, ready, waiting: counts of tasks; None where they are not known.
@@ -76,6 +78,8 @@ class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
     graph: bool = False
     memory: bool = False
     moved: bool = False
+    runs: str = ""
+    again: bool = False
     began_wall_ns: int = 0
     limit_s: float = 0.0
     limit_by: str = ""

@@ -64,6 +64,9 @@ def _span(job: Job, fields: Fields, func: str, mark: Mark) -> None:
             job.run.progressed(mark)  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and job.run.phase != "failed":
         job.end(mark, pid)
+        number_ = optional_number(fields, "number")
+        if number_ is not None and not job.shared:
+            job.ran(number_)
     elif name == "chip.run.runner_run" and took_ns is not None and not job.shared:
         job.timeouts.run_took(took_ns / 1e9)
 

@@ -86,6 +86,8 @@ class Job:
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
         ended: its process has ended, with a status that is known.
+        runs_done: how many runs of its graph have completed, as far as is known.
+        numbered: they are counted by the numbers that the host's spans have; else as they are seen.
         live: what the memory of its process shows.
         run_ended: is called with the former run when a new one begins.
     """
@@ -115,6 +117,8 @@ class Job:
         self.environment: dict[str, str] | None = None
         self.ended = False
         self.timeouts = Timeouts()
+        self.runs_done = 0
+        self.numbered = False
         self.live: MemoryView = NO_MEMORY
         self.run_ended: Callable[[Run], None] = _nothing
         self._start()
@@ -147,6 +151,7 @@ class Job:
             self.run.phase = "running"  # several chips share this log: whose run begins isn't known
         elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
             former = self.run
+            self.runs_done += former.phase == "completed" and not self.numbered
             self._start()
             self.run_ended(former)
         if self.run.phase in {"unknown", "starting"}:
@@ -187,6 +192,10 @@ class Job:
         """The run of a chip process begins, by its span."""
         self.chips_at_work.add(pid)
         self.chips_begun.add(pid)
+
+    def ran(self, number: int) -> None:
+        """A run has ended well, and the host numbers its runs from 1."""
+        self.runs_done, self.numbered = max(self.runs_done, number), True
 
     def watchdog_reports(self) -> None:
         """A line without a pid tells of stuck tasks: they are of the only chip that is at work, where there is one."""

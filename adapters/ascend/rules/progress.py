@@ -137,10 +137,14 @@ def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> F
 
 
 def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """An Ascend run completed all its tasks."""
+    """An Ascend run completed all its tasks; a living process that has completed several, the last just now, runs."""
     complete = job.first("run-complete")
     if complete is not None and job.completed:
         alive = any(not process.exited for process in state.snapshot.processes.values())
+        if alive and job.run.again and not job.run.quiet:
+            values = {"said": complete.sentence, "runs": job.run.runs}
+            yield written("runs-again", rule, job, state, values, evidence=evidence(complete))
+            return
         yield Finding(
             rule=rule,
             state=VerdictState.EXITED if not alive else None,  # the process may begin another run
@@ -164,6 +168,7 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     proofs = evidence(*running, job.state)
     if not job.run.quiet and job.run.last_wall_ns:  # else no line has a time
         doing = f"{names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
-        yield written("goes-on", rule, job, state, {"state": job.state.sentence, "doing": doing}, evidence=proofs)
+        values = {"state": job.state.sentence, "doing": doing, "runs": job.run.runs}
+        yield written("goes-on", rule, job, state, values, evidence=proofs)
     elif job.run.quiet and not roots and not job.run.building:
         yield written("cut-off", rule, job, state, {}, evidence=proofs)

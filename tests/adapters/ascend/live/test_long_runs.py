@@ -269,6 +269,35 @@ def test_a_kernel_that_moves_is_in_the_function_that_all_its_samples_share() -> 
     assert " Its kernel was in kernel_entry in all of 20 samples in 1.2 s." in watching.judge().verdict.sentence
 
 
+def test_a_job_that_runs_its_graph_again_and_again_says_how_often() -> None:
+    watching = Watching(MINUTE)
+    for _ in range(3):
+        watching.says(sample(task(0, RUNS, 10), fresh=True), 1.0)
+        watching.says(sample(task(0, DONE), over=True), 1.0)
+        last = watching.says(None, 0.3)
+    assert (last.state, last.sentence) == (
+        VerdictState.RUNNING,
+        "Running: it has completed 2 runs or more of its tasks. The run completed: 1 of 1 tasks.",
+    )
+    said = watching.says(sample(task(0, RUNS, 10), fresh=True), 1.0).sentence
+    assert said.endswith("r0t0 (func 2) is running. 3 runs or more completed before it.")
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 run completed"), (812, "812 runs completed")])
+def test_the_host_s_spans_number_the_runs(number: int, words: str) -> None:
+    watching = Watching(MINUTE)
+    watching.take(sample(task(0, RUNS, 10)))
+    source = _log(watching)
+    watching.replay.feed(
+        source,
+        b"[mono_ns=9][T0x7f81a5430b80][TIMING] emit_host_span: [STRACE] v=1 pid=%d tid=%d inv=%d hid=0 depth=0 "
+        b"name=chip.run ts=5 dur=3\n" % (PID, PID, number),
+    )
+    watching.replay.end(source)
+    said = watching.says(sample(task(0, RUNS, 10), fresh=True), 1.0).sentence
+    assert said.endswith(f"{words} before it.")
+
+
 def test_a_log_without_dispatches_does_not_make_a_slow_run_a_stall() -> None:
     watching = Watching({})
     watching.job.last_wall_ns = NOW["wall_ns"] - 40_000_000_000  # the line of the run's begin
