@@ -153,6 +153,8 @@ class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
         fault_kernel: the kernel that CANN's report of a fault names.
         thrown: the language of an exception.
         simulator: it may have run on the simulator.
+        waited: of the host's own time limit, which fired first: which one and what for, in words; "" for another's.
+        at_once: so many cases the test run had at once; 0 where no line says it.
     """
 
     error_code: int = 0
@@ -167,6 +169,8 @@ class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
     fault_kernel: str = ""
     thrown: str = ""
     simulator: bool = False
+    waited: str = ""
+    at_once: int = 0
 
 
 class OrderFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.order"):

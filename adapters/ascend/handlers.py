@@ -50,6 +50,11 @@ def _begin(job: Job, fields: Fields, func: str, mark: Mark) -> None:
         job.run.progressed(mark)  # no task ran before
 
 
+@_on("at_once")
+def _at_once(job: Job, fields: Fields, func: str, mark: Mark) -> None:
+    job.at_once = max(job.at_once, number(fields, "count"))
+
+
 @_on("span")
 def _span(job: Job, fields: Fields, func: str, mark: Mark) -> None:
     name = fields["name"] or ""

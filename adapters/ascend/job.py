@@ -88,6 +88,7 @@ class Job:
         ended: its process has ended, with a status that is known.
         runs_done: how many runs of its graph have completed, as far as is known.
         numbered: they are counted by the numbers that the host's spans have; else as they are seen.
+        at_once: so many cases its test run has at once; 0 where no line says it.
         live: what the memory of its process shows.
         run_ended: is called with the former run when a new one begins.
     """
@@ -119,6 +120,7 @@ class Job:
         self.timeouts = Timeouts()
         self.runs_done = 0
         self.numbered = False
+        self.at_once = 0
         self.live: MemoryView = NO_MEMORY
         self.run_ended: Callable[[Run], None] = _nothing
         self._start()
