@@ -18,8 +18,8 @@ LIMIT = (
 )
 END = "========================= 1 failed, 2 passed in 91.02s =========================\n"
 SAID = (
-    "Test tests/st/test_norm.py::test_norm[2] failed: only the host's time limit fired: it waited 3 s for the stream of "
-    "device 1"
+    "Test tests/st/test_norm.py::test_norm[2] failed: only the host's time limit fired: it waited 3 s for the stream "
+    "of device 1"
 )
 STUCK = (
     "[ERROR] handle_timeout_exit: [x.cpp:1] [STALL thread=0 idle_iterations=900100] TIMEOUT_EXIT "
