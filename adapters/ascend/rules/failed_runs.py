@@ -145,9 +145,10 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
 
 def _host_limit(rule: str, main: Diagnostic, known: FailureFacts, job: JobDiagnostics, state: RuleInput) -> Finding:
     """Only the host's time limit fired: what the device did, nothing tells."""
+    test = next(failed_tests([proof.log or "" for proof in main.evidence], state.snapshot), "")
     values = {
         "waited": known.waited,
-        "test": next(failed_tests([proof.log or "" for proof in main.evidence], state.snapshot), ""),
+        "only": f"Test {test} failed: only" if test else "Only",
         "at_once": str(known.at_once) if known.at_once > 1 else "",
         "returned": main.sentence,
         "device_log": known.device_log,
