@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti jobs heavy golden guides long-watch stress gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo wild aoti sim-check jobs heavy golden guides long-watch stress gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ wild: ## what livedbg says of logs of failed jobs that nobody here wrote: bare, 
 
 aoti: ## real AOTInductor models that are wrong, under the guide; needs torch and g++, takes minutes (AOTI=shape|dtype|nan|throw|hang)
 	$(PY) -m tests.aoti $(AOTI)
+
+sim-check: ## real runs of Ascend's simulator, hung, crashed and healthy, live and from their logs; SIMPLER and PTO_ISA name its sources (SIM=hang|async|…)
+	$(PY) -m tests.sim $(SIM)
 
 jobs: ## real torch.distributed jobs (gloo), hung and healthy, under launchers too; needs torch, takes minutes (JOBS=words of names)
 	$(PY) -m tests.jobs $(JOBS)

@@ -28,7 +28,7 @@ _HELD: Final = 20  # messages of a launcher's output that wait for the logs besi
 _TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
 _STATUS: Final = lazy_re(r"rc=(-?[0-9]{1,8})")
 _ELSEWHERE: Final = frozenset(
-    {"terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
+    {"at_once", "terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
 )
 """Kinds of messages that any program may print: they count only in or beside a runtime's log."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.reports import CODE, is_npu, report_facts
 from livedbg.logs.tracebacks import CUT_OFF
-from livedbg.model import Diagnostic, ExceptionHit
+from livedbg.model import FAILED_TESTS, Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.patterns import lazy_re
 
@@ -15,6 +16,14 @@ _RUN_FAILED: Final = lazy_re(
     r"\b\w{1,1000} failed with code -?\d{1,40}|\(run_id=\d{1,40} slot=\d{1,40} .{0,4000}run_epoch=\d{1,40}\)"
 )
 """What the runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
+
+
+def failed_tests(logs: Collection[str], snapshot: Snapshot) -> Iterator[str]:
+    """The tests of which a test run reports, in one of these logs, that they failed since a run did."""
+    for hit in snapshot.exceptions.values():
+        if hit.source in logs and hit.catchpoint == f"log: {FAILED_TESTS}" and _RUN_FAILED.search(hit.message):
+            yield hit.type
+
 
 _BELOW: Final = 40  # lines of a compiler's report below its exception
 _NEAR: Final = 40  # lines between a traceback that is cut off and the report that its last line begins

@@ -59,6 +59,8 @@ class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
         graph: the edges between its tasks are known.
         memory: the memory of its process is read.
         moved: it has got on while its memory was read.
+        runs: how many runs of its graph have completed before, in words; "" for none, or where no run was seen to end.
+        again: these are several.
         began_wall_ns: when it began, by memory; 0 where that is not known.
         limit_s, limit_by: the limit of the scheduler's watchdog, and by what it is known.
         completed, total, running, ready, waiting: counts of tasks; None where they are not known.
@@ -76,6 +78,8 @@ class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
     graph: bool = False
     memory: bool = False
     moved: bool = False
+    runs: str = ""
+    again: bool = False
     began_wall_ns: int = 0
     limit_s: float = 0.0
     limit_by: str = ""
@@ -93,6 +97,7 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
         sub_class, sub_class_by: the class of the stall; `counts` where it is concluded from these.
         code, advice: the error code in words, and what to do about it.
         drained: all cores have ended since.
+        idle_s: how long nothing had gone on then; None where the lines' times don't tell.
         orch_done: the orchestrator had submitted all; None where no line says it.
         load: how busy the machine was, in words.
     """
@@ -102,6 +107,7 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
     code: str = ""
     advice: str = ""
     drained: bool = False
+    idle_s: float | None = None
     orch_done: bool | None = None
     load: str = ""
 
@@ -147,6 +153,8 @@ class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
         fault_kernel: the kernel that CANN's report of a fault names.
         thrown: the language of an exception.
         simulator: it may have run on the simulator.
+        waited: of the host's own time limit, which fired first: which one and what for, in words; "" for another's.
+        at_once: so many cases the test run had at once; 0 where no line says it.
     """
 
     error_code: int = 0
@@ -161,6 +169,8 @@ class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
     fault_kernel: str = ""
     thrown: str = ""
     simulator: bool = False
+    waited: str = ""
+    at_once: int = 0
 
 
 class OrderFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.order"):

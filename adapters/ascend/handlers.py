@@ -24,7 +24,7 @@ def handle(job: Job, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[
     Returns:
         The entities that it speaks of.
     """
-    job.log_goes_on(mark)
+    job.log_goes_on(mark, idle=kind.startswith("stall_"))
     handler = _HANDLERS.get(kind)
     if handler is None:
         return ()
@@ -50,6 +50,11 @@ def _begin(job: Job, fields: Fields, func: str, mark: Mark) -> None:
         job.run.progressed(mark)  # no task ran before
 
 
+@_on("at_once")
+def _at_once(job: Job, fields: Fields, func: str, mark: Mark) -> None:
+    job.at_once = max(job.at_once, number(fields, "count"))
+
+
 @_on("span")
 def _span(job: Job, fields: Fields, func: str, mark: Mark) -> None:
     name = fields["name"] or ""
@@ -64,6 +69,9 @@ def _span(job: Job, fields: Fields, func: str, mark: Mark) -> None:
             job.run.progressed(mark)  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and job.run.phase != "failed":
         job.end(mark, pid)
+        number_ = optional_number(fields, "number")
+        if number_ is not None and not job.shared:
+            job.ran(number_)
     elif name == "chip.run.runner_run" and took_ns is not None and not job.shared:
         job.timeouts.run_took(took_ns / 1e9)
 

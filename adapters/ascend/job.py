@@ -86,6 +86,9 @@ class Job:
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
         ended: its process has ended, with a status that is known.
+        runs_done: how many runs of its graph have completed, as far as is known.
+        numbered: they are counted by the numbers that the host's spans have; else as they are seen.
+        at_once: so many cases its test run has at once; 0 where no line says it.
         live: what the memory of its process shows.
         run_ended: is called with the former run when a new one begins.
     """
@@ -115,6 +118,9 @@ class Job:
         self.environment: dict[str, str] | None = None
         self.ended = False
         self.timeouts = Timeouts()
+        self.runs_done = 0
+        self.numbered = False
+        self.at_once = 0
         self.live: MemoryView = NO_MEMORY
         self.run_ended: Callable[[Run], None] = _nothing
         self._start()
@@ -128,8 +134,11 @@ class Job:
         if self.graph is not None:
             self.run.use_graph(self.graph)
 
-    def log_goes_on(self, mark: Mark) -> None:
-        """A line of its log was read."""
+    def log_goes_on(self, mark: Mark, *, idle: bool = False) -> None:
+        """A line of its log was read; `idle`: which says that nothing goes on, and is no news of the run."""
+        if idle and self.last_wall_ns is not None:
+            self.last_mark = mark
+            return
         if mark.wall_ns is not None:
             if mark.exact:
                 self.first_wall_ns = min(mark.wall_ns, self.first_wall_ns or mark.wall_ns)
@@ -144,6 +153,7 @@ class Job:
             self.run.phase = "running"  # several chips share this log: whose run begins isn't known
         elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
             former = self.run
+            self.runs_done += former.phase == "completed" and not self.numbered
             self._start()
             self.run_ended(former)
         if self.run.phase in {"unknown", "starting"}:
@@ -184,6 +194,10 @@ class Job:
         """The run of a chip process begins, by its span."""
         self.chips_at_work.add(pid)
         self.chips_begun.add(pid)
+
+    def ran(self, number: int) -> None:
+        """A run has ended well, and the host numbers its runs from 1."""
+        self.runs_done, self.numbered = max(self.runs_done, number), True
 
     def watchdog_reports(self) -> None:
         """A line without a pid tells of stuck tasks: they are of the only chip that is at work, where there is one."""

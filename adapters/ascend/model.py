@@ -59,11 +59,14 @@ class JobFile(Struct, frozen=True):
 
 
 class _Record(Struct):
+    """A job, and where its log lies; `of_file`, `of_memory` (a process): made for that before a log said anything."""
+
     job: Job
     emitter: Emitter
     folder: PurePath | None
     key: str
     of_file: bool = False
+    of_memory: str = ""
 
 
 class AscendModel:
@@ -94,8 +97,7 @@ class AscendModel:
     def opened(self, source: LogSource) -> None:
         """A log begins."""
         self._paths[source.id] = PurePath(source.path) if source.path else None
-        if source.process:
-            self._process[source.id] = source.process
+        self.belongs(source)
         if source.path:
             with contextlib.suppress(OSError):
                 self._written[source.id] = target_files.status(Path(source.path)).st_mtime_ns
@@ -118,12 +120,24 @@ class AscendModel:
         path = self._paths.get(source)
         key = self._key(source, path)
         self._of_source[source] = key
-        record = self._records.get(key) or self._adopt(key, path) or self._add(key, path)
+        record = self._records.get(key) or self._adopt(key, path, self._process.get(source, "")) or self._add(key, path)
         written = self._written.get(source)
         if written is not None:
             record.job.written_wall_ns = max(written, record.job.written_wall_ns or 0)
         record.job.process = record.job.process or self._process.get(source, "")
         return record.job
+
+    def job_of_memory(self, name: str, process: str) -> Job:
+        """The job of a scheduler whose memory is read; the log of its process joins it, if it says anything later."""
+        self.job(name)
+        record = self._records[self._of_source[name]]
+        record.of_memory = process
+        return record.job
+
+    def belongs(self, source: LogSource) -> None:
+        """Take in whose log a log is."""
+        if source.process:
+            self._process[source.id] = source.process
 
     def processes_seen(self, processes: Mapping[str, Process]) -> bool:
         """Take what the jobs' processes were started with, and how they ended; whether that was new."""
@@ -186,16 +200,18 @@ class AscendModel:
             self.take(file)
         return record
 
-    def _adopt(self, key: str, path: PurePath | None) -> _Record | None:
-        """The job that was made for a graph before its log had said anything."""
+    def _adopt(self, key: str, path: PurePath | None, process: str) -> _Record | None:
+        """The job that was made for a graph, or for the memory of a process, before its log had said anything."""
         for old, record in self._records.items():
-            if not record.of_file or path is None or record.folder is None:
-                continue
-            if path.parent in [record.folder, *record.folder.parents][: _UP + 1]:
+            folder = record.folder
+            beside = path is not None and folder is not None and path.parent in [folder, *folder.parents][: _UP + 1]
+            if (record.of_file and beside) or (process and record.of_memory == process):
                 del self._records[old]
-                record.key, record.folder, record.of_file = key, path.parent, False
-                record.job.place = clean_line(path.parent.name)
+                record.key, record.of_file, record.of_memory = key, False, ""
+                record.folder = path.parent if path is not None else None
+                record.job.place = clean_line(path.parent.name) if path is not None else ""
                 self._records[key] = record
+                self._of_source = {name: key if known == old else known for name, known in self._of_source.items()}
                 return record
         return None
 

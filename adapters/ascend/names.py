@@ -139,6 +139,11 @@ def name_kernels(pid: int, names: Mapping[int, str]) -> None:
         _known.popitem(last=False)
 
 
+def is_kernel(module: str | None) -> bool:
+    """Whether code is a kernel's, by what stacks show for its file (`kernel_label`)."""
+    return (module or "").startswith("kernel func ")
+
+
 def kernel_label(pid: int, file: str) -> str | None:
     """`kernel func 2 (MUL)` for the base name of a kernel's file; None for any other file."""
     match = _FILE.match(file)

@@ -102,11 +102,7 @@ class StallReader:
             record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
         else:  # the AIC slot alone is printed, -1 for a vector task; or the one of a core
             _learn(record, optional_number(fields, "kernel"), (fields.get("sub") or "aic").lower())
-        if "met" in fields:
-            record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
-            record.missing = max(0, record.fanin - record.met)
-        if "missing" in fields:
-            record.missing = optional_number(fields, "missing") or 0
+        _depends(record, fields)
         if fields["state"] == "RUNNING":
             stall.running.add(raw)
             owner = optional_number(fields, "owner")
@@ -175,6 +171,7 @@ class StallReader:
     def summary(self, fields: Fields, mark: Mark) -> None:
         """A SUMMARY line: the counts, and what follows from them for tasks that no line names."""
         stall = self._round(fields, mark)
+        stall.mark = mark if not stall.exit else stall.mark
         self.counts(fields)
         self._conclude(stall, mark)
 
@@ -276,6 +273,23 @@ class StallReader:
             self._leave_cores(record.raw)
             self.run.set_state(record, TaskState.READY, mark, earlier=True)
         return stall
+
+
+def _depends(record: TaskRecord, fields: Fields) -> None:
+    """How many dependencies a task has, and how many are not met.
+
+    Both sides of a reference count have one more than there are dependencies: the runtime's own, until the task is
+    wired (`fanin_count = wfanin + 1`, simpler pto_orchestrator.cpp). `fanin_met` has not.
+    """
+    references, met = optional_number(fields, "references"), optional_number(fields, "met")
+    if references is not None:
+        wanted = number(fields, "wanted")
+        record.fanin, record.missing = max(0, wanted - 1), max(0, wanted - references)
+    elif met is not None:
+        record.fanin = number(fields, "fanin")
+        record.missing = max(0, record.fanin - met)
+    missing = optional_number(fields, "missing")
+    record.missing = record.missing if missing is None else missing
 
 
 def _learn(record: TaskRecord, kernel: int | None, subslot: str) -> None:

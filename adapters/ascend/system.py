@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from livedbg.model import CauseClass
 from livedbg.session.systems import Demo, DeviceVariable, Framework, Lazy, LogPlaces, Signs, System
 
 SYSTEM: Final = System(
@@ -37,6 +38,7 @@ SYSTEM: Final = System(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
     ),
     judges_tasks=True,
+    causes=((r"\bfailed with code 50\d{4}\b", CauseClass.SUMMARY),),  # a code of CANN's: it masks what happened
     label_code=Lazy("livedbg.adapters.ascend.names:kernel_label"),
     dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),

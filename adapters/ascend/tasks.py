@@ -22,7 +22,8 @@ class TaskRecord(Struct):
         blocks: how many blocks it has in all.
         dispatched: (block, subslot) pairs that were handed to cores.
         finished: how many of them are known to have ended.
-        met: dependencies met, of `fanin` in all.
+        fanin: how many dependencies it has.
+        missing: how many of them are not met.
         deferred: its kernel has returned and it waits for an asynchronous completion.
         waits: what it waits for, where the scheduler's memory says so.
         already: the state that it had when it was first seen in memory: `since_wall_ns` is then.
@@ -42,7 +43,6 @@ class TaskRecord(Struct):
     blocks: int = 1
     dispatched: int = 0
     finished: int = 0
-    met: int | None = None
     fanin: int | None = None
     missing: int | None = None
     deferred: bool = False

@@ -276,6 +276,10 @@ class LogAdapter(Adapter):
         self._troubled = self._troubled or bool(found.statuses)
         for status in found.statuses:
             context.emit(StatusSeen(status=status, **stamp))
+        for feed in self._feeds:
+            if feed.source.id in found.owners:
+                feed.source = structs.replace(feed.source, process=found.owners[feed.source.id])
+                context.emit(LogSourceSeen(source=feed.source, **stamp))
         empty = [candidate for candidate in found.new if self._once and _is_empty(candidate.path)]
         nothing = [structs.replace(candidate.source, size=0) for candidate in empty]
         self._emit(context, _Round(events=[LogSourceSeen(source=source, **stamp) for source in nothing]))

@@ -8,6 +8,7 @@ Invariants:
     catalogue.C1. A file is read once, whatever names it has (links, a launched program's capture that is also
         its descriptor 1), and a rotated log is not read again under its new name or when packed.
     catalogue.C2. What can't be found or read is said once, and again when that changes.
+    catalogue.C3. A log belongs to the process that has its file open for writing, also if the user named it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.linux import target_files
 from livedbg.linux.descriptors import fd_links, fdinfo
@@ -169,10 +171,15 @@ class Candidate(Struct, frozen=True):
 
 
 class Found(Struct):
-    """What a search for logs gave: new ones, and changes of what is to be reported."""
+    """What a search for logs gave: new ones, and changes of what is to be reported.
+
+    Attributes:
+        owners: by id of a log that was opened before, the process that was found to write it.
+    """
 
     new: list[Candidate]
     statuses: list[SourceStatus]
+    owners: dict[str, str]
 
 
 class Catalogue:
@@ -187,6 +194,8 @@ class Catalogue:
         self._known: set[Path] = set()
         self._identities: dict[Identity, bytes] = {}  # of what is or was read, and how it begins
         self._processes: dict[int, ProcessLogs] = {}
+        self._writers: dict[Identity, str] = {}
+        self._of_nobody: dict[Identity, str] = {}  # ids of the named logs that no process is known to write
         self._said: dict[tuple[str, str], SourceStatus] = {}
 
     def search(self, pids: Iterable[int]) -> Found:
@@ -196,18 +205,33 @@ class Catalogue:
             pids: the processes whose logs are wanted, besides those that the request names.
         """
         said: dict[tuple[str, str], SourceStatus] = {}
-        new = [candidate for candidate in self._candidates(pids, said) if candidate is not None]
+        named = [target.pid for target in self._request.processes]
+        written = {pid: self._logs_of(pid) for pid in dict.fromkeys([*named, *pids])}
+        found = self._writers.keys() & self._of_nobody.keys()
+        owners = {self._of_nobody.pop(identity): self._writers[identity] for identity in found}
+        new = [candidate for candidate in self._candidates(written, said) if candidate is not None]
         changed = [status for key, status in said.items() if self._said.get(key) != status]
         changed += [_well(status) for key, status in self._said.items() if key not in said]
         self._said = said
-        return Found(_oldest_first(new), changed)
+        return Found(_oldest_first(new), changed, owners)
 
     def read(self, identity: Identity | None, head: bytes) -> None:
         """Remember what is being read (C1)."""
         if identity is not None and len(head) >= len(self._identities.get(identity, b"")):
             self._identities[identity] = head
 
-    def _candidates(self, pids: Iterable[int], said: dict[tuple[str, str], SourceStatus]) -> Iterator[Candidate | None]:
+    def _logs_of(self, pid: int) -> list[ProcessLog]:
+        """The logs of a process, which are noted as written by it unless another process writes them too (C3)."""
+        logs = self._processes.setdefault(pid, ProcessLogs(pid)).find()
+        for log in logs:
+            with suppress(OSError):
+                status = target_files.status(log.path)
+                self._writers.setdefault((status.st_dev, status.st_ino), ids.process(self._request.host, pid))
+        return logs
+
+    def _candidates(
+        self, written: Mapping[int, list[ProcessLog]], said: dict[tuple[str, str], SourceStatus]
+    ) -> Iterator[Candidate | None]:
         host = self._request.host
         for target in self._request.processes:
             for name, captured in (("stdout", target.stdout), ("stderr", target.stderr)):
@@ -221,8 +245,8 @@ class Catalogue:
                     yield self._new(captured, source)
         if self._request.logs:
             yield from self._named(said)
-        for pid in dict.fromkeys([*(target.pid for target in self._request.processes), *pids]):
-            for log in self._processes.setdefault(pid, ProcessLogs(pid)).find():
+        for pid, logs in written.items():
+            for log in logs:
                 source = LogSource(
                     id=_id(host, log.path),
                     name=clean_line(log.name),
@@ -269,6 +293,10 @@ class Catalogue:
             return None
         self._known.add(path)
         self._identities[identity] = head
+        if source.process is None:
+            source = structs.replace(source, process=self._writers.get(identity))
+        if source.process is None:
+            self._of_nobody[identity] = source.id
         return Candidate(path, source, status.st_mtime_ns)
 
     def _begins_like(self, head: bytes) -> bool:

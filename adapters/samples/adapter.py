@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import math
 import time
+from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
@@ -37,7 +38,7 @@ from livedbg.probes.perf_event import Counted, NoPerf, supported
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
-from livedbg.session.running import running, share_of
+from livedbg.session.running import executing, running, share_of
 from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
@@ -104,6 +105,11 @@ _SOON_S: Final = 0.3  # how long the first stacks are waited for
 _CALLS_S: Final = 0.4  # how long a thread of which nothing but CPU time is seen is looked at ...
 _CALLS_HZ: Final = 100  # ... and how often in a second
 _POLL_S: Final = 0.02
+_TASKS: Final = 4  # threads that execute tasks of which the place is looked for ...
+_TASKS_NS: Final = _MS // 5  # ... at this CPU time or more from sample to sample ...
+_TASK_SAMPLES: Final = 20  # ... until there are so many samples of each ...
+_TASKS_S: Final = 1.5  # ... or so much time has passed ...
+_TASKS_APART_S: Final = 10.0  # ... and again after this
 _LIMIT: Final = Limit(cpu=0.005, wall=0.2, least_s=1.0, most_s=30.0)  # of a turn without the unwinding
 _RATE_HZ: Final = 99  # samples a second of a profile: not in step with what a program does 100 times a second
 _PYTHON_ONLY: Final = "Python functions are read from memory instead: what they call outside of Python counts for them."
@@ -149,6 +155,9 @@ class SamplesAdapter(Adapter):
                 return
             await self._soon(context, running(context.snapshot()))
             await self._calls(context)
+            if context.request.once:
+                await context.others_settled()
+                await self._tasks(context)
             context.settled()
             if not context.request.once:
                 often = asyncio.ensure_future(self._often(context))
@@ -235,9 +244,30 @@ class SamplesAdapter(Adapter):
         if self._shown is not None:
             await self._shown.emit(context, ids, newest.values())
 
+    async def _tasks(self, context: Context) -> None:
+        """Many stacks of each thread that executes a task: whether that stays at one place."""
+        threads = executing(context.snapshot())[:_TASKS]
+        if not threads or self._shown is None:
+            return
+        ids = {thread.tid: thread for thread in threads}
+        shares = {thread.tid: share_of(thread.id, context.snapshot()) for thread in threads}
+        taken: dict[int, list[Sample]] = {tid: [] for tid in ids}
+        end = time.monotonic() + _TASKS_S
+        try:
+            with ClockSamples() as clocks:
+                clocks.follow({tid: max(_TASKS_NS, int(share * _ASKED_NS)) for tid, share in shares.items()})
+                while time.monotonic() < end and min(map(len, taken.values())) < _TASK_SAMPLES:
+                    await asyncio.sleep(_POLL_S)
+                    for tid, sample in self._read(clocks, ids).items():
+                        taken[tid].append(sample)
+        except NoPerf as error:
+            self._troubles.deny(context, error)
+        for together in zip_longest(*(some[:_TASK_SAMPLES] for some in taken.values())):
+            await self._shown.emit(context, ids, filter(None, together))
+
     async def _watch(self, context: Context) -> None:
         """Sample what runs, now and then, until the targets have ended."""
-        pause_s = _LIMIT.least_s
+        pause_s, tasks_s = _LIMIT.least_s, 0.0
         with ClockSamples() as clocks:
             while not targets_ended(context):
                 snapshot = context.snapshot()
@@ -249,6 +279,9 @@ class SamplesAdapter(Adapter):
                     self._troubles.deny(context, error)
                     cost = Cost(wall_s=_LIMIT.most_s)  # it may be allowed later
                 pause_s = _LIMIT.rest_s(cost)
+                if time.monotonic() >= tasks_s:
+                    await self._tasks(context)
+                    tasks_s = time.monotonic() + _TASKS_APART_S
                 await context.sleep(pause_s)
 
     async def _turn(

@@ -90,6 +90,10 @@ class Context(Protocol):
         """Sleep, but wake at once on a `Refresh` intent, when the targets have ended or when the session ends."""
         ...
 
+    async def others_settled(self) -> None:
+        """Wait until all other adapters have settled, or wait for the others themselves (before `settled`)."""
+        ...
+
     def settled(self) -> None:
         """Say that the first full sample is done. A session that samples once ends when all have said so."""
         ...

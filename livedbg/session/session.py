@@ -106,6 +106,9 @@ class _AdapterContext:
     async def sleep(self, seconds: float) -> None:
         self._refreshes = await self._session.nap(seconds, self._refreshes)
 
+    async def others_settled(self) -> None:
+        await self._session.others_settled(self._adapter)
+
     def settled(self) -> None:
         self._session.adapter_settled(self._adapter)
 
@@ -151,6 +154,8 @@ class Session:
         self._redaction = Redaction()
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
+        self._last: set[Adapter] = set()
+        self._others_settled = asyncio.Event()
         self._running: set[Adapter] = set(self._adapters)
         self._notice = ""
         self._problems = 0
@@ -326,6 +331,13 @@ class Session:
         self._unsettled.discard(adapter)
         self._wake.set()
 
+    async def others_settled(self, adapter: Adapter) -> None:
+        """Wait until all other adapters have settled, and what they said is in the state."""
+        self._last.add(adapter)
+        self._others_settled.clear()
+        self._wake.set()
+        await self._others_settled.wait()
+
     # the stream
 
     async def _guard(self, adapter: Adapter) -> None:
@@ -425,7 +437,10 @@ class Session:
                 self._fold(_BATCH)
             started, used = time.monotonic(), time.thread_time()
             settled = not self._unsettled and not self._queue
+            others_settled = not self._unsettled - self._last and not self._queue
             self._update(looked=settled)
+            if others_settled:
+                self._others_settled.set()
             self._tell_problems()
             credit.passed(started - published)
             published = time.monotonic()

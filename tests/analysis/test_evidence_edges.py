@@ -368,6 +368,33 @@ def test_a_count_that_stays_is_a_stall_only_while_no_thread_is_busy(share: float
     assert (world.finding("no-progress") is not None) is found
 
 
+@pytest.mark.parametrize(("threads", "found"), [(7, True), (8, False)])
+def test_many_threads_that_share_a_full_machine_are_busy_together(threads: int, found: bool) -> None:
+    world = World()
+    world.process(1)
+    counted("ring:toy/1", world)
+    for done in (0, 1):
+        for tid in range(1, threads + 1):
+            world.thread(tid, state=ThreadState.RUNNING, cpu_ns=done * 20 * SECOND // 15)
+        world.now_ns += 20 * SECOND if not done else 0
+    world.store.apply(ev.Tick(**world.stamp()))
+    assert (world.finding("no-progress") is not None) is found
+
+
+def test_a_count_that_rose_all_at_once_has_no_pace() -> None:
+    """A log that is read shows all its counts in one moment."""
+    world = World()
+    for value in range(4):
+        world.counter("ring:toy/1", value, 10)
+    assert world.later(30 * SECOND).finding("no-progress") is None
+
+
+def test_counters_of_a_system_that_judges_its_tasks_are_left_to_it() -> None:
+    world = World()
+    counted("run:ascend/main", world)
+    assert world.later(30 * SECOND).finding("no-progress") is None
+
+
 def test_one_busy_thread_beside_idle_ones_is_enough() -> None:
     world = World()
     world.process(1)

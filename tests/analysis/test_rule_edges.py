@@ -280,6 +280,22 @@ def test_a_thread_spins_for_as_long_as_both_its_cpu_time_and_its_stack_say() -> 
     assert finding.since_wall_ns == BEGAN + 8 * SECOND
 
 
+@pytest.mark.parametrize(
+    ("role", "other", "found"), [("", True, True), ("core 8", True, False), ("core 8", False, True)]
+)
+def test_threads_of_a_simulator_poll_by_design(role: str, other: bool, found: bool) -> None:
+    world = Busy()
+    world.look(8 * SECOND)
+    for _ in range(4):
+        world.stack("spin_until", "train")
+        world.look(3 * SECOND)
+    if other:
+        world.thread(9, state=ThreadState.RUNNING, cpu_ns=world.now_ns)
+    roles = dict.fromkeys(world.threads, role)
+    world.store.apply(ev.ThreadRolesSeen(roles=roles, **world.stamp()))
+    assert (world.finding("spinning") is not None) is found
+
+
 def test_two_stacks_in_one_place_prove_nothing() -> None:
     world = Busy()
     for _ in range(2):

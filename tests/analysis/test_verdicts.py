@@ -467,7 +467,7 @@ def test_a_task_of_an_unknown_kernel_is_stalled_only_if_others_wait(behind: bool
 def test_no_progress() -> None:
     world = World()
     for value in range(4):
-        world.counter("ring:ascend/1", value, 10)
+        world.counter("ring:toy/1", value, 10)
         world.later(SECOND)
     assert world.finding("no-progress") is None
     assert "stayed at 3 of 10" in world.later(30 * SECOND).found("no-progress").sentence
@@ -475,7 +475,7 @@ def test_no_progress() -> None:
 
 def test_no_progress_needs_a_count_that_ever_rose() -> None:
     world = World()
-    world.counter("ring:ascend/1", 0, 10)
+    world.counter("ring:toy/1", 0, 10)
     assert world.later(100 * SECOND).finding("no-progress") is None
 
 

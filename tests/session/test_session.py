@@ -87,6 +87,31 @@ class FromThread(Adapter):
         await asyncio.to_thread(work)
 
 
+class Last(Adapter):
+    """Reads what the others have said once they have settled."""
+
+    name = "last"
+    sees = "what others say"
+    cost = "none"
+
+    def __init__(self) -> None:
+        self.read: float | None = None
+
+    async def run(self, context: Context) -> None:
+        await context.others_settled()
+        self.read = context.snapshot().counters[CounterKey("x", "n")].value
+        context.settled()
+
+
+def test_who_waits_for_the_others_sees_what_they_said_and_two_do_not_wait_for_each_other() -> None:
+    last = [Last(), Last()]
+    view = LiveView(Request(host="box", once=True), adapters=[last[0], Counting(20_000), last[1]])
+    view.start()
+    assert view.wait_settled(WALL_S)
+    view.stop()
+    assert [one.read for one in last] == [19_999, 19_999]
+
+
 @pytest.mark.invariant("session.N1")
 def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
     seen: list[Event] = []

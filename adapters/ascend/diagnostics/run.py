@@ -19,6 +19,7 @@ from livedbg.graphs.lost import grouped
 from livedbg.model import Diagnostic, Severity
 from livedbg.model.facts import Facts
 from livedbg.signatures.templates import names_in, render
+from livedbg.text.wording import many
 
 _LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
 _PLAIN: Final = JobFacts()
@@ -94,6 +95,8 @@ def run_state(job: Job) -> Diagnostic:
         graph=run.graph is not None or live.speaks,
         memory=live.speaks,
         moved=live.speaks and live.progress.moved,
+        runs=_runs(job),
+        again=job.runs_done > 1,
         began_wall_ns=(live.progress.began_wall_ns if live.speaks else None) or 0,
         limit_s=limit.seconds if limit is not None else 0.0,
         limit_by=limit.by if limit is not None else "",
@@ -114,6 +117,13 @@ def run_state(job: Job) -> Diagnostic:
         facts=facts,
         marks=tuple(marks),
     )
+
+
+def _runs(job: Job) -> str:
+    """`9 runs`; `9 runs or more` where they are seen in memory, from which one may be gone between two looks."""
+    if not job.runs_done:
+        return ""
+    return many(job.runs_done, "run") + ("" if job.numbered else " or more")
 
 
 def run_complete(job: Job) -> Diagnostic:

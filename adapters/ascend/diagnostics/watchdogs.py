@@ -62,6 +62,7 @@ def _facts(job: Job, stall: Stall) -> StallFacts:
         code=named_code(100),
         advice=stall_class(sub_class).advice if sub_class else "",
         drained=stall.drained is not None,
+        idle_s=job.run.idle_s(stall.mark),
         orch_done=stall.orchestrator_done,
     )
 
@@ -147,8 +148,19 @@ def _cann(job: Job) -> Iterator[Diagnostic]:
         advice=code.advice,
         device_log=device_log(job.environment or {}, pid, trouble.device),
         fault_kernel=trouble.fault_kernel,
+        waited=_waited(job),
+        at_once=job.at_once,
     )
     yield statement(job, "cann-code", structs.asdict(code), facts=facts, marks=(trouble.cann_mark,))
+
+
+def _waited(job: Job) -> str:
+    """`2 s for the stream of device 3`, where the host's limit fired and no line tells what the device did."""
+    first = job.timeouts.first()
+    if first is None or first.key != "stream-sync" or len(job.timeouts.fired) > 1 or job.run.tasks:
+        return ""
+    device = f" of device {job.trouble.device}" if job.trouble.device is not None else ""
+    return f"{first.limit(job.environment).seconds:g} s for the stream{device}"
 
 
 def _armed(job: Job) -> Iterator[Diagnostic]:

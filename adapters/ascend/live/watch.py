@@ -204,6 +204,9 @@ class LiveWatch(Polled):
         self._spent_s, began_ns = 0.0, time.monotonic_ns()
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]
+        with self._model.lock:
+            for source in snapshot.log_sources.values():
+                self._model.belongs(source)
         for process in alive:
             await self._search(process, context)
         for name, seen in list(self._seen.items()):
@@ -331,8 +334,7 @@ class LiveWatch(Polled):
             if logs and not self._model.settled:
                 return None
             if not known:
-                log = next((source for source in logs if source.name == "stderr"), logs[0] if logs else None)
-                return self._model.job(log.id if log is not None else f"pid{process.pid}")
+                return self._model.job_of_memory(f"pid{process.pid}", process.id)
         return self._job_of_chip(process, number, shared)
 
     def _jobs_of(self, logs: Sequence[LogSource]) -> list[Job]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from livedbg.adapters.ascend.explained import failed_tests
 from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.rules.cann_reports import CannReports
 from livedbg.adapters.ascend.rules.compiling import CompileRule
@@ -42,7 +43,9 @@ class AscendRule(Struct, frozen=True):
         found = jobs(state.snapshot)
         for job in found:
             for said in self.check(self.name, job, state):
-                finding = unless_survived(said, state.snapshot, OWN_LINES.search)
+                logs = [proof.log for proof in said.evidence if proof.log]
+                failed = any(failed_tests(logs, state.snapshot))  # so it was not handled, though the next test ran
+                finding = said if failed else unless_survived(said, state.snapshot, OWN_LINES.search)
                 yield _of_one(finding, job) if len(found) > 1 and job.label else finding
 
 

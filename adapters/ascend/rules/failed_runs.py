@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from livedbg.adapters.ascend.explained import failed_tests
 from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts
 from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
@@ -113,6 +114,9 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     if main is None or job.completed or any(_explained(job, state)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
     known, words = read_facts(main, FailureFacts), ""
+    if known.waited:
+        yield _host_limit(rule, main, known, job, state)
+        return
     if main is deinit and known.simulator:
         words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
     elif known.mask:
@@ -136,6 +140,22 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
         evidence=evidence(code, ended, deinit),
         since_wall_ns=main.at_wall_ns,
         cause=CauseClass.PEER if known.mask else None,  # any other source says more, a device's log above all
+    )
+
+
+def _host_limit(rule: str, main: Diagnostic, known: FailureFacts, job: JobDiagnostics, state: RuleInput) -> Finding:
+    """Only the host's time limit fired: what the device did, nothing tells."""
+    test = next(failed_tests([proof.log or "" for proof in main.evidence], state.snapshot), "")
+    values = {
+        "waited": known.waited,
+        "only": f"Test {test} failed: only" if test else "Only",
+        "at_once": str(known.at_once) if known.at_once > 1 else "",
+        "returned": main.sentence,
+        "device_log": known.device_log,
+    }
+    since_ns, proofs = main.at_wall_ns, evidence(main, job.first("watchdog-fired"))
+    return written(
+        "host-limit", rule, job, state, values, evidence=proofs, since_wall_ns=since_ns, cause=CauseClass.PEER
     )
 
 

@@ -18,8 +18,10 @@ from livedbg.adapters.ascend.facts import (
     TaskFacts,
     scope_of,
 )
+from livedbg.adapters.ascend.names import is_kernel
+from livedbg.analysis.place_names import function_name, line_of
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.words import waited_ns
+from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
 from livedbg.model.facts import read_facts
 from livedbg.model.snapshot import Snapshot
@@ -30,6 +32,7 @@ F = TypeVar("F", bound=JobFacts)
 _NAMES_SHOWN: Final = 6
 _EVIDENCE_SHOWN: Final = 8
 _WAITERS_SHOWN: Final = 2
+_SAMPLES_LEAST: Final = 3
 _COUNTED: Final = 10_000  # of the tasks behind a root
 
 
@@ -119,6 +122,19 @@ class JobDiagnostics(Struct, frozen=True):
     def patience_s(self, state: RuleInput) -> float:
         """From when on a run without progress is stalled: no less than the limit of its watchdog, if that is known."""
         return max(self.long_s(state), self.run.limit_s)
+
+    def watchdog(self, state: RuleInput) -> Diagnostic | None:
+        """What the scheduler reports of a stall: that its watchdog ended the run, or that it turns without progress.
+
+        Of a living run the latter counts once the watchdog's limit has passed. A slow kernel looks alike until then:
+        the report comes after so many turns (480,000: seconds), not after a time.
+        """
+        ended, turns = self.first("timeout-exit"), self.first("stall-summary")
+        if ended is not None or turns is None:
+            return ended
+        told_s = read_facts(turns, StallFacts).idle_s if alive(state) else None
+        idle_s = self.quiet_for_s(state.snapshot) if self.run.memory else told_s
+        return None if idle_s is not None and idle_s < self.patience_s(state) else turns
 
     def limit_words(self) -> str:
         """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
@@ -211,6 +227,11 @@ def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
     return found
 
 
+def alive(state: RuleInput) -> bool:
+    """A process is seen that may write the log."""
+    return any(process.target and not process.exited for process in state.snapshot.processes.values())
+
+
 def name_of(task: Task) -> str:
     """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
     known = read_facts(task, TaskFacts)
@@ -232,6 +253,40 @@ def where_of(task: Task, snapshot: Snapshot) -> str:
     """`on core 8 (AIV0)`."""
     cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
     return f"on {', '.join(cores)}" if cores else "on an unknown core"
+
+
+def place_of(task: Task, state: RuleInput) -> str:
+    """` Its kernel was in wait_for_gate in all of 20 samples in 0.6 s.`, by the stacks of its core's thread.
+
+    Only samples of this task count: a core runs one task after another, with the same functions. "" without any.
+    """
+    snapshot = state.snapshot
+    if len(task.where) != 1 or task.since_wall_ns is None:
+        return ""
+    stack = next(
+        (
+            stack
+            for name, stack in snapshot.stacks.items()
+            if EdgeKey(EdgeKind.RUNS_ON, task.where[0], name) in snapshot.edges
+        ),
+        None,
+    )
+    if stack is None:
+        return ""
+    now = snapshot.now()
+    began_ns = now.mono_ns - (now.wall_ns - task.since_wall_ns)
+    frames = [frame for frame in stack.frames if is_kernel(frame.module)]
+    if not frames or stack.taken_mono_ns < began_ns:
+        return ""
+    entry = frames[-1]
+    held = next(frame for frame in frames if frame.held_samples >= entry.held_samples)
+    counted = held.held_mono_ns is not None and held.held_mono_ns >= began_ns and held.held_samples >= _SAMPLES_LEAST
+    line = line_of(held)
+    where = f"{function_name(held.function, held.language)}{f' ({line})' if line else ''}"
+    if not counted:
+        return f" Its kernel is in {where}."
+    lasted = duration(stack.taken_mono_ns - (held.held_mono_ns or 0))
+    return f" Its kernel was in {where} in all of {held.held_samples} samples in {lasted}."
 
 
 def clock(task: Task) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.ascend.facts import TaskFacts
-from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, where_of
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, place_of, where_of
 from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
@@ -23,6 +23,7 @@ from livedbg.model.facts import read_facts
 from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
+_TELLS_S: Final = 1.0  # that livedbg has watched for less tells nothing
 _TROUBLE: Final = (
     "cann-code",
     "core-anomaly",
@@ -31,7 +32,6 @@ _TROUBLE: Final = (
     "operation-ended",
     "ring-full",
     "runtime-failed",
-    "stall-summary",
     "tensor-wait-timeout",
     "terminate",
     "timeout-exit",
@@ -57,7 +57,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
     """A run whose scheduler's memory shows no progress for long, before the limit of its watchdog: a task that runs
     for long, or an orchestrator that submits nothing. Slow or stuck: that can't be told, so the verdict is unknown.
     """
-    if not _is_long(job, state) or any(job.first(code) for code in ("timeout-exit", "stall-summary", "fatal")):
+    if not _is_long(job, state) or job.watchdog(state) is not None or job.first("fatal") is not None:
         return
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
@@ -72,18 +72,21 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
 
 
 def _for(job: JobDiagnostics, state: RuleInput) -> str:
-    """` for 12 s`; ` for 0.6 s or more, at most 40 s`, where livedbg came after it began."""
+    """` for 12 s`; where livedbg came after it began ` for 12 s or more, at most 40 s`, at first without the former."""
     still_s, open_s = job.quiet_for_s(state.snapshot), job.open_for_s(state.snapshot)
-    if job.run.moved or open_s is None or open_s <= still_s:
-        return f" for {duration(still_s * 1e9)}"
-    return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
+    still, age = duration(still_s * 1e9), duration((open_s or 0.0) * 1e9)
+    if job.run.moved or open_s is None or open_s <= still_s or still == age:
+        return f" for {still}"
+    least = f"{still} or more, " if still_s >= _TELLS_S else ""
+    return f" for {least}at most {age} (the age of the run)"
 
 
 def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     one = len(running) == 1
     who = f"task {name_of(running[0])}" if one else f"{len(running)} tasks ({names_of(running)})"
     where = f" {where_of(running[0], state.snapshot)}" if one else ""
-    return f"{who} {'has' if one else 'have'} been running{where}{_for(job, state)}. {_slow_or_stuck(job)}"
+    place = place_of(running[0], state) if one else ""
+    return f"{who} {'has' if one else 'have'} been running{where}{_for(job, state)}.{place} {_slow_or_stuck(job)}"
 
 
 def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
@@ -134,10 +137,14 @@ def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> F
 
 
 def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """An Ascend run completed all its tasks."""
+    """An Ascend run completed all its tasks; a living process that has completed several, the last just now, runs."""
     complete = job.first("run-complete")
     if complete is not None and job.completed:
         alive = any(not process.exited for process in state.snapshot.processes.values())
+        if alive and job.run.again and not job.run.quiet:
+            values = {"said": complete.sentence, "runs": job.run.runs}
+            yield written("runs-again", rule, job, state, values, evidence=evidence(complete))
+            return
         yield Finding(
             rule=rule,
             state=VerdictState.EXITED if not alive else None,  # the process may begin another run
@@ -154,13 +161,14 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     """
     if job.run.phase not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
         return
-    if _is_long(job, state):
-        return  # long_run says so
+    if job.watchdog(state) is not None or _is_long(job, state):
+        return  # other rules say so
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
     proofs = evidence(*running, job.state)
     if not job.run.quiet and job.run.last_wall_ns:  # else no line has a time
         doing = f"{names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
-        yield written("goes-on", rule, job, state, {"state": job.state.sentence, "doing": doing}, evidence=proofs)
+        values = {"state": job.state.sentence, "doing": doing, "runs": job.run.runs}
+        yield written("goes-on", rule, job, state, values, evidence=proofs)
     elif job.run.quiet and not roots and not job.run.building:
         yield written("cut-off", rule, job, state, {}, evidence=proofs)

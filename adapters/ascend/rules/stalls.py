@@ -11,12 +11,14 @@ from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts
 from livedbg.adapters.ascend.rules.failed_runs import slow
 from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
+    alive,
     clock,
     code_of,
     ended_by,
     evidence,
     name_of,
     names_of,
+    place_of,
     waiters_of,
     where_of,
 )
@@ -48,10 +50,9 @@ class _Blocked(Struct, frozen=True):
     latched: Diagnostic | None
 
     @classmethod
-    def of(cls, job: JobDiagnostics) -> _Blocked:
+    def of(cls, job: JobDiagnostics, state: RuleInput) -> _Blocked:
         """What the diagnostics of a job report."""
-        watchdog = job.first("timeout-exit") or job.first("stall-summary")
-        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
+        return cls(job.watchdog(state), job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
 
     @property
     def reported(self) -> bool:
@@ -76,7 +77,7 @@ def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     orchestrator waits for, or (inferred) the quiet log of a living process with tasks in flight. Without a process, a
     log that ends with tasks in flight is inconclusive. The finding names the cause, not the symptom.
     """
-    blocked = _Blocked.of(job)
+    blocked = _Blocked.of(job, state)
     if _explained_otherwise(job, blocked) or not (blocked.reported or _quiet_too_long(job, state)):
         return
     roots = job.roots(state.snapshot)
@@ -84,15 +85,10 @@ def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
         yield from _nobody_runs(rule, job, state)
     elif blocked.watchdog is not None and blocked.drained and all(task.state is TaskState.RUNNING for task in roots):
         yield slow(rule, blocked.watchdog, roots, job, state)
-    elif not blocked.reported and not _alive(state):
+    elif not blocked.reported and not alive(state):
         yield _ends_open(rule, job, roots, state)
     else:
         yield _stalled(rule, job, roots, blocked, state)
-
-
-def _alive(state: RuleInput) -> bool:
-    """A process is seen that may write the log."""
-    return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
 
 def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: RuleInput) -> Finding:
@@ -110,7 +106,7 @@ def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: Rul
         state,
         values,
         roots=tuple(task.id for task in roots),
-        entities=_participants(job, roots, _Blocked.of(job), state),
+        entities=_participants(job, roots, _Blocked.of(job, state), state),
         evidence=evidence(*roots, *waiters_of(roots, state), job.state),
         since_wall_ns=_since_ns(roots),
     )
@@ -200,7 +196,8 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
         likely = "" if job.run.certain else f" It is suspected: {job.run.reason}."
-        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}"
+        place = place_of(task, state)
+        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}{place}"
     known = read_facts(task, TaskFacts)
     if task.state is TaskState.READY and known.deferred:
         waits = f" It waits for: {known.waits_for}." if known.waits_for else ""
@@ -246,9 +243,9 @@ def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
 
 def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A stall with no task that could complete: only waiting tasks, or none at all."""
-    report = job.first("timeout-exit") or job.first("stall-summary")
+    report = job.watchdog(state)
     if report is None and job.run.building:
-        yield building(rule, job, state, _alive(state))
+        yield building(rule, job, state, alive(state))
     if report is None:
         return
     waiting, said = job.tasks_in(TaskState.SUBMITTED, state), read_facts(report, StallFacts)

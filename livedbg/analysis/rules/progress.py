@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
@@ -10,6 +11,8 @@ from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import Clock, Durations, Snapshot
 from livedbg.text.wording import sentence_case
+
+_PACE_NS: Final = 1_000_000_000
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
@@ -85,9 +88,11 @@ class NoProgress:
 
     name = "no-progress"
     doc = (
-        "A counter of completed work rose while it was watched, is below its total, and has not risen for longer than "
-        "the threshold and than 10 times its usual step, while no watched thread was busy. It is always inferred: it "
-        "reports that there is no progress, not why."
+        "A counter of completed work rose while it was watched (for a second or more: a log that is read shows its "
+        "counts all at once), is below its total, and has not risen for longer than the threshold and than 10 times "
+        "its usual step, while the watched threads together used less than half a core. It is always inferred: it "
+        "reports that there is no progress, not why. Counters of a system that has rules of its own for its tasks are "
+        "left to these rules."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -98,6 +103,8 @@ class NoProgress:
             (key, counter)
             for key, counter in snapshot.counters.items()
             if counter.total is not None and counter.value < counter.total and counter.changes
+            if key.entity.partition(":")[2].partition("/")[0] not in state.judged.tasks
+            if counter.changed_mono_ns - counter.first_mono_ns >= _PACE_NS
         ]
         if not short or _busy(snapshot, state.settings):
             return
@@ -122,8 +129,9 @@ class NoProgress:
 
 
 def _busy(snapshot: Snapshot, settings: Settings) -> bool:
-    """Whether some thread used a good part of a core lately."""
-    return any(a.window_ns and a.cpu_ns >= settings.busy_share * a.window_ns for a in snapshot.activity.values())
+    """Whether the threads used a good part of a core lately: on a full machine each of many gets little."""
+    used = sum(a.cpu_ns / a.window_ns for a in snapshot.activity.values() if a.window_ns)
+    return used >= settings.busy_share
 
 
 def rules() -> Sequence[Rule]:

@@ -53,13 +53,16 @@ class Spinning:
         "another thread gets on or computes, that one may be what it waits for, and this is a note. Else it computes "
         "or spins there, whatever the function is named. No stall by itself: a long computation looks the same, and so "
         "does a loop that waits and counts, or that calls something. "
+        "In a simulator, whose threads play a chip's cores and poll by design, several that do are not reported. "
         "Rests on samples of running threads, on Python stacks, and on native ones that were asked for (glance)."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a thread."""
-        for thread in state.snapshot.threads.values():
-            if thread.exited:
+        threads = state.snapshot.threads.values()
+        simulators = {thread.process for thread in threads if thread.role and not thread.exited}
+        for thread in threads:
+            if thread.exited or (thread.process in simulators and _another_runs(thread, state)):
                 continue
             burnt_ns = burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns)
             if burnt_ns is None:

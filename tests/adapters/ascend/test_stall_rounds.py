@@ -90,7 +90,7 @@ def test_a_running_task_is_on_its_cores_since_the_run_s_last_progress() -> None:
     task = rounds.run.tasks[1]
     assert (task.state, task.since_wall_ns, task.since_exact) == (TaskState.RUNNING, BEGAN, False)
     assert (task.cores, task.owner, task.kernels) == ({8: "aiv0"}, 2, (-1, 3, -1))
-    assert (task.met, task.fanin, task.missing) == (1, 1, 0)
+    assert (task.fanin, task.missing) == (1, 0)
     assert (task.said.source, task.said.text) == ("err.txt:1", "line of err.txt:1")
     assert rounds.cores() == {8: 1}
     assert (rounds.stall.listed, rounds.run.confirmed) == ({1}, {1})
@@ -150,9 +150,34 @@ def test_a_ready_task_leaves_only_the_cores_that_are_its_own() -> None:
 def test_a_waiting_task_lacks_dependencies() -> None:
     rounds = Rounds().open_task(1, "WAIT", missing=1)
     task = rounds.run.tasks[1]
-    assert (task.state, task.missing, task.met, task.fanin) == (TaskState.SUBMITTED, 1, 1, 2)
+    assert (task.state, task.missing, task.fanin) == (TaskState.SUBMITTED, 1, 2)
     assert (task.since_wall_ns, task.since_exact) == (BEGAN, False)
     assert rounds.stall.waiting == {1} == rounds.stall.listed
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "fanin"),
+    [
+        ("fanin_refcount=1/3", 2, 2),  # of a reference count one is the runtime's own
+        ("fanin_refcount=2/2", 0, 1),
+        ("fanin_refcount=1/1", 0, 0),
+        ("fanin_refcount=0/0", 0, 0),  # not wired yet
+        ("fanin_met=1/3", 2, 3),
+        ("fanin_met=0/0", 0, 0),
+    ],
+)
+def test_how_many_dependencies_a_count_means(words: str, missing: int, fanin: int) -> None:
+    task = Rounds().say(f"TASK ring=0 task_id=1 state=WAIT {words} {KERNELS}").run.tasks[1]
+    assert (task.missing, task.fanin) == (missing, fanin)
+
+
+def test_an_older_count_of_dependencies() -> None:
+    message = classify("STUCK-WAIT   ring=0 task_id=1 kernel_id=3 refcount=2 fanin=4 state=0", True)
+    assert message is not None
+    rounds = Rounds()
+    rounds.reader.task(message.fields, mark())
+    task = rounds.run.tasks[1]
+    assert (task.missing, task.fanin) == (2, 3)
 
 
 def test_a_task_that_a_line_names_was_not_completed_after_all() -> None:

@@ -394,6 +394,58 @@ async def test_C1_the_captured_output_of_a_launched_program(tmp_path: Path) -> N
         await process.wait()
 
 
+@pytest.mark.invariant("catalogue.C3")
+async def test_C3_a_named_log_belongs_to_the_process_that_writes_it(tmp_path: Path) -> None:
+    written, other, link = (tmp_path / name for name in ("job.err", "old.err", "link"))
+    other.write_text("of an earlier run")
+    code = "import sys; print('hello', file=sys.stderr, flush=True); input()"
+    with written.open("w") as err:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=err, cwd=tmp_path,
+        )  # fmt: skip
+    try:
+        link.symlink_to(written)
+        target = TargetProcess(process.pid)
+        async with watching(other, link, processes=[target]) as watched:
+            await watched.until(lambda: {"hello", "of an earlier run"} <= set(watched.texts))
+            owners = {source.name: source.process for source in watched.state.log_sources.values()}
+            assert owners == {"link": f"process:box/{process.pid}", "old.err": None}
+            decoded = {source.name: source.process for source in watched.beside.words.sources}
+            assert decoded == owners
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.invariant("catalogue.C3")
+async def test_C3_a_process_that_begins_to_write_a_named_log(tmp_path: Path) -> None:
+    log = tmp_path / "job.txt"
+    log.write_text("begun\n")
+    code = "import sys; log = open('job.txt', 'a'); print(flush=True); input()"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        code,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=tmp_path,
+    )
+    try:
+        assert process.stdout is not None
+        catalogue = Catalogue(Request(host="box", logs=(str(log),)))
+        (candidate,) = catalogue.search(()).new
+        assert candidate.source.process is None
+        await process.stdout.readline()
+        found = catalogue.search((process.pid,))
+        assert (found.new, found.owners) == ([], {candidate.source.id: f"process:box/{process.pid}"})
+        assert catalogue.search((process.pid,)).owners == {}
+    finally:
+        process.kill()
+        await process.wait()
+
+
 async def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     async with watching(tmp_path / "pipe", once=True) as watched:

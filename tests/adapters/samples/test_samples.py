@@ -19,15 +19,17 @@ from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.analysis.profile import profile_of
 from livedbg.linux import procfs
 from livedbg.linux.access import Problem
-from livedbg.model import Frame, SourceHealth
+from livedbg.model import Edge, EdgeKind, Frame, Resource, SourceHealth
+from livedbg.model.events import EdgesReplaced, ResourcesSeen, ThreadRolesSeen
 from livedbg.model.intents import SAMPLES, SAMPLES_FOR, SAMPLES_RATE, WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.probes import clock_samples
 from livedbg.probes.clock_samples import ClockSamples, refused, refused_here
 from livedbg.probes.perf_event import NoPerf
 from livedbg.probes.perf_records import Sample
-from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.session.running import executing
 from livedbg.session.tools import find_gdb, no_unwinder
 from livedbg.unwind.pool import UnwinderPool
 from tests.cli.conftest import longer
@@ -63,6 +65,43 @@ def watching(pid: int, *, once: bool = False) -> Iterator[LiveView]:
 def until(view: LiveView, true: Callable[[Snapshot], bool]) -> Snapshot:
     eventually(lambda: true(view.latest().snapshot))
     return view.latest().snapshot
+
+
+class Cores(Adapter):
+    """Reports, later than all samples are taken, which threads play cores, and which of these have a task."""
+
+    name = "cores"
+    sees = cost = ""
+
+    def __init__(self, threads: dict[str, str]) -> None:
+        self._states = threads
+
+    async def run(self, context: Context) -> None:
+        await asyncio.sleep(2)
+        stamp, edges = context.stamp(), []
+        for number, (name, state) in enumerate(self._states.items()):
+            core = f"core:toy/{number}"
+            context.emit(ResourcesSeen(resources=(Resource(id=core, kind="core", name=core, state=state),), **stamp))
+            edges.append(Edge(kind=EdgeKind.RUNS_ON, source=core, target=name, evidence="test"))
+        context.emit(EdgesReplaced(scope="toy", edges=tuple(edges), **stamp))
+        context.emit(ThreadRolesSeen(roles=dict.fromkeys(self._states, "core"), **stamp))
+        context.settled()
+
+
+@needs_samples
+def test_one_look_takes_many_samples_of_the_threads_that_execute_tasks(spinners: tuple[int, list[int]]) -> None:
+    pid, tids = spinners
+    busy, idle = (f"thread:box/{pid}/{tid}" for tid in tids[:2])
+    request = Request(host="box", processes=(TargetProcess(pid),), once=True)
+    view = LiveView(request, adapters=[ProcAdapter(), SamplesAdapter(), Cores({busy: "busy", idle: "idle"})])
+    view.start()
+    assert view.wait_settled(WALL_S)
+    view.stop()
+    snapshot = view.latest().snapshot
+    assert [thread.id for thread in executing(snapshot)] == [busy]
+    assert max(frame.held_samples for frame in snapshot.stacks[busy].frames) >= 3
+    if idle in snapshot.stacks:
+        assert max(frame.held_samples for frame in snapshot.stacks[idle].frames) == 1
 
 
 @needs_samples

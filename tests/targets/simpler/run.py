@@ -3,7 +3,7 @@
 Scenarios: healthy, slow (a kernel of KERNEL_S seconds, or 3), hang (a kernel that never ends), tensor_wait (the
 orchestrator reads what that kernel should write), async (a completion that nobody signals), loop (the orchestrator
 loops in user code), many (MANY tasks, each with that hung kernel), many_healthy (the same, healthy), crash (a kernel
-that dies by a signal). Needs simpler, torch, and its compiler on the PATH.
+that dies by a signal), assert (one whose assertion fails). Needs simpler, torch, and its compiler on the PATH.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SECOND = {
     "async": "k_async_never",
     "many": "k_mul_hang",
     "crash": "k_mul_crash",
+    "assert": "k_mul_assert",
 }
 GRAPH = {"tensor_wait": "tensorwait", "async": "async", "loop": "loop", "many": "many", "many_healthy": "many"}
 NAMES = {0: "ADD", 1: "ADD_SCALAR", 2: "MUL"}

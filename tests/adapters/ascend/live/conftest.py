@@ -87,8 +87,9 @@ class Simulator:
 def simulator(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Callable[..., Simulator]:
     """Starts a stand-in of one of the kinds in FLAGS."""
 
-    def start(kind: str = "ringbuffer") -> Simulator:
+    def start(kind: str = "ringbuffer", redirections: str = "") -> Simulator:
         program = build_target("ascend_live", *FLAGS[kind], output=f"aicpu_live_{kind}")
-        return Simulator(spawn([program]), program)
+        words = ["sh", "-c", f'exec "$0" {redirections}', program] if redirections else [program]
+        return Simulator(spawn(words), program)
 
     return start

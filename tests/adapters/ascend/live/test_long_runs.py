@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live import state as progress
@@ -19,8 +20,8 @@ from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.model import Edge, EdgeKey, EdgeKind, Process, TaskState, Thread, ThreadState
-from livedbg.model.events import EdgesReplaced, ProcessSeen, Stamp, ThreadsSeen, Tick
+from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Process, Stack, TaskState, Thread, ThreadState
+from livedbg.model.events import EdgesReplaced, ProcessSeen, StacksSeen, Stamp, ThreadsSeen, Tick
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnostician
 from tests.adapters.ascend.replay import NOW, Replay
@@ -128,8 +129,8 @@ def test_one_look_at_an_old_run_that_does_not_move_is_unknown_and_names_the_task
     verdict = watching.says(sample(*HUNG))
     assert (verdict.state, verdict.roots) == (VerdictState.UNKNOWN, (f"{T}r0t1",))
     assert verdict.sentence == (
-        "Long: task r0t1 (func 2) has been running on core 10 (AIV0) for 0.3 s or more, at most 42 s (the age of the "
-        "run). livedbg can't tell slow from stuck before the limit of the scheduler's watchdog, 60 s "
+        "Long: task r0t1 (func 2) has been running on core 10 (AIV0) for at most 42 s (the age of the run). "
+        "livedbg can't tell slow from stuck before the limit of the scheduler's watchdog, 60 s "
         "(SIMPLER_SCHEDULER_TIMEOUT_MS=60000). 1 of 3 tasks are done."
     )
 
@@ -178,6 +179,125 @@ def test_the_limit_of_the_watchdog_is_the_threshold() -> None:
     assert stalled and min(stalled) >= 60 and states[63] is VerdictState.STALLED
 
 
+ROUND = (
+    b"[INFO] log_stall_diagnostics: [x.cpp:274] [STALL thread=0 idle_iterations=480000] TASK ring=0 task_id=1 "
+    b"state=RUNNING fanin_refcount=1/1 kernels=[aic:-1 aiv0:2 aiv1:-1] running_on=[owner_thread=0 "
+    b"cores=[core=10(aiv0)]]\n"
+    b"[INFO] log_stall_diagnostics: [x.cpp:303] [STALL thread=0 idle_iterations=480000] SUMMARY completed=1/3 "
+    b"last_progress_iteration=0 scan_ready=0 scan_waiting=1 scan_running=1\n"
+)
+
+
+def _log(watching: Watching) -> str:
+    source = watching.replay.open(Path("/run/err.txt"))
+    watching.model._of_source[source] = watching.model._of_source["pid4711"]
+    return source
+
+
+def test_a_round_without_progress_is_no_stall_before_the_limit_of_the_watchdog() -> None:
+    watching = Watching(MINUTE)
+    source, states = _log(watching), {}
+    for second in range(1, 70):
+        if second % 14 == 0:
+            watching.replay.feed(source, ROUND.replace(b"480000", str(second * 40_000).encode()))
+            watching.replay.end(source)
+        states[second] = watching.says(sample(*HUNG), 1.0)
+    assert states[9].state is VerdictState.RUNNING
+    assert {states[second].state for second in range(15, 60)} == {VerdictState.UNKNOWN}
+    assert "for 28 s" in states[29].sentence  # the rounds are no news of the run
+    assert (states[69].state, states[69].roots) == (VerdictState.STALLED, (f"{T}r0t1",))
+
+
+def _stack(watching: Watching, held_s: float, samples: int, module: str = "kernel func 2") -> None:
+    """Samples of the thread that plays core 10, the first of them so long ago."""
+    core, now = f"thread:box/{PID}/{CORE_TID}", watching.stamp()["mono_ns"]
+    held: dict[str, Any] = {"held_mono_ns": now - int(held_s * 1e9), "held_samples": samples}
+    frames = (
+        Frame(function="sched_yield", module="libc.so.6", held_mono_ns=now, held_samples=1),
+        Frame(function="wait_for_gate(int volatile*) [clone .constprop.0]", module=module, **held),
+        Frame(function="kernel_entry", module=module, **held),
+        Frame(function="aicore_execute", module="aicore_sim_abcdef", **held),
+    )
+    edge = Edge(kind=EdgeKind.RUNS_ON, source="core:ascend/10", target=core, evidence="thread-specific data")
+    watching.replay.store.apply_all(
+        [
+            EdgesReplaced(scope="cores", edges=(edge,), **watching.stamp()),
+            StacksSeen(
+                stacks=(Stack(thread=core, frames=frames, taken_mono_ns=now, source="samples", layer="native"),),
+                **watching.stamp(),
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("held_s", "samples", "module", "words"),
+    [
+        (1.2, 20, "kernel func 2 (MUL)", " Its kernel was in wait_for_gate in all of 20 samples in 1.2 s."),
+        (1.2, 2, "kernel func 2", " Its kernel is in wait_for_gate."),
+        (90, 20, "kernel func 2", " Its kernel is in wait_for_gate."),  # the core ran the same kernel for another task
+        (1.2, 20, "libother.so", ""),
+    ],
+)
+def test_where_the_kernel_of_a_task_stays(held_s: float, samples: int, module: str, words: str) -> None:
+    watching = Watching(MINUTE)
+    watching.take(sample(*HUNG))
+    watching.says(sample(*HUNG), 30.0)
+    _stack(watching, held_s, samples, module)
+    said = watching.judge().verdict
+    assert said.state is VerdictState.UNKNOWN
+    assert f"on core 10 (AIV0) for 30 s.{words} livedbg can't tell" in said.sentence
+
+
+def test_a_stack_from_before_the_task_says_nothing_of_it() -> None:
+    watching = Watching(MINUTE)
+    _stack(watching, 1.0, 20)
+    watching.take(sample(*HUNG), 5.0)
+    assert "Its kernel" not in watching.says(sample(*HUNG), 20.0).sentence
+
+
+def test_a_kernel_that_moves_is_in_the_function_that_all_its_samples_share() -> None:
+    watching = Watching(MINUTE)
+    watching.take(sample(*HUNG))
+    watching.says(sample(*HUNG), 30.0)
+    _stack(watching, 1.2, 20)
+    stack = watching.snapshot.stacks[f"thread:box/{PID}/{CORE_TID}"]
+    frames = tuple(
+        structs.replace(frame, held_samples=2) if frame.function.startswith("wait") else frame for frame in stack.frames
+    )
+    watching.replay.store.apply(StacksSeen(stacks=(structs.replace(stack, frames=frames),), **watching.stamp()))
+    assert " Its kernel was in kernel_entry in all of 20 samples in 1.2 s." in watching.judge().verdict.sentence
+
+
+def test_a_job_that_runs_its_graph_again_and_again_says_how_often() -> None:
+    watching = Watching(MINUTE)
+    for _ in range(3):
+        watching.says(sample(task(0, RUNS, 10), fresh=True), 1.0)
+        watching.says(sample(task(0, DONE), over=True), 1.0)
+        last = watching.says(None, 0.3)
+    assert (last.state, last.sentence) == (
+        VerdictState.RUNNING,
+        "Running: it has completed 2 runs or more of its tasks. The run completed: 1 of 1 tasks.",
+    )
+    said = watching.says(sample(task(0, RUNS, 10), fresh=True), 1.0).sentence
+    assert said.endswith("r0t0 (func 2) is running. 3 runs or more completed before it.")
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 run completed"), (812, "812 runs completed")])
+def test_the_host_s_spans_number_the_runs(number: int, words: str) -> None:
+    watching = Watching(MINUTE)
+    watching.take(sample(task(0, RUNS, 10)))
+    source = _log(watching)
+    watching.replay.feed(
+        source,
+        b"[mono_ns=9][T0x7f81a5430b80][TIMING] emit_host_span: [STRACE] v=1 pid=%d tid=%d inv=%d hid=0 depth=0 "
+        b"name=chip.run ts=5 dur=3\n" % (PID, PID, number),
+    )
+    watching.replay.end(source)
+    said = watching.says(sample(task(0, RUNS, 10), fresh=True), 1.0).sentence
+    assert said.endswith(f"{words} before it.")
+
+
 def test_a_log_without_dispatches_does_not_make_a_slow_run_a_stall() -> None:
     watching = Watching({})
     watching.job.last_wall_ns = NOW["wall_ns"] - 40_000_000_000  # the line of the run's begin
@@ -200,7 +320,7 @@ def test_an_orchestrator_that_submits_nothing() -> None:
     watching.take(done)
     verdict = watching.says(sample(task(0, DONE), submitted=False))
     assert (verdict.state, verdict.roots) == (VerdictState.UNKNOWN, (f"{T}orchestrator",))
-    assert verdict.sentence.startswith("Long: the orchestrator has submitted nothing for 0.3 s or more, at most 30 s")
+    assert verdict.sentence.startswith("Long: the orchestrator has submitted nothing for at most 30 s")
     more = sample(task(0, DONE), task(1, DONE), submitted=False)
     assert watching.says(more).state is VerdictState.RUNNING  # it did compute
     assert watching.says(more, 9.0).state is VerdictState.RUNNING

@@ -130,6 +130,56 @@ async def test_chips_that_share_a_log_are_told_apart(simulator: Start, tmp_path:
         await watched.until(apart)
 
 
+DISPATCHED = (
+    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 0 "
+    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=8 reg_task_id=1\n"
+)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("early", [True, False])
+async def test_the_log_of_a_process_and_its_memory_are_one_job(
+    simulator: Start, tmp_path: Path, named: bool, early: bool
+) -> None:
+    """Also where the process writes other logs, and the user named the one in which the runtime logs."""
+    log, other = tmp_path / "job.err", tmp_path / "other.log"
+    target = simulator("ringbuffer", f"2>{log} 3>{other}")
+    target.tell("submit 0 2", "submit 0 0 0.0", "run 8 0.0", "submitted")
+    other.write_text("something else\n")
+    log.write_text(DISPATCHED if early else "nothing of the runtime\n")
+
+    def read(update: Update) -> bool:
+        tasks = update.snapshot.tasks
+        return f"{T}r0t1" in tasks and (not early or _from_the_log(update))
+
+    async with _watching(target.pid, logs=(str(log),) if named else ()) as watched:
+        await watched.until(read)
+        if not early:
+            with log.open("a") as file:
+                file.write(DISPATCHED)
+        update = await watched.until(_from_the_log)
+    assert set(update.snapshot.tasks) == {f"{T}r0t0", f"{T}r0t1"}
+
+
+def _from_the_log(update: Update) -> bool:
+    """The line has been read, and speaks of the task that memory shows."""
+    return any(f"{T}r0t0" in record.links for record in update.snapshot.recent_logs)
+
+
+async def test_the_log_of_another_run_is_another_job(simulator: Start, tmp_path: Path) -> None:
+    log, old = tmp_path / "job.err", tmp_path / "old" / "job.err"
+    old.parent.mkdir()
+    old.write_text(DISPATCHED.replace("task 0", "task 7"))
+    target = simulator("ringbuffer", f"2>{log}")
+    target.tell("submit 0 2", "run 8 0.0", "submitted")
+    log.write_text(DISPATCHED)
+    async with _watching(target.pid, logs=(str(old),)) as watched:
+        update = await watched.until(lambda u: len(u.snapshot.tasks) > 1)
+    jobs = {name.rpartition("/")[2]: name.rpartition("/")[0] for name in update.snapshot.tasks}
+    assert jobs.keys() == {"r0t0", "r0t7"}
+    assert jobs["r0t0"] != jobs["r0t7"]
+
+
 async def test_fields_that_are_missing_are_named(simulator: Start) -> None:
     target = simulator("lacks")
     target.tell("submit 0 2", "submit 0 0 0.0")
