@@ -1,8 +1,8 @@
 """The reason that a failed internal assertion gives, without its condition's macro text and its plea for a bug report.
 
-The form: PyTorch c10/util/Exception.h (`TORCH_INTERNAL_ASSERT`), NVIDIA/Fuser csrc/exceptions.h (`NVF_ERROR`,
-`NVF_CHECK`, `NVF_THROW`). The condition comes before the words `INTERNAL ASSERT FAILED`, or after them as
-`Expected CONDITION . `; the reason stands in the same line, or in the next ones.
+The form is that of the macros of two C++ frameworks (…_INTERNAL_ASSERT, …_ERROR, …_CHECK, …_THROW, in their exception
+headers). The condition comes before the words `INTERNAL ASSERT FAILED`, or after them as `Expected CONDITION . `; the
+reason stands in the same line, or in the next ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, plea
 STACK: Final = lazy_re(r"Exception raised from |frame #\d|C\+\+ CapturedTraceback:")
 """The beginning of a line of the stack of C++ below a message."""
 _ENDS: Final = lazy_re(
-    r"Exception raised from |frame #\d|\" thrown in |Traceback \(most|Error from |Use NVFUSER_DISABLE=parallel_compile"
+    r"Exception raised from |frame #\d|\" thrown in |Traceback \(most|Error from |Use [A-Z]{2,20}_DISABLE="
 )
 _PROMPT: Final = lazy_re(r"^E {2,10}", re.MULTILINE)  # pytest's, before each line of a message
 _NAMES: Final = lazy_re(r"\b(?:error|fatal) {0,4}: ")

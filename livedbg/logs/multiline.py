@@ -84,7 +84,8 @@ _STOPPED = lazy_re(
     r"|Catchpoint \d{1,6} \(exception (?:thrown|caught|rethrown)\)|\* thread #\d{1,6},[^\n]{0,200} stop reason = "
 )
 _OF_STOP = lazy_re(
-    r"[ \t]|#\d{1,6} |\((?:cuda-)?(?:gdb|lldb)\) (?:bt|where|backtrace|f|frame|up|down|info|thread|p|print|list|l)\b"
+    r"[ \t]|#\d{1,6} "
+    r"|\((?:[a-z]{2,8}-)?(?:gdb|lldb)\) (?:bt|where|backtrace|f|frame|up|down|info|thread|p|print|list|l)\b"
     r"|\[Switching |0x[0-9a-f]{1,16} in |\d{1,6}\t|\* thread #"
     r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"
 )
