@@ -102,6 +102,11 @@ class AscendDecoder(LogDecoder):
                 classify(line.message, line.tagged) is not None or (failed and line.tagged) for line in lines
             )
 
+    def over(self) -> None:
+        """No log is read any more, or ever: where there is none, nothing is flushed."""
+        with self._model.lock:
+            self._model.logs_read()
+
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Conclude from what is there."""
         with self._model.lock:

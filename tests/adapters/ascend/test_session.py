@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend.adapter import AscendAdapter
+from livedbg.adapters.ascend.decoder import AscendDecoder
+from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.analysis import VerdictState
 from livedbg.session.adapter import Request
@@ -83,3 +85,12 @@ async def test_a_hang_as_it_happens(tmp_path: Path) -> None:
         finally:
             player.kill()
     assert _is_told(update), update.diagnosis.verdict
+
+
+def test_a_session_in_which_no_log_is_read_waits_for_none() -> None:
+    """`report PID` with a folder in which there is none."""
+    model = AscendModel()
+    decoder = AscendDecoder(model)
+    assert not model.settled
+    decoder.over()
+    assert model.settled
