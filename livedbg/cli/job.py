@@ -28,7 +28,7 @@ import click
 
 from livedbg.app.options import AppOptions, Started
 from livedbg.commands.signals import hung_up, signals_held
-from livedbg.model.catchpoints import CatchpointState, Moment
+from livedbg.model.catchpoints import FAULTS, CatchpointState, Moment
 from livedbg.model.intents import Catch
 from livedbg.probes.tracefs import may_trace
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
@@ -44,8 +44,6 @@ from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import ban_of, refuse_touch
 
-FAULTS: Final = "signals"
-"""The preset of catchpoints for signals of a program's own faults."""
 _PATIENCE_S: Final = 60.0
 _HANDLER: Final = "PYTHONFAULTHANDLER"
 _RUNTIMES = ("libstdc++.so", "libc++abi.so", "libpython")

@@ -105,6 +105,9 @@ class Preset(Struct, frozen=True, kw_only=True):
     but: tuple[str, ...] = ()
 
 
+FAULTS: Final = "signals"
+"""The preset for signals of a program's own faults."""
+
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
@@ -118,7 +121,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
             moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), failed asserts, std::terminate"
         ),
         "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="calls of exit() and _exit()"),
-        "signals": Preset(
+        FAULTS: Preset(
             moment=Moment.SIGNAL,
             patterns=("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"),
             about="signals caused by faults of the program, handled or fatal (SIGSYS, SIGTRAP: only fatal)",

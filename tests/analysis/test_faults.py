@@ -72,8 +72,9 @@ def test_a_fault_has_its_place_and_its_stack_and_needs_no_second_run() -> None:
         (caught(over(-11), "SIGSEGV", SCALE, sent=True), "Process 1 (prog1) was ended by SIGSEGV."),
         (caught(over(-11), "SIGSEGV", ()), "Process 1 (prog1) was ended by SIGSEGV."),
         (caught(over(3), "SIGSEGV", SCALE), "Process 1 (prog1) ended with status 3."),
+        (caught(over(-9), "SIGKILL", SCALE), "Process 1 (prog1) was ended by SIGKILL."),
     ],
-    ids=["another signal", "no signal", "sent by somebody", "no stack", "not ended by it"],
+    ids=["another signal", "no signal", "sent by somebody", "no stack", "not ended by it", "no fault of its own"],
 )
 def test_no_place_is_said_where_it_is_not_the_end_s(world: World, sentence: str) -> None:
     assert said(world) == sentence

@@ -20,7 +20,7 @@ from livedbg.logs.last_words import referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process
-from livedbg.model.catchpoints import Moment
+from livedbg.model.catchpoints import FAULTS, PRESETS, Moment
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -77,10 +77,12 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
 def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:
     """The signal, with its stack, that a catchpoint saw end a process: of those that came on that thread just before,
     the first, since a handler may have passed it on (Python's faulthandler) or aborted; None where none was seen."""
+    faults = PRESETS[FAULTS].patterns  # the kernel kills for memory wherever a thread is
     caught = [
         hit
         for hit in snapshot.exceptions.values()
         if hit.process == process.id
+        and hit.type in faults
         and (point := snapshot.catchpoints.get(hit.catchpoint or "")) is not None
         and point.moment is Moment.SIGNAL
     ]
@@ -93,15 +95,10 @@ def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:
     return min(before, key=lambda hit: hit.at_wall_ns or 0)
 
 
-def at_fault(said: str, fault: ExceptionHit, code: UserCode) -> str:
-    """What was said of an end, with where its first signal came: `Crashed in step (train.py:4), in scale (ops.cpp:12)`.
-
-    Nothing is added where no frame has a source, or where somebody else sent the signal.
-    """
+def fault_place(fault: ExceptionHit, code: UserCode) -> str:
+    """`scale (ops.cpp:12)`: where the first signal of an end came; "" where no frame has a source, or others sent it."""
     frame = code.frame_of(fault.stack) or next((frame for frame in fault.stack if frame.file), None)
-    if frame is None or fault.sent:
-        return said
-    return f"{said}{',' if ' in ' in said else ''} in {place_text(frame)}"
+    return "" if frame is None or fault.sent else place_text(frame)
 
 
 def fault_evidence(hit: ExceptionHit) -> tuple[Evidence, ...]:

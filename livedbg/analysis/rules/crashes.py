@@ -9,12 +9,12 @@ from typing import Final
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
-    at_fault,
     crashed_in,
     crashed_where,
     exception_text,
     fault_evidence,
     fault_of,
+    fault_place,
     log_evidence,
     with_referred,
 )
@@ -95,8 +95,9 @@ class Crash:
             text = f"{hit.type}: {root}; it led to {telling_line(hit.message)}"
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
-        if fault is not None and (own is None or own.language == "python"):
-            what, text = at_fault(what, fault, state.code), exception_text(hit)
+        place = fault_place(fault, state.code) if fault is not None else ""
+        if place and (own is None or own.language == "python"):
+            what, text = f"{what}{',' if own is not None else ''} in {place}", exception_text(hit)
         others = alive and not _may_be_own(kind, snapshot.processes.values())
         if others:
             end = "an exception" if kind == "traceback" else "the end"
@@ -125,10 +126,9 @@ class Crash:
         how = how_ended(status)
         name = sentence_case(name_of(process.id, state.snapshot))
         fault = fault_of(process, state.snapshot)
-        place = ""
-        if fault is not None:
-            first = "" if fault.type in how else f" after {fault.type}"  # a handler aborted
-            place = at_fault(first, fault, state.code)
+        place = fault_place(fault, state.code) if fault is not None else ""
+        first = f" after {fault.type}" if fault is not None and fault.type not in how else ""  # a handler aborted
+        where = f"{first} in {place}" if place else ""
         hint = "read its last log lines, and run it again under `livedbg launch -- COMMAND`"
         if status in _DUMPED:
             hint = "coredumpctl info   shows its core dump, where one is kept"
@@ -137,7 +137,7 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,
-            sentence=f"{name} {'was ' if _by_signal(status) else ''}ended {how}{place}.",
+            sentence=f"{name} {'was ' if _by_signal(status) else ''}ended {how}{where}.",
             entities=(process.id,),
             evidence=(
                 Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),
