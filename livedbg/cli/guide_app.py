@@ -50,7 +50,7 @@ def _step(
     """The app's code, CMD's, and what was found. CMD ends with its step, unless its user leaves it running."""
     held: list[str] = []
     job = job_for(course, order, held.append)
-    end = LastWill(leaves=False)
+    end = LastWill(leaves=False, watch=job.watch)
     with end:
         child = end.child = job.start()
         command = " ".join(mask_command(course.argv) if job.redact else course.argv)

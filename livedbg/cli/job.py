@@ -265,14 +265,19 @@ def _asked_about(job: Job, child: Launched) -> Started:
 class LastWill:
     """`with` kills the command at its end, however that comes, unless it is to be left.
 
+    Args:
+        leaves: leave it running.
+        watch: of its recipes, of which nothing stays beside a command that is left.
+
     Attributes:
         child: the command, once it runs.
         leaves: leave it running.
     """
 
-    def __init__(self, leaves: bool) -> None:
+    def __init__(self, leaves: bool, watch: RecipeWatch) -> None:
         self.child: Launched | None = None
         self.leaves = leaves
+        self._watch = watch
 
     def in_app(self, view: LiveView, job: Job, screen: AppOptions, *killing: int) -> int:
         """Show the command in the app, and learn from how that ends what becomes of it.
@@ -304,5 +309,7 @@ class LastWill:
             return
         if self.leaves or hung_up(error):
             child.go()  # also where nothing was armed yet
+            if child.exit_code is None:
+                self._watch.leave()
         else:
             child.end()

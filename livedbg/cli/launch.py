@@ -282,7 +282,7 @@ def _say(line: str) -> None:
 
 
 def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
-    end = LastWill(detach)
+    end = LastWill(detach, job.watch)
     while held:  # what is to be known before it starts
         _say(held.pop(0))
     with end:
@@ -306,7 +306,7 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
 def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stall: OnStall | None, detach: bool) -> int:
     relays: list[_Relay] = []
     interrupted = False
-    end = LastWill(detach)
+    end = LastWill(detach, job.watch)
     try:
         with end:
             child = end.child = job.start(detach=detach)

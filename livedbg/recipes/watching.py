@@ -198,13 +198,17 @@ class Beside:
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 
+    def end(self) -> None:
+        """End it before the command has ended."""
+        self._process.kill()
+        self._process.wait()
+
     def said(self) -> Iterator[str]:
         """The lines that it printed, once it has ended."""
         try:
             self._process.wait(_LONGEST_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.end()
         lines = clean(self._output.read_bytes().decode("utf-8", "replace")).splitlines()
         yield f"{self._label}: {lines[0][:_WIDEST] if lines else 'it said nothing'}"
         yield from (f"    {line[:_WIDEST]}" for line in lines[1:_BESIDE])
@@ -276,6 +280,11 @@ class RecipeWatch:
         for sentence in without_effect(self._plan.parts, ended) if effects else ():
             self._say(sentence)
         return ended
+
+    def leave(self) -> None:
+        """The command is left running: end what runs beside it."""
+        for beside in self._beside:
+            beside.end()
 
     def so_far(self, child: Launched) -> Ended:
         """The same while the command runs, without a line of it printed."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from livedbg.adapters.cuda import checks as cuda_checks
 from livedbg.adapters.cuda.checks import checks
+from livedbg.linux import procfs
 from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import each_option, parse
@@ -18,6 +22,9 @@ from livedbg.recipes.plan import possible
 from livedbg.recipes.watching import summaries
 from livedbg.session.tools import find_tool
 from tests.cli.conftest import livedbg
+from tests.cli.test_launch_and_demo import children_in
+from tests.cli.zygote import Livedbg
+from tests.conftest import eventually
 
 PRINT = "import os; print({name: os.environ.get(name) for name in ('NVFUSER_DUMP', 'NVFUSER_TRACE', 'MINE')})"
 
@@ -69,6 +76,25 @@ def test_what_runs_beside_a_command_is_told_its_process_and_says_its_piece_at_th
     lines = [line for line in said.err.splitlines() if line.startswith(("livedbg: mine", "livedbg:     "))]
     assert lines[0] == f"livedbg: mine: watches {said.out.strip()}" and lines[19] == "livedbg:     19"
     assert lines[20].startswith("livedbg:     (21 more lines: ")
+
+
+def test_nothing_stays_beside_a_command_that_is_left_running(home: dict[str, str], tmp_path: Path) -> None:
+    own(home, "mine", f'{MINE}beside = ["tail", "--pid={{pid}}", "-f", "/dev/null"]\n[[effect]]\nfile = "x"\n')
+    mark = {"LIVEDBG_TEST_MARK": str(tmp_path)}
+    line = ["launch", "--headless", "--detach", "--recipe", "mine", "--", "sleep", "300"]
+    child = Livedbg(line, env={**os.environ, **home, **mark}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def running() -> set[str]:
+        return {procfs.command_line(pid)[0] for pid in children_in(str(tmp_path)) if procfs.command_line(pid)}
+
+    try:
+        eventually(lambda: {"sleep", "tail"} <= running())
+        child.send_signal(signal.SIGTERM)
+        child.wait(200)
+        assert running() == {"sleep"}
+    finally:
+        for pid in children_in(str(tmp_path)):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_every_built_in_recipe_says_what_it_is(home: dict[str, str], tmp_path: Path) -> None:
