@@ -303,7 +303,9 @@ class ThreadsPanel(TablePanel):
 
     def placeholder(self) -> str:
         """No threads."""
-        return "No thread matches the filter." if self.needle else "No process is observed."
+        if self.needle:
+            return "No thread matches the filter."
+        return "No thread was seen." if self.context.snapshot.processes else "No process is observed."
 
     def action_stacks(self) -> None:
         """Ask for stacks."""
