@@ -38,7 +38,7 @@ from livedbg.probes.perf_event import Counted, NoPerf, supported
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
-from livedbg.session.running import executing, running, share_of
+from livedbg.session.running import running, share_of
 from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
@@ -246,7 +246,7 @@ class SamplesAdapter(Adapter):
 
     async def _tasks(self, context: Context) -> None:
         """Many stacks of each thread that executes a task: whether that stays at one place."""
-        threads = executing(context.snapshot())[:_TASKS]
+        threads = context.snapshot().players("busy")[:_TASKS]
         if not threads or self._shown is None:
             return
         ids = {thread.tid: thread for thread in threads}

@@ -22,6 +22,7 @@ from livedbg.model import (
     Diagnostic,
     Edge,
     EdgeKey,
+    EdgeKind,
     ExceptionHit,
     Intrusion,
     LogRecord,
@@ -265,6 +266,15 @@ class Snapshot:
         """The threads of a process that are alive, by tid."""
         found = [t for t in self.threads.values() if t.process == process and not t.exited]
         return sorted(found, key=lambda thread: thread.tid)
+
+    def players(self, state: str = "") -> list[Thread]:
+        """The threads that play a core of a chip, in a simulator; with `state` (`busy`) only those whose core is so."""
+        known = [thread for thread in self.threads.values() if thread.role and not thread.exited]
+        if not known:
+            return []
+        cores = [one.id for one in self.resources.values() if one.kind == "core" and (not state or one.state == state)]
+        plays = [any(EdgeKey(EdgeKind.RUNS_ON, core, one.id) in self.edges for core in cores) for one in known]
+        return [one for one, does in zip(known, plays, strict=True) if does]
 
     def last_threads(self) -> list[Thread]:
         """The threads that are alive; of processes that have ended, those that were alive until then.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.model import EdgeKey, EdgeKind, Thread, ThreadState
+from livedbg.model import Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
 _BUSY: Final = 0.2  # share of a core from which a thread is sampled though it was blocked when it was read
@@ -22,16 +22,6 @@ def running(snapshot: Snapshot) -> list[Thread]:
             found.append((share, thread))
     found.sort(key=lambda one: -one[0])
     return [thread for _, thread in found]
-
-
-def executing(snapshot: Snapshot) -> list[Thread]:
-    """The threads that play a core which has a task, in a simulator."""
-    players = [thread for thread in snapshot.threads.values() if thread.role and not thread.exited]
-    if not players:
-        return []
-    busy = [one.id for one in snapshot.resources.values() if one.kind == "core" and one.state == "busy"]
-    edges = snapshot.edges
-    return [one for one in players if any(EdgeKey(EdgeKind.RUNS_ON, core, one.id) in edges for core in busy)]
 
 
 def share_of(thread: str, snapshot: Snapshot) -> float:

@@ -281,7 +281,8 @@ def test_a_thread_spins_for_as_long_as_both_its_cpu_time_and_its_stack_say() -> 
 
 
 @pytest.mark.parametrize(
-    ("role", "other", "found"), [("", True, True), ("core 8", True, False), ("core 8", False, True)]
+    ("role", "other", "found"),
+    [("", True, True), ("core 8", True, False), ("core 8", False, True), ("compile worker", True, True)],
 )
 def test_threads_of_a_simulator_poll_by_design(role: str, other: bool, found: bool) -> None:
     world = Busy()
@@ -293,6 +294,10 @@ def test_threads_of_a_simulator_poll_by_design(role: str, other: bool, found: bo
         world.thread(9, state=ThreadState.RUNNING, cpu_ns=world.now_ns)
     roles = dict.fromkeys(world.threads, role)
     world.store.apply(ev.ThreadRolesSeen(roles=roles, **world.stamp()))
+    if role.startswith("core"):
+        core = world.resource("core:box/1/8", "idle")
+        for thread in world.threads:
+            world.edge(EdgeKind.RUNS_ON, core, thread)
     assert (world.finding("spinning") is not None) is found
 
 

@@ -60,7 +60,7 @@ class Spinning:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a thread."""
         threads = state.snapshot.threads.values()
-        simulators = {thread.process for thread in threads if thread.role and not thread.exited}
+        simulators = {thread.process for thread in state.snapshot.players()}
         for thread in threads:
             if thread.exited or (thread.process in simulators and _another_runs(thread, state)):
                 continue

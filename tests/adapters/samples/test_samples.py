@@ -29,7 +29,6 @@ from livedbg.probes.perf_event import NoPerf
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
-from livedbg.session.running import executing
 from livedbg.session.tools import find_gdb, no_unwinder
 from livedbg.unwind.pool import UnwinderPool
 from tests.cli.conftest import longer
@@ -98,7 +97,7 @@ def test_one_look_takes_many_samples_of_the_threads_that_execute_tasks(spinners:
     assert view.wait_settled(WALL_S)
     view.stop()
     snapshot = view.latest().snapshot
-    assert [thread.id for thread in executing(snapshot)] == [busy]
+    assert [thread.id for thread in snapshot.players("busy")] == [busy]
     assert max(frame.held_samples for frame in snapshot.stacks[busy].frames) >= 3
     if idle in snapshot.stacks:
         assert max(frame.held_samples for frame in snapshot.stacks[idle].frames) == 1
