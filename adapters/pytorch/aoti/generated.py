@@ -103,7 +103,7 @@ class Generated(Struct, frozen=True, kw_only=True):
         constants: the model's own names (`a.weight`) by those of the code.
         expected: by input: what it was compiled for, such as `float32 [4, 32]`.
         checks_nan: it checks for NaN and infinity.
-        signature: by input: its name in the model's signature, where the code has that.
+        signature: by input: its path in the model's arguments, such as `scale`, or `[1][0]` for one by position.
     """
 
     path: str
@@ -152,8 +152,7 @@ def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
 
 
 def _signature(text: str, count: int) -> dict[int, str]:
-    """The names of inputs that the tree of arguments has: keywords, and keys of dictionaries (torch.utils._pytree).
-    An argument by position has none."""
+    """Return where inputs are in the tree of arguments: by keyword or position (torch.utils._pytree)."""
     tree = text.partition('in_spec_ = R"(')[2].partition(')";')[0]
     try:
         positional, named = msgspec.json.decode(tree)[1]["children_spec"] if tree else ({}, {})
@@ -164,7 +163,7 @@ def _signature(text: str, count: int) -> dict[int, str]:
 
 
 def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The paths of a tree's leaves; "" for those below no name."""
+    """Return the paths of a tree's leaves."""
     if not tree or tree["type"] is None:
         yield from [path] if tree else ()
         return
@@ -174,7 +173,7 @@ def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
             key = clean_line(str(keys[number]), 100)
             yield from _leaves(child, f"{path}[{key!r}]" if path else key)
         else:
-            yield from _leaves(child, f"{path}[{number}]" if path else "")
+            yield from _leaves(child, f"{path}[{number}]")
 
 
 def _expected(text: str, inputs: Mapping[int, str]) -> dict[int, str]:

@@ -7,6 +7,8 @@ operator's it does not give: a trace whose source names the operator is taken fo
 Invariants:
     aoti_provenance.O1. A line comes first only if its source names an operator that is in the kernel and that can make
         NaN of finite numbers. Else the order is that of torch.
+    aoti_provenance.O2. A module has its path only if each frame above names the one attribute that it calls, which is
+        no method; the model's inputs have names only if all traces begin in one function.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ _HARMLESS: Final = lazy_re(
     r"\*\*=?\s*\d+(?![\w.])|(?://?|%)=?\s*(?=[\d_.]*[1-9])\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w.])"
 )
 """A power with a whole number, and a division by a number that is not zero."""
+_MODULE: Final = lazy_re(r"\bself((?:\.[A-Za-z_]\w*(?:\[\d+\])?)+)\(")
 _COUNTED: Final = lazy_re(r"_\d+$")
 _MOST: Final = 12  # lines of a kernel that are told
 _LARGEST: Final = 4 << 20  # bytes of a source file
@@ -46,12 +49,19 @@ _SAME: Final[Mapping[str, str]] = {
 }
 
 
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_Frame = tuple[str, str, str, str]
+"""A file, a line's number, the function and the source."""
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """A line of the model.
 
     Attributes:
         function: that it is in, with its class where the file says it.
         maker: the operator in it that can make NaN of finite numbers, or "".
+        module: the path of the module that it ran for, from the model (`encoder.norm`), or "" (O2).
     """
 
     file: str
@@ -59,6 +69,7 @@ class Line(Struct, frozen=True, kw_only=True):
     function: str
     source: str
     maker: str = ""
+    module: str = ""
 
     @property
     def told(self) -> str:
@@ -85,25 +96,62 @@ def lines_by_kernel(information: bytes) -> dict[str, tuple[Line, ...]]:
         return {}
 
 
+def parameters(information: bytes) -> tuple[str, ...]:
+    """Return the names of the model's arguments by position, as its `forward` has them, or none (O2)."""
+    try:
+        decoded = msgspec.json.decode(information) if information else {}
+        traces = [_own(_TRACE.findall(str(text))) for known in decoded.values() for text in known["stack_traces"]]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return ()
+    found = {_arguments(file, int(number), source) for (file, number, _, source), *_ in filter(None, traces)}
+    return found.pop() if len(found) == 1 else ()
+
+
+def _own(frames: Sequence[_Frame]) -> Sequence[_Frame]:
+    """Return the frames that are not torch's, or all where there are no others."""
+    return [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
+
+
 def _ordered(known: Mapping[str, Any]) -> Iterator[Line]:
     named = (*known.get("post_grad_nodes", ()), *known.get("pre_grad_nodes", ()))
     operators = {_plain(_COUNTED.sub("", str(name))) for name in named}
     places: dict[tuple[str, int], Line] = {}
     for text in known["stack_traces"]:
         frames = _TRACE.findall(str(text))
-        own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
-        for file, number, function, source in own[-1:]:
-            maker = _maker([frame[3] for frame in frames], operators)
-            line = _line(file, int(number), function, source, maker)
+        for frame in _own(frames)[-1:]:
+            file = frame[0]
+            line = _line(frame, _maker([each[3] for each in frames], operators), _module(frames[: frames.index(frame)]))
             if not places.get((file, line.number), line).maker:
                 places[file, line.number] = line
             places.setdefault((file, line.number), line)
     yield from sorted(places.values(), key=lambda line: (line.maker not in _DOMAIN, not line.maker))
 
 
-def _line(file: str, number: int, function: str, source: str, maker: str) -> Line:
-    name = _qualified(file, number, function, source)
-    return Line(file=clean_line(file, 300), number=number, function=name, source=clean_line(source, 300), maker=maker)
+def _line(frame: _Frame, maker: str, module: str) -> Line:
+    file, number, function, source = frame
+    return Line(
+        file=clean_line(file, 300),
+        number=int(number),
+        function=_qualified(file, int(number), function, source),
+        source=clean_line(source, 300),
+        maker=maker,
+        module=module,
+    )
+
+
+def _module(callers: Sequence[_Frame]) -> str:
+    """Return the path of the module that these frames call, from the model, or "" (O2)."""
+    path: list[str] = []
+    for file, number, _, source in callers:
+        if _LIBRARY.search(file):
+            return ""
+        called = {match[1].removeprefix(".") for match in _MODULE.finditer(source)}
+        classes = [node for node in _around(file, int(number), source) if isinstance(node, ast.ClassDef)]
+        methods = {each.name for node in classes for each in node.body if isinstance(each, _FUNCTIONS)}
+        if len(called - methods) != 1 or called & methods:
+            return ""
+        path += called
+    return clean_line(".".join(path).replace("[", ".").replace("]", ""), 200)
 
 
 def _maker(sources: Sequence[str], operators: Set[str]) -> str:
@@ -121,23 +169,34 @@ def _plain(word: str) -> str:
     return _SAME.get(bare, bare)
 
 
-@lru_cache(maxsize=256)
 def _qualified(file: str, number: int, function: str, source: str) -> str:
-    """`Norm.forward` for `forward`, where the file still has that line."""
-    name = clean_line(function, 100)
+    """Return `Norm.forward` for `forward`, where the file still has that line."""
+    return ".".join(clean_line(node.name, 100) for node in _around(file, number, source)) or clean_line(function, 100)
+
+
+def _arguments(file: str, number: int, source: str) -> tuple[str, ...]:
+    """Return the parameters of the function that a line is in, without `self`; those behind `*` are none."""
+    functions = [node for node in _around(file, number, source) if isinstance(node, _FUNCTIONS)]
+    if not functions:
+        return ()
+    names = [clean_line(one.arg, 100) for one in (*functions[0].args.posonlyargs, *functions[0].args.args)]
+    return tuple(names[1:] if names[:1] == ["self"] else names)
+
+
+@lru_cache(maxsize=256)
+def _around(file: str, number: int, source: str) -> tuple[_Definition, ...]:
+    """Return the classes and functions that a line is in, the outermost first; none where the file is another now."""
     try:
         text = target_files.read_bytes(file, _LARGEST).decode("utf-8", "replace")
-        if text.splitlines()[number - 1].strip() != source.strip():
-            return name
-        return ".".join(_around(ast.parse(text), number)) or name
+        here = text.splitlines()[number - 1].strip() == source.strip()
+        return tuple(_inside(ast.parse(text), number)) if here else ()
     except (OSError, ValueError, SyntaxError, IndexError, RecursionError, MemoryError):
-        return name
+        return ()
 
 
-def _around(node: ast.AST, number: int) -> Iterator[str]:
-    """The names of the classes and functions that a line is in, from the outermost."""
+def _inside(node: ast.AST, number: int) -> Iterator[_Definition]:
     for inner in ast.iter_child_nodes(node):
         if getattr(inner, "lineno", 0) <= number <= (getattr(inner, "end_lineno", 0) or 0):
-            if isinstance(inner, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-                yield clean_line(inner.name, 100)
-            yield from _around(inner, number)
+            if isinstance(inner, (ast.ClassDef, *_FUNCTIONS)):
+                yield inner
+            yield from _inside(inner, number)

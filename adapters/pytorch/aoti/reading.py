@@ -324,12 +324,12 @@ def _told(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, st
 def _expected(failure: Failure, code: Sequence[Model]) -> str:
     if failure.number is None:
         return ""
-    known = [model.code for model in code if failure.number in model.code.expected]
+    known = [model for model in code if failure.number in model.code.expected]
     if len(known) != 1:
         return ""
-    name, given = known[0].inputs.get(failure.number, ""), known[0].signature.get(failure.number, "")
+    name, given = known[0].code.inputs.get(failure.number, ""), known[0].input_name(failure.number)
     theirs = f"{given} of the model's signature, " if given else ""
-    return f" It expects {known[0].expected[failure.number]} there ({theirs}{name} of the generated code)."
+    return f" It expects {known[0].code.expected[failure.number]} there ({theirs}{name} of the generated code)."
 
 
 def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str]]:
@@ -417,9 +417,10 @@ def _described(call: Call, model: Model) -> str:
 
 def _places(call: Call, model: Model, value: str = "") -> Iterator[tuple[str, str]]:
     """The lines of the model that a call was made of, and its generated source; `value` is the bad one that it made."""
-    yield from rows_of(model.model_lines(call), value)
+    own = model.model_lines(call)
+    yield from rows_of(own, value)
     modules = dict.fromkeys(full.rpartition(".")[0] for name in call.reads if (full := model.code.constants.get(name)))
-    if len(modules) == 1 and (module := next(iter(modules))):
+    if module := next(iter(modules)) if len(modules) == 1 else own[0].module if own else "":
         yield "module", module
     if source := model.source_of(call):
         yield "source", source

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.aoti.generated import Call, Generated, generated
 from livedbg.adapters.pytorch.aoti.printed import lines_of
-from livedbg.adapters.pytorch.aoti.provenance import Line, lines_by_kernel
+from livedbg.adapters.pytorch.aoti.provenance import Line, lines_by_kernel, parameters
 from livedbg.linux import target_files
 from livedbg.session.guide import StepRun
 from livedbg.text.patterns import lazy_re
@@ -61,11 +61,13 @@ class Model(Struct, frozen=True, kw_only=True):
         code: its calls.
         kernels: text of the generated kernels by path.
         lines: the lines of the model's own source by provenance handle.
+        parameters: the names of the model's arguments by position, where they are known.
     """
 
     code: Generated
     kernels: Mapping[str, str]
     lines: Mapping[str, tuple[Line, ...]]
+    parameters: tuple[str, ...] = ()
 
     def source_of(self, call: Call) -> str:
         """Where the kernel of a call is defined in generated code: `FILE:LINE (C++)`, or ""."""
@@ -78,6 +80,16 @@ class Model(Struct, frozen=True, kw_only=True):
                 if line.startswith(_DEFINED) and cpp.search(line):
                     return f"{path}:{number} (C++)"
         return ""
+
+    def input_name(self, number: int) -> str:
+        """The name of an input in the model's signature (`scale`, `state['h']`), or ""."""
+        path = self.code.signature.get(number, "")
+        if not path.startswith("["):
+            return path
+        position, _, rest = path[1:].partition("]")
+        if int(position) < len(self.parameters):
+            return f"{self.parameters[int(position)]}{rest}"
+        return f"argument {position} {rest}" if rest else ""
 
     def model_lines(self, call: Call) -> Sequence[Line]:
         """The lines of the model that a call came from, the likeliest to have made a NaN first."""
@@ -272,6 +284,7 @@ def _model(place: _Place, name: str) -> Model:
         code=generated(shown[name], decoded[name], texts.get(f"{name.removesuffix('.cpp')}.json", b"")),
         kernels={**kernels, shown[name]: decoded[name]},
         lines=lines_by_kernel(texts.get(_INFORMATION, b"")),
+        parameters=parameters(texts.get(_INFORMATION, b"")),
     )
 
 

@@ -228,13 +228,13 @@ TREE = (
 @pytest.mark.parametrize(
     ("tree", "inputs", "names"),
     [
-        (TREE, 5, {1: "ids", 2: "mask", 3: "past[0]", 4: "past[1]"}),
+        (TREE, 5, {0: "[0]", 1: "[1]['ids']", 2: "mask", 3: "past[0]", 4: "past[1]"}),
         (TREE, 4, {}),  # one of them is no tensor: which is which is not known
         ("[1, {", 5, {}),
         ('[1, {"type": null}]', 5, {}),
     ],
 )
-def test_an_input_has_the_name_of_its_keyword_or_key(tree: str, inputs: int, names: dict[int, str]) -> None:
+def test_an_input_has_the_path_of_its_position_keyword_or_key(tree: str, inputs: int, names: dict[int, str]) -> None:
     given = "".join(f"    auto arg{number}_1 = std::move(inputs[{number}]);\n" for number in range(inputs))
     code = generated("x", f'    in_spec_ = R"({tree})";\nvoid AOTInductorModel::run_impl(\n{given}')
     assert code.signature == names

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.pytorch.aoti.generated import Generated
 from livedbg.adapters.pytorch.aoti.printed import Value
-from livedbg.adapters.pytorch.aoti.provenance import lines_by_kernel, rows_of
-from livedbg.adapters.pytorch.aoti.sources import code_of, keep, models
+from livedbg.adapters.pytorch.aoti.provenance import lines_by_kernel, parameters, rows_of
+from livedbg.adapters.pytorch.aoti.sources import Model, code_of, keep, models
 from livedbg.adapters.pytorch.aoti.tracing import first_bad
 from livedbg.recipes.effects import Witness
 from livedbg.session.guide import StepRun
@@ -276,3 +277,68 @@ def test_a_function_is_named_with_its_class_while_the_file_has_that_line(tmp_pat
 @pytest.mark.parametrize("information", [b"", b"{", b"[]", b'{"k": 1}', b'{"k": {}}', b"[" * 100_000])
 def test_damaged_provenance_is_none(information: bytes) -> None:
     assert lines_by_kernel(information) == {}
+
+
+NET = """\
+class Attention:
+    def forward(self, x):
+        return self.norm(x)
+    def norm(self, x):
+        return x.log()
+
+class Net:
+    def forward(self, batch, /, scale, *others, mask=None):
+        y = self.blocks[1].attention(batch["x"])
+        return self.first(self.second(y))
+"""
+LOG = (5, "return x.log()")
+OUTER = (9, 'y = self.blocks[1].attention(batch["x"])')
+TWO = (10, "return self.first(self.second(y))")
+
+
+@pytest.mark.invariant("aoti_provenance.O2")
+@pytest.mark.parametrize(
+    ("callers", "module"),
+    [
+        ([OUTER], "blocks.1.attention"),
+        ([OUTER, (3, "return self.norm(x)")], ""),  # a method of its class is no module
+        ([TWO], ""),  # which of two is not known
+        ([(9, "y = self.blocks[2](x)")], "blocks.2"),  # the file is another now
+        ([], ""),
+    ],
+)
+def test_a_module_has_its_path_where_each_frame_names_one(
+    callers: list[tuple[int, str]], module: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NET)
+    trace = frames(*((str(file), line, source) for line, source in (*callers, LOG)))
+    known = {"k:1": {"stack_traces": [trace], "post_grad_nodes": ["log"]}}
+    assert lines_by_kernel(json.dumps(known).encode())["k:1"][0].module == module
+
+
+@pytest.mark.invariant("aoti_provenance.O2")
+def test_inputs_have_the_names_that_forward_has(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NET)
+    outer, two, inner = ((str(file), line, source) for line, source in (OUTER, TWO, LOG))
+    known = {"k:1": {"stack_traces": [frames(outer, inner)]}, "k:2": {"stack_traces": [frames(two)]}}
+    assert parameters(json.dumps(known).encode()) == ("batch", "scale")
+    known["k:2"]["stack_traces"].append(frames(inner))  # begins in another function
+    assert parameters(json.dumps(known).encode()) == ()
+    assert parameters(b"") == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "name"),
+    [
+        ("[1]", ("x", "scale"), "scale"),
+        ("[0]['ids'][2]", ("x",), "x['ids'][2]"),
+        ("[1]['ids']", ("x",), "argument 1 ['ids']"),
+        ("[1]", (), ""),
+        ("mask", (), "mask"),
+    ],
+)
+def test_an_input_is_named_as_in_the_models_signature(path: str, names: tuple[str, ...], name: str) -> None:
+    code = Generated(path="x", signature={0: path})
+    assert Model(code=code, kernels={}, lines={}, parameters=names).input_name(0) == name
