@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from msgspec import Struct, field
 
 from livedbg.gdbmi.errors import GdbTimeout
+from livedbg.linux.ending import has_ended
 from livedbg.model import Process, SourceHealth, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError
 from livedbg.model.events import StacksSeen
@@ -294,6 +295,9 @@ class NativeAdapter(PolledAdapter):
         )
 
     def _report(self, context: Context, target: str, error: LivedbgError) -> None:
+        process = context.snapshot().processes.get(target)
+        if process is not None and has_ended(process.pid):
+            return
         health = SourceHealth.FAILED if error.code in {"gdb-missing", "machine"} else SourceHealth.DEGRADED
         sentence = f"No native stacks: {error.message}"
         self._troubles.say(context, target, error.code or "native-stacks", sentence, error.remedy, health=health)

@@ -169,6 +169,30 @@ class CompileFailed:
             )
 
 
+class CompileTimes:
+    """What compiling took."""
+
+    name = "compile-times"
+    doc = (
+        "What the compilations of a run that has ended took, and its longest phases, each without the phases within it "
+        "(TORCH_TRACE)."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a process that has ended, or a trace without one."""
+        for said in _said(OPEN, state):
+            writer, facts = _writer(said, state), compile_facts(said)
+            if said.resolved and facts.traced and facts.times and (writer is None or writer.exited):
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.INFO,
+                    sentence=_of_rank(said),
+                    entities=_entities(said, state),
+                    evidence=said.evidence,
+                    next=(deep_look(said),),
+                )
+
+
 class LostWorkers:
     """Compile workers that have ended before their work."""
 
@@ -266,4 +290,4 @@ def _entities(said: Diagnostic, state: RuleInput) -> tuple[str, ...]:
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (Recompiled(), GraphBreaks(), CompileFailed(), LostWorkers(), LeftUncompiled())
+    return (Recompiled(), GraphBreaks(), CompileFailed(), CompileTimes(), LostWorkers(), LeftUncompiled())

@@ -27,6 +27,7 @@ FAILED: Final = "compile-failed"
 LOST_WORKER: Final = "compile-worker-lost"
 
 _TASKS: Final = 1_000  # of one process
+_SHOWN: Final = 4  # phases
 
 
 class Emission:
@@ -83,6 +84,16 @@ def _task(program: Program, one: Compilation) -> Task:
     )
 
 
+def _times(program: Program) -> str:
+    """What the compilations that have ended took, and in which phases."""
+    took = f"{many(program.finished, 'compilation')} took {duration(program.finished_ns)}"
+    longest = program.longest
+    if longest is not None and longest.place.function and program.finished > 1:
+        took += f", longest {place_words(longest.place)} {duration(longest.took_ns)}"
+    phases = [f"{name} {duration(ns)}" for name, ns in program.spent_ns.most_common(_SHOWN) if ns]
+    return f"{took}: {', '.join(phases)}." if phases else f"{took}."
+
+
 class _Speaker:
     """Puts what is known of one process into words."""
 
@@ -116,8 +127,7 @@ class _Speaker:
     def _open(self) -> Diagnostic:
         """What is open now; whether it goes on, or the log just ends there, a rule says."""
         program, one = self._program, self._program.open
-        ended = f"{many(program.finished, 'compilation has', 'compilations have')} ended"
-        sentence, about = f"{ended}, in {duration(program.finished_ns)}.", CompileFacts()
+        sentence, about = _times(program), CompileFacts(times=program.finished)
         if one is not None:
             sentence = f"{frame_words(one)} is being compiled."
             about = CompileFacts(

@@ -16,7 +16,8 @@ class CompileFacts(Facts, frozen=True, kw_only=True, tag="torch.compile"):
         traced: it is a trace, and has phases.
         frame, phase, phases, begun_ns, attempt, task: of what is being compiled.
         place: the frame, or where a graph broke.
-        times, limit, guard: how often a frame was compiled again, the setting whose limit that reached, and the guard.
+        times, limit, guard: how often a frame was compiled again, the setting whose limit that reached, and the guard;
+            of what is open, how many compilations have ended.
         reason, error, text: of a break, of a failure, of a worker that ended.
         lines: of a log, that end a traceback with which a function was left out.
     """

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
@@ -15,6 +16,7 @@ from msgspec import Struct, field
 _KEPT: Final = 1_000  # compilations that have ended, places of breaks, frames that were compiled again
 _FAILURES: Final = 50
 _DEPTH: Final = 64  # phases within each other
+_PHASES: Final = 200  # names of phases
 _ZONE_NS: Final = 600_000_000_000  # clocks that differ by more are of two time zones
 
 
@@ -32,11 +34,16 @@ class Place(NamedTuple):
     line: int = 0
 
 
-class Phase(NamedTuple):
-    """A phase that has begun and not ended."""
+class Phase(Struct):
+    """A phase that has begun and not ended.
+
+    Attributes:
+        within_ns: time of the phases in it that have ended.
+    """
 
     name: str
     since_wall_ns: int
+    within_ns: int = 0
 
 
 class Compilation(Struct):
@@ -119,7 +126,10 @@ class Program:
         sources: ids of all logs that speak of it.
         process: identifier of the process that has the log open, where that is known.
         rank: its number in its job, as the log has it.
-        finished: compilations that have ended without an error, and the time that they took in all.
+        finished: compilations that have ended without an error.
+        finished_ns: the time that compilations took in all.
+        spent_ns: of that, by phase, what was in no phase within it.
+        longest: the compilation that took longest.
     """
 
     def __init__(self, name: str, pid: int, wall_ns: int) -> None:
@@ -138,6 +148,8 @@ class Program:
         self.failures: dict[str, Failure] = {}
         self.lost_workers: dict[str, int | None] = {}
         self.finished = self.finished_ns = 0
+        self.spent_ns: Counter[str] = Counter()
+        self.longest: Compilation | None = None
         self.news: dict[str, None] = {}
 
     def seen(self, wall_ns: int) -> None:
@@ -204,12 +216,19 @@ class Program:
         if one is None or phase not in names:
             return
         self.news[key] = None
-        del one.phases[len(names) - 1 - names[::-1].index(phase) :]
-        if not one.phases:
-            took = max(0, wall_ns - one.begun_wall_ns)
-            one.took_ns += took
-            self.finished_ns += took
-            self.finished += 0 if one.error else 1
+        ended = one.phases[len(names) - 1 - names[::-1].index(phase)]
+        del one.phases[one.phases.index(ended) :]
+        took = max(0, wall_ns - ended.since_wall_ns)
+        if phase in self.spent_ns or len(self.spent_ns) < _PHASES:
+            self.spent_ns[phase] += max(0, took - ended.within_ns)
+        if one.phases:
+            one.phases[-1].within_ns += took
+            return
+        one.took_ns += took
+        self.finished_ns += took
+        self.finished += 0 if one.error else 1
+        if self.longest is None or one.took_ns > self.longest.took_ns:
+            self.longest = one
 
     def fails(self, key: str, error: str, reason: str, wall_ns: int | None) -> None:
         """A compilation failed."""

@@ -22,6 +22,7 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
 from livedbg.gdbmi.errors import GdbGone, GdbTimeout
 from livedbg.linux import procfs
+from livedbg.linux.ending import has_ended
 from livedbg.model import SourceHealth, Stack
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
@@ -338,6 +339,23 @@ def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: py
     with watching(waiting.pid, gdb=GDB) as view:
         until(view, done)
     assert len(limits) == 2
+
+
+def test_a_process_that_ended_meanwhile_is_no_trouble_of_its_stacks(
+    waiting: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    async def too_late(self: Unwinder, copied: Capture, limit_s: float, **_: bool) -> dict[int, Unwound]:
+        os.kill(waiting.pid, signal.SIGKILL)
+        await asyncio.to_thread(eventually, lambda: has_ended(waiting.pid))
+        asked.set()
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Unwinder, "unwind", too_late)
+    with watching(waiting.pid, gdb=GDB) as view:
+        snapshot = until(view, lambda s: asked.is_set() and all(one.exited for one in s.processes.values()))
+    assert not [status for status in snapshot.statuses.values() if status.source == "native"]
 
 
 async def test_a_name_that_gdb_can_not_demangle_costs_the_names_of_that_file_alone(

@@ -33,6 +33,9 @@ FAILED = (
 )
 
 
+KEY = '"frame_id": 1, "frame_compile_id": 0}'
+
+
 def entry(pid: int, text: str, payload: str = "", second: int = 0) -> bytes:
     """An entry as torch writes it."""
     below = "".join(f"\n\t{line}" for line in payload.split("\n")) if payload else ""
@@ -47,7 +50,8 @@ def phase(pid: int, ph: str, name: str, key: str = "0/0", second: int = 0) -> by
 
 
 def said(world: World) -> list[str]:
-    return [one.sentence for one in world.diagnosis().findings.values()]
+    """All but what it took."""
+    return [one.sentence for one in world.diagnosis().findings.values() if one.rule != "compile-times"]
 
 
 @pytest.mark.invariant("rules_compile_logs.L1")
@@ -113,6 +117,20 @@ def test_a_trace_without_frames_is_of_aotinductor() -> None:
     found = Logs().read(whole[: whole.index(b"\nV", begun)]).found("compiling")
     assert "was compiling a model by AOTInductor or export, for" in found.sentence
     assert found.sentence.endswith("in AotCodeCompiler.compile.")
+
+
+def test_what_compiling_took_is_said_by_phases_without_those_within_them() -> None:
+    first = phase(7, "B", "dynamo") + phase(7, "B", "backend_compile", second=2) + phase(7, "B", "gc", second=3)
+    logs = Logs()
+    world = logs.read(first + phase(7, "E", "gc", second=4))
+    assert world.finding("compile-times") is None  # it goes on
+    logs.read(phase(7, "E", "backend_compile", second=12) + phase(7, "E", "dynamo", second=13))
+    assert world.found("compile-times").sentence == (
+        "1 compilation took 13 s: backend_compile 9.0 s, dynamo 3.0 s, gc 1.0 s."
+    )
+    start = entry(7, '{"dynamo_start": {"stack": [{"line": 4, "name": "f", "filename": "m.py"}]}, ' + KEY)
+    logs.read(start + phase(7, "B", "dynamo", "1/0", 20) + phase(7, "E", "dynamo", "1/0", 50))
+    assert world.found("compile-times").sentence.startswith("2 compilations took 43 s, longest f (m.py:4) 30 s: dynamo")
 
 
 def test_what_was_compiled_takes_its_time_and_has_ended() -> None:
