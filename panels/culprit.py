@@ -55,13 +55,16 @@ def code_place(context: DrawContext) -> CodePlace | None:
     crashed = state is VerdictState.CRASHED
     if crashed and (raised := _raised(context)) is not None:
         return raised
-    snapshot, code = context.snapshot, context.diagnosis.code
-    for entity in _named(context):
-        for one in _threads(context, entity):
-            stack = snapshot.stacks.get(one)
-            frame = code.frame(stack)
-            if stack is None or frame is None or (crashed and _has_ended(context, one)):
-                continue
+    places = (place_of(context, entity, after_crash=crashed) for entity in _named(context))
+    return next(filter(None, places), None)
+
+
+def place_of(context: DrawContext, entity: str, *, after_crash: bool = False) -> CodePlace | None:
+    """Where in the code an entity is, or the threads that it runs in; None where that is not known."""
+    for one in _threads(context, entity):
+        stack = context.snapshot.stacks.get(one)
+        frame = context.diagnosis.code.frame(stack)
+        if stack is not None and frame is not None and not (after_crash and _has_ended(context, one)):
             return CodePlace(one, frame, stack.frames)
     return None
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rich.style import Style
+from textual.geometry import Size
+
 from livedbg.model import LogRecord, Process, Task, Thread
-from livedbg.panels.culprit import at
+from livedbg.panels.culprit import at, place_of
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.functions import profile_lines
 from livedbg.panels.hits import merged
 from livedbg.panels.launches import launch_lines
 from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
-from livedbg.panels.sheet import Sheet, SheetLine
+from livedbg.panels.sheet import Sheet, SheetLine, SheetPanel
 from livedbg.panels.stack import frame_place
 from livedbg.text.quantities import clock_ms, count, elapsed, percent
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
 _MOST = 30
+_AROUND = 3  # lines of source on each side
 BLANK = SheetLine()
 
 
@@ -29,6 +33,45 @@ def details(entity: str) -> Sheet:
         return context.names.label(entity), list(_about(context, entity))
 
     return sheet
+
+
+class AboutPanel(SheetPanel):
+    """What is known of the selected entity, beside the table that it is selected in."""
+
+    LABEL = "About"
+    HELP = (
+        "What is known of the selected row: its state, what it waits for and what waits for it, the code where it is, "
+        "and what its runtime says of it. Enter opens the entity of a line. Shown where there is room."
+    )
+    HEAD = 0
+
+    def __init__(self) -> None:
+        super().__init__(_selected)
+
+    def context_changed(self, before: DrawContext) -> None:
+        """Follow the selection."""
+        super().context_changed(before)
+        self.title(f"{self.LABEL}  {self.heading}".rstrip())
+
+    @property
+    def base_style(self) -> Style:
+        """It is part of the screen."""
+        return self.context.ink.base
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The wrapped lines."""
+        return super().get_content_height(container, viewport, width) - SheetPanel.HEAD
+
+    def placeholder(self) -> str:
+        """No row is selected."""
+        return "Nothing is selected."
+
+
+def _selected(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+    entity = context.selection or next(iter(context.diagnosis.verdict.roots), None)
+    if entity is None:
+        return "", ()
+    return context.names.label(entity), [line for line in _about(context, entity) if line.lead != "id"]
 
 
 def evidence(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
@@ -83,10 +126,14 @@ def _about(context: DrawContext, entity: str) -> Iterator[SheetLine]:
         yield SheetLine(source.format or "", lead="format")
     yield from _sources(context, entity)
     yield from _waits(context, entity)
+    yield from _code(context, entity)
     yield from _stack(context, entity)
     yield from profile_lines(context, entity)
     yield from launch_lines(context, entity)
     yield from _caught(context, entity)
+    if task is not None and (said := task.shown()):
+        yield BLANK
+        yield from (SheetLine(value, lead=name) for name, value in said.items())
     yield from _log(context, entity)
 
 
@@ -103,7 +150,6 @@ def _task(context: DrawContext, task: Task) -> Iterator[SheetLine]:
     if usual is not None:
         text = f"{elapsed(usual.mean_ns)} mean, {elapsed(usual.longest_ns)} max, {many(usual.count, 'run')}"
         yield SheetLine(text, lead="usually takes")
-    yield from (SheetLine(value, lead=name) for name, value in task.shown().items())
 
 
 def _thread(context: DrawContext, thread: Thread) -> Iterator[SheetLine]:
@@ -166,6 +212,22 @@ def _waits(context: DrawContext, entity: str) -> Iterator[SheetLine]:
     behind = graph.behind(entity)
     if behind > len(waiters):
         yield SheetLine(f"{count(behind)} wait behind it in total", Role.WARN)
+
+
+def _code(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    """The source where a task's or thread's code is."""
+    place = place_of(context, entity)
+    if place is None or not place.frame.source:
+        return
+    yield BLANK
+    frame = place.frame
+    yield SheetLine(f"{frame.function}  {frame_place(frame)}", Role.TEXT, "code")
+    at = (frame.line or 0) - frame.source_from
+    first = max(0, at - _AROUND)
+    for number, text in enumerate(frame.source[first : at + _AROUND + 1], first):
+        here = number == at
+        mark = context.glyphs.here if here else " "
+        yield SheetLine(f"{mark} {number + frame.source_from:4}  {text}", Role.ACCENT if here else Role.DIM, bold=here)
 
 
 def _stack(context: DrawContext, entity: str) -> Iterator[SheetLine]:

@@ -15,6 +15,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import CatchpointsPanel
 from livedbg.panels.code import CodePanel
 from livedbg.panels.culprit import culprit
+from livedbg.panels.details import AboutPanel
 from livedbg.panels.device import DevicePanel, DeviceThreadPanel
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
@@ -232,9 +233,9 @@ VIEWS = (
     ),
     ViewSpec(
         "2", "tasks", "Tasks", "What does each task do, and what waits for it?",
-        ((TasksPanel, WaitsPanel),), short="Task",
+        ((TasksPanel, WaitsPanel), AboutPanel), short="Task",
     ),
-    ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel,)),
+    ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel, AboutPanel)),
     ViewSpec(
         "4", "threads", "Threads", "What does each thread do, and where in the code?",
         ((ThreadsPanel, StackPanel, FunctionsPanel),), Threads, short="Thrds",

@@ -10,6 +10,7 @@ from livedbg.model import Evidence, ExceptionHit, LogSource, Severity, ThreadSta
 from livedbg.model import events as ev
 from livedbg.panels.code import CodePanel
 from livedbg.panels.culprit import culprit
+from livedbg.panels.details import AboutPanel
 from livedbg.panels.draw_context import DrawContext
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import FakeView, stamp
@@ -143,3 +144,26 @@ async def test_V1_what_has_ended_shows_no_older_stack_where_no_traceback_is_name
         await ready(pilot)
         assert culprit(app.context) is None
         assert app.query_one(CodePanel).has_class("hidden")
+
+
+async def test_beside_a_table_what_is_known_of_the_selected_row() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("2")
+        await until(pilot, lambda: "About  r0t12 moe_gate" in text_of(app))
+        await pilot.press("down")
+        await until(pilot, lambda: "About  r0t13 moe_route" in text_of(app))
+        assert "waits for      r0t12 moe_gate" in text_of(app)
+
+
+@pytest.mark.parametrize(("height", "shown"), [(31, False), (32, True)])
+async def test_it_is_shown_where_there_is_room(height: int, shown: bool) -> None:
+    app = make_app("deadlock")
+    async with app.run_test(size=(120, height)) as pilot:
+        await ready(pilot)
+        await pilot.press("3")
+        await until(pilot, lambda: "▲" in text_of(app))
+        assert ("About  thread 4712 transfer-a" in text_of(app)) == shown
+        if shown:
+            assert "std::lock_guard held(mutex_);" in app.query_one(AboutPanel).copy_text()

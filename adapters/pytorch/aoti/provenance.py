@@ -7,8 +7,9 @@ operator's it does not give: a trace whose source names the operator is taken fo
 Invariants:
     aoti_provenance.O1. A line comes first only if its source names an operator that is in the kernel and that can make
         NaN of finite numbers. Else the order is that of torch.
-    aoti_provenance.O2. A module has its path only if each frame above names the one attribute that it calls, which is
-        no method; the model's inputs have names only if all traces begin in one function.
+    aoti_provenance.O2. A module has its path only if each frame above names the one attribute that it calls, by its
+        class where there are several, and no method; the model's inputs have names only if all traces begin in one
+        function.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -120,7 +122,9 @@ def _ordered(known: Mapping[str, Any]) -> Iterator[Line]:
         frames = _TRACE.findall(str(text))
         for frame in _own(frames)[-1:]:
             file = frame[0]
-            line = _line(frame, _maker([each[3] for each in frames], operators), _module(frames[: frames.index(frame)]))
+            line = _line(
+                frame, _maker([each[3] for each in frames], operators), _module(frames[: frames.index(frame)], frame)
+            )
             if not places.get((file, line.number), line).maker:
                 places[file, line.number] = line
             places.setdefault((file, line.number), line)
@@ -139,19 +143,33 @@ def _line(frame: _Frame, maker: str, module: str) -> Line:
     )
 
 
-def _module(callers: Sequence[_Frame]) -> str:
-    """Return the path of the module that these frames call, from the model, or "" (O2)."""
+def _module(callers: Sequence[_Frame], frame: _Frame) -> str:
+    """Return the path of the module that a frame runs for, from the model, or "" (O2)."""
     path: list[str] = []
-    for file, number, _, source in callers:
-        if _LIBRARY.search(file):
-            return ""
+    for (file, number, _, source), below in pairwise((*callers, frame)):
+        within = _class_of(file, int(number), source)
         called = {match[1].removeprefix(".") for match in _MODULE.finditer(source)}
-        classes = [node for node in _around(file, int(number), source) if isinstance(node, ast.ClassDef)]
-        methods = {each.name for node in classes for each in node.body if isinstance(each, _FUNCTIONS)}
-        if len(called - methods) != 1 or called & methods:
+        if len(called) > 1 and within is not None:
+            runs = _class_of(below[0], int(below[1]), below[3])
+            called &= {name for name, made in _made(within) if runs is not None and made == runs.name}
+        methods = {each.name for each in within.body if isinstance(each, _FUNCTIONS)} if within is not None else set()
+        if _LIBRARY.search(file) or len(called) != 1 or called & methods:
             return ""
         path += called
     return clean_line(".".join(path).replace("[", ".").replace("]", ""), 200)
+
+
+def _class_of(file: str, number: int, source: str) -> ast.ClassDef | None:
+    return next((node for node in reversed(_around(file, number, source)) if isinstance(node, ast.ClassDef)), None)
+
+
+def _made(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Return the attributes to which a class assigns new objects, with the names of their classes."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            made = node.value.func
+            name = made.attr if isinstance(made, ast.Attribute) else getattr(made, "id", "")
+            yield from ((target.attr, name) for target in node.targets if isinstance(target, ast.Attribute))
 
 
 def _maker(sources: Sequence[str], operators: Set[str]) -> str:

@@ -287,13 +287,16 @@ class Attention:
         return x.log()
 
 class Net:
+    def __init__(self):
+        self.second = Attention(4)
+        self.third = other.Module()
     def forward(self, batch, /, scale, *others, mask=None):
         y = self.blocks[1].attention(batch["x"])
-        return self.first(self.second(y))
+        return self.third(self.second(y))
 """
 LOG = (5, "return x.log()")
-OUTER = (9, 'y = self.blocks[1].attention(batch["x"])')
-TWO = (10, "return self.first(self.second(y))")
+OUTER = (12, 'y = self.blocks[1].attention(batch["x"])')
+TWO = (13, "return self.third(self.second(y))")
 
 
 @pytest.mark.invariant("aoti_provenance.O2")
@@ -302,8 +305,9 @@ TWO = (10, "return self.first(self.second(y))")
     [
         ([OUTER], "blocks.1.attention"),
         ([OUTER, (3, "return self.norm(x)")], ""),  # a method of its class is no module
-        ([TWO], ""),  # which of two is not known
-        ([(9, "y = self.blocks[2](x)")], "blocks.2"),  # the file is another now
+        ([TWO], "second"),  # the one that has the class
+        ([(12, "y = self.a(self.b(x))")], ""),  # which of two is not known: the file is another now
+        ([(9, "y = self.blocks[2](x)")], "blocks.2"),
         ([], ""),
     ],
 )
