@@ -30,6 +30,7 @@ from livedbg.app.options import AppOptions, Started
 from livedbg.commands.signals import hung_up, signals_held
 from livedbg.model.catchpoints import FAULTS, CatchpointState, Moment
 from livedbg.model.intents import Catch
+from livedbg.model.request import CORES
 from livedbg.probes.tracefs import may_trace
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.recipes.load import each_option
@@ -126,9 +127,11 @@ class Job:
         argv: as the user wrote it.
         follow: catch in processes that it starts too.
         environment: more variables.
+        options: of adapters.
         redact: mask secrets.
         signatures: folders of more failure texts.
         faults: catch the signals of its faults too, so that a crash has its place.
+        cores: have it leave a core instead.
     """
 
     argv: tuple[str, ...]
@@ -137,9 +140,11 @@ class Job:
     watch: RecipeWatch
     follow: bool = True
     environment: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
     redact: bool = True
     signatures: tuple[str, ...] = ()
     faults: bool = False
+    cores: bool = False
 
     @property
     def catches(self) -> tuple[str, ...]:
@@ -166,7 +171,10 @@ class Job:
         argv = (*self.plan.wrapper, *self.argv, *self.plan.arguments)
         own = {} if _HANDLER in os.environ else {_HANDLER: "1"}  # a crash shows its Python stack too
         around = {**own, **self.plan.environment, **self.environment}
-        child = launch(argv, self.folder, gated=bool(self.catches), environment=around)
+        child = launch(argv, self.folder, gated=bool(self.catches) or self.cores, environment=around)
+        self.options.update({CORES: ""} if self.cores and child.ask_for_cores() else {})
+        if not self.catches:
+            child.go()
         self.watch.follow(child)
         return child
 
@@ -186,6 +194,7 @@ class Job:
             signatures=self.signatures,
             ends_with_processes=True,
             redact=self.redact,
+            options=self.options,
         )
 
 
@@ -249,7 +258,8 @@ def job_of(
     for note in made.notes:
         say(note)
     faults = ban_of() is None and may_trace("signal", "signal_deliver")
-    return Job(argv, folder, made, RecipeWatch(made, folder, argv, say), redact=redact, faults=faults)
+    cores = not faults and ban_of() is None
+    return Job(argv, folder, made, RecipeWatch(made, folder, argv, say), redact=redact, faults=faults, cores=cores)
 
 
 _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)))
@@ -310,6 +320,7 @@ class LastWill:
         if self.leaves or hung_up(error):
             child.go()  # also where nothing was armed yet
             if child.exit_code is None:
+                child.leave()
                 self._watch.leave()
         else:
             child.end()

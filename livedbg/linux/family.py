@@ -60,6 +60,11 @@ class Family:
                 self._hold(pid)
         return len(self._held) - before
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Those that are known."""
+        return tuple(self._held)
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal to all that are known."""
         for pidfd in self._held.values():

@@ -10,6 +10,8 @@ from typing import Final
 from msgspec import Struct, field
 
 _ASK: Final = "ask"
+CORES: Final = "cores.wanted"
+"""Among the options: a fault of a launched process leaves a core, which livedbg removes."""
 
 
 class Level(IntEnum):

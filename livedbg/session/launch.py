@@ -31,6 +31,7 @@ from livedbg.linux.procfs import read_stat
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.request import GATE
 from livedbg.session.adapter import TargetProcess
+from livedbg.session.core_files import ask_for, want_none_of
 
 _CHECK_S: Final = 0.5
 _KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile, may take to end
@@ -64,6 +65,7 @@ class Launched:
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, gate: int | None = None) -> None:
         self._process = process
         self._gate = gate
+        self._leaves_cores = False
         self.folder = folder
         self.stdout = folder / "stdout.log"
         self.stderr = folder / "stderr.log"
@@ -80,6 +82,20 @@ class Launched:
     def pid(self) -> int:
         """Its process."""
         return self._process.pid
+
+    def ask_for_cores(self) -> bool:
+        """Have it leave a core where a fault ends it (livedbg.session.core_files); whether it will. Before `go`."""
+        self._leaves_cores = self.target.cwd is not None and ask_for(self.pid, self.target.cwd)
+        return self._leaves_cores
+
+    def leave(self) -> None:
+        """It runs on without us: nobody would read its cores (core_files.C3)."""
+        if self._leaves_cores:
+            family = Family(self.pid, self.target.start_ticks)
+            family.scan()
+            for pid in family.pids:
+                want_none_of(pid)
+            family.close()
 
     def go(self) -> None:
         """Let a command that was started behind a gate begin; does nothing the second time."""

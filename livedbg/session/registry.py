@@ -24,6 +24,7 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
         "samples": Lazy("livedbg.adapters.samples:SamplesAdapter"),
         "glance": Lazy("livedbg.adapters.glance:GlanceAdapter"),
         "exceptions": Lazy("livedbg.adapters.exceptions:ExceptionsAdapter"),
+        "cores": Lazy("livedbg.adapters.exceptions.cores:CoresAdapter"),
         "stopping": Lazy("livedbg.adapters.exceptions:StoppingAdapter"),
         "launches": Lazy("livedbg.adapters.launches:LaunchesAdapter"),
         "logs": Lazy("livedbg.adapters.logfiles:LogAdapter"),
@@ -35,7 +36,7 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
 SLEEPERS: Final = ("python", "samples", "glance")
 """Those of them that sleep (livedbg.session.waking) until a process runs Python, a thread runs, or somebody asks."""
 
-_INTERACTIVE: Final = frozenset({"exceptions", "stopping", "launches", "values"})
+_INTERACTIVE: Final = frozenset({"exceptions", "cores", "stopping", "launches", "values"})
 """Those of them that only do what somebody asks for while a session goes on."""
 
 

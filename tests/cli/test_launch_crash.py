@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,32 @@ def program(tmp_path: Path) -> Path:
 
 def launched(program: Path, case: str, **env: str) -> Said:
     state = {"XDG_STATE_HOME": str(program.parent / "state")}
-    return livedbg("launch", "--", sys.executable, program, case, env={**state, **env})
+    return livedbg("launch", "--", sys.executable, program, case, env={**state, **env}, prefix=within(program.parent))
+
+
+def within(folder: Path) -> list[str]:
+    """Cores go to the folder of the command."""
+    return ["env", "-C", str(folder)]
+
+
+UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+PIPED = Path("/proc/sys/kernel/core_pattern").read_text().startswith(("|", "@"))
+
+
+@pytest.mark.invariant("cores.R1")
+@pytest.mark.skipif(PIPED, reason="the kernel gives cores to a program on this host")
+@pytest.mark.parametrize("children", [False, True])
+def test_R1_who_may_not_trace_learns_the_place_from_a_core_which_is_removed(
+    children: bool, build_target: Callable[..., Path], tmp_path: Path
+) -> None:
+    program, before = build_target("dies"), [*UNPRIVILEGED, *within(tmp_path)]
+    argv = ["sh", "-c", f"{program}; exit $?"] if children else [program]
+    said = livedbg("launch", "--", *argv, env={"XDG_STATE_HOME": str(tmp_path / "state")}, prefix=before)
+    assert said.code == 128 + signal.SIGSEGV
+    if not children:
+        assert "was ended by SIGSEGV in store (dies.c:4)" in said.err, said.everything
+        assert "SIGSEGV: address not mapped (SEGV_MAPERR), at address 0x8" in said.err
+    assert not list(tmp_path.glob("core*"))
 
 
 def test_a_fault_in_native_code_has_the_line_of_python_and_of_c(program: Path) -> None:

@@ -96,8 +96,8 @@ def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:
 
 
 def fault_place(fault: ExceptionHit, code: UserCode) -> str:
-    """`scale (ops.cpp:12)`: where an end's first signal came; "" where no frame has a source, or others sent it."""
-    frame = code.frame_of(fault.stack) or next((frame for frame in fault.stack if frame.file), None)
+    """`scale (ops.cpp:12)`: where an end's first signal came; "" in the C library alone, or where others sent it."""
+    frame = code.frame_of(fault.stack)
     return "" if frame is None or fault.sent else place_text(frame)
 
 
