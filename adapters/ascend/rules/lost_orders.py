@@ -45,9 +45,9 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     said = read_facts(lost, OrderFacts)
     does = "reads" if said.hazard == "read after write" else "overwrites"
     return (
-        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.region}, "
-        f"of tensor {said.tensor} ({said.second}) that task {name_of(first)} writes "
-        f"({said.first}), and deps.json has no path between them."
+        f"The dependency {first.name} → {second.name} is missing: {name_of(second)} {does} what {name_of(first)} "
+        f"writes. That is {said.region}, of tensor {said.tensor} ({said.second} after {said.first}), and deps.json has "
+        "no path between them."
     )
 
 
