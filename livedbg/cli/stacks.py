@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.profile import FunctionShare, Profile, function_shares, own_code, profile_of
 from livedbg.analysis.rules.sight import blinds
+from livedbg.analysis.user_code import Inside
 from livedbg.cli.hits import frame_text
 from livedbg.cli.report import time_limits
 from livedbg.cli.target_options import DURATION, TargetOptions, target_options
@@ -45,7 +46,7 @@ _BLIND: Final = 3
 _ROWS: Final = 25
 _STACKS: Final = 3
 _OWN: Final = 4  # functions of the user's ...
-_LEAST: Final = 0.005  # ... and the share of each, at least
+_LEAST: Final = 0.005  # ... and the share of each, at least; of a library's function its own
 _FRAMES: Final = 12
 _ADAPTERS: Final = ("proc", "samples")
 
@@ -201,20 +202,22 @@ def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options:
     seconds = _sampled_s(slices, options.seconds)
     threads = len({one.thread for one in slices})
     of = f"thread {name}" if name else many(threads, "running thread")
-    mine = [(frame, share) for frame, share in own_code(profile, user_code())[:_OWN] if share >= _LEAST]
+    code = user_code()
+    mine = [(frame, share) for frame, share in own_code(profile, code)[:_OWN] if share >= _LEAST]
     if mine:
         click.echo(f"Your code: {', '.join(f'{share:.0%} in {place_text(frame)}' for frame, share in mine)}.")
     click.echo(f"{many(profile.samples, 'sample')} of {of} in {seconds:.3g} s, {_amount(profile, options)}")
     click.echo()
     shares = function_shares(profile)
-    rows = [(f"{one.own:.1%}", f"{one.total:.1%}", one.function, _where(one)) for one in shares[:_ROWS]]
+    telling = [one for one in shares if one.own >= _LEAST or code.inside(one) < Inside.LIBRARY][:_ROWS]
+    rows = [(f"{one.own:.1%}", f"{one.total:.1%}", one.function, _where(one)) for one in telling]
     wide = min(60, max((len(row[2]) for row in rows), default=0))
     click.echo(f"{'own':>6} {'total':>6}  {'function':<{wide}}  at")
     for own, total, function, where in rows:
         shown = function if len(function) <= wide else function[: wide - 1] + "…"
         click.echo(f"{own:>6} {total:>6}  {shown:<{wide}}  {where}".rstrip())
-    if len(shares) > _ROWS:
-        click.echo(f"{len(shares) - _ROWS} more functions; --json has all of them")
+    if len(shares) > len(rows):
+        click.echo(f"{many(len(shares) - len(rows), 'more function')}; --json has all of them")
     click.echo()
     for stack in profile.stacks[:_STACKS]:
         click.echo(f"{stack.samples / profile.samples:.1%} of the samples{'' if stack.whole else ' (partial stack)'}:")
