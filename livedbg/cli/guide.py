@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -70,6 +72,13 @@ def command_of(guide: Guide) -> click.Command:
         words = argv[1:] if argv[0] == "--" else argv
         if not words:
             raise UsageError("Missing a command.", f"livedbg {guide.name} -- python model.py", "usage")
+        if shutil.which(words[0]) is None:
+            kind = "is no program" if Path(words[0]).is_file() else "is no command"
+            raise UsageError(
+                f"{clean_line(words[0], 200)} {kind}: a command that can be run is expected.",
+                f"livedbg {guide.name} --help",
+                "usage",
+            )
         unseen = headless or not (sys.stdin.isatty() and sys.stdout.isatty())
         handed = _handed(given) | _of_options(options, own)
         course = Course(guide, words, handed, redact=redact, limit_s=timeout if unseen else None)

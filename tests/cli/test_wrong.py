@@ -56,6 +56,8 @@ def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
         (("doctor", "no-such-program-anywhere"), 3, "no-such-program-anywhere"),
         (("launch", "--no-such-option", "true"), 2, "No such option"),
         (("iree", "--no-such-option", "--", "true"), 2, "No such option"),
+        (("iree", __file__), 2, "is no program"),
+        (("aoti", "--", "/no/such/program"), 2, "is no command"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
