@@ -10,7 +10,7 @@ Invariants:
     iree_shot.T1. A look that finds all as the last one did copies no memory: it reads again what it found then.
     iree_shot.T2. Semaphores and queues are read only of versions whose layout is known.
     iree_shot.T3. It looks for what has been queued since, unless none has run but the runtime's own threads; where
-        nothing was queued, unless none has run at all.
+        nothing was queued, or a recording had no context yet, unless none has run at all.
     iree_shot.T4. An operation is the same as that of the look before only if nobody could have queued another one under
         its address and values: a thread that waits for it has not run since, or none has but the runtime's own.
     iree_shot.V1. A command buffer is read whole or not at all: its records fill its blocks, and each pipeline is
@@ -214,7 +214,7 @@ class Reader:
         compiled = code_mappings(mappings) if _has_vulkan(mappings) else ()
         known = last is not None and last.libraries == libraries and compiled == self._compiled
         self._ran = _ran(self._pid)
-        still = last is not None and (bool(last.operations) or self._ran == before) and self._moved(before) == []
+        still = last is not None and (_is_whole(last) or self._ran == before) and self._moved(before) == []
         if last is not None and known and still and self._read_state(last) == self._state:
             return self._again(last)
         self._compiled = compiled
@@ -303,6 +303,11 @@ class Reader:
                 if top <= waiter.address < stack.end
             ]
         return tuple(found)
+
+
+def _is_whole(shot: Shot) -> bool:
+    """Whether something was queued, and what has begun of it was found."""
+    return bool(shot.operations) and all(one.context or not one.blocks for one in shot.recordings.values())
 
 
 def _same(

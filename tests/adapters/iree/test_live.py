@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from livedbg.adapters.iree.live import libraries, shot, watch
+from livedbg.adapters.iree.live import libraries, recordings, shot, watch
 from livedbg.adapters.iree.live.libraries import Libraries
 from livedbg.adapters.iree.live.shot import Reader
 from livedbg.linux.maps import parse_maps
@@ -84,6 +84,24 @@ def test_T3_what_is_queued_after_a_search_that_found_nothing_is_seen(
         early.setattr(shot, "find_operations", lambda *_, **__: {})
         assert not getattr(reader.look(), "operations", None)
     eventually(lambda: bool(getattr(reader.look(), "operations", None)))
+
+
+@pytest.mark.invariant("iree_shot.T3")
+def test_T3_the_context_of_a_recording_that_had_not_begun_is_seen_once_it_has(
+    run_module: RunModule, compiled: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = _loops(run_module, compiled)
+    reader = Reader(target.pid)
+
+    def begun() -> bool:
+        seen = Reader(target.pid).look()
+        return seen is not None and any(one.progress for one in seen.recordings.values())
+
+    eventually(begun)
+    with monkeypatch.context() as early:  # as a search a moment before would have found it
+        early.setattr(recordings, "_contexts", lambda *_: {})
+        assert not any(one.progress for one in reader.look().recordings.values())
+    eventually(lambda: any(one.progress for one in reader.look().recordings.values()))
 
 
 @pytest.mark.invariant("iree_shot.T2")
