@@ -237,7 +237,8 @@ def command(
 
     When you quit the app, it asks whether to kill CMD or leave it running (--detach: leave it). If the terminal goes
     away (SIGHUP), CMD keeps running, and its output still goes to its files. SIGTERM and, headless, Ctrl-C kill it.
-    If CMD crashes, livedbg names the place: it sets PYTHONFAULTHANDLER and, if permitted, catches signals of faults.
+    If CMD crashes, livedbg names the place: it sets PYTHONFAULTHANDLER, and catches signals of faults if permitted;
+    else it lets CMD write a core file of at most 256 MiB, reads that and removes it.
     If CMD exits by itself, its exit code is returned. Without a terminal, or with --timeout, --report or --on-stall,
     livedbg runs headless.
 
