@@ -1,4 +1,7 @@
-"""What is known of pending calls, of ranks that come late and of dumped Flight Recorders, as typed values."""
+"""What is known of pending calls, of ranks that come late and of dumped Flight Recorders, as typed values.
+
+The names of what is counted of a rank: the adapter counts, the rules read.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,12 @@ from msgspec import field
 from livedbg.model import Task
 from livedbg.model.facts import Facts, facts_from, facts_of
 from livedbg.text.patterns import lazy_re
+
+ENQUEUED: Final = "collectives enqueued"
+"""Of a process: how many operations its Flight Recorders have had since it began."""
+
+MESSAGES: Final = "bytes of messages"
+"""Of a process: how many bytes gloo has written for it since it was first looked at."""
 
 
 class CallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.call"):

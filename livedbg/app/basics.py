@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,6 @@ from textual import events
 from textual.command import CommandPalette
 from textual.message_pump import MessagePump
 
-from livedbg.app import export
 from livedbg.app.cell_updates import CellUpdatesApp
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.text.private_files import write_private
@@ -171,10 +171,10 @@ class BasicApp(OneAtATimeApp):
         try:
             for suffix in suffixes:
                 if suffix == "svg":
-                    path = export.free_path(suffix)
+                    path = _free_path(suffix)
                     write_private(path, self.export_screenshot(title="livedbg"))
                 else:
-                    path = export.write_report(self.context.update, suffix)
+                    path = _write_report(self.context.update, suffix)
                 written.append(path)
         except OSError as error:
             self.say(f"Can't write to {Path.cwd()}: {error.strerror}", "error")
@@ -189,3 +189,35 @@ class BasicApp(OneAtATimeApp):
         error = self._exception
         what = clean_line(f"{type(error).__name__}: {error}")
         self.panic(Text(f"The terminal app failed ({what}). The target keeps running.\n{_BUG}"))
+
+
+def _free_path(suffix: str, folder: Path | None = None) -> Path:
+    """A name that is not taken: `livedbg-20260101-120354.json`."""
+    folder = folder or Path.cwd()
+    stem = time.strftime("livedbg-%Y%m%d-%H%M%S")
+    path, number = folder / f"{stem}.{suffix}", 1
+    while path.exists():
+        path, number = folder / f"{stem}-{number}.{suffix}", number + 1
+    return path
+
+
+def _write_report(update: Update, suffix: str, folder: Path | None = None) -> Path:
+    """Write the report of one update.
+
+    Args:
+        update: what to report.
+        suffix: `json` or `md`.
+        folder: where to; the current directory when None.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    from livedbg.report.build import build
+    from livedbg.report.lines import to_json
+    from livedbg.report.markdown import to_markdown
+
+    made = build(update)
+    text = to_json(made, pretty=True) if suffix == "json" else to_markdown(made).encode()
+    path = _free_path(suffix, folder)
+    write_private(path, text)
+    return path

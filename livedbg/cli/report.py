@@ -137,7 +137,7 @@ def render(update: Update, form: str, *, short: bool = False, limits: tuple[Limi
     """
     document = build(update)
     if short:
-        from livedbg.report.brief import brief
+        from livedbg.report.build import brief
 
         document = brief(document)
     document = structs.replace(document, limits=(*document.limits, *limits))

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from livedbg.model import Frame, Stack
 from livedbg.model import events as ev
-from livedbg.report.brief import brief
-from livedbg.report.build import report_of
+from livedbg.report.build import brief, report_of
 from livedbg.report.document import FrameOut, ReportDocument
 from livedbg.report.lines import to_json
 from livedbg.report.markdown import to_markdown

@@ -1,4 +1,4 @@
-"""Names the kernel or custom operator of an AOTInductor model that a thread is in.
+"""Names the kernel or custom operator of an AOTInductor model that a thread is in; bad values that its printer shows.
 
 Invariants:
     aoti_rules.K1. To be in one kernel is no stall: the finding claims nothing of the verdict.
@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
+from livedbg.adapters.pytorch.aoti.log_decoder import INFINITE, NAN
 from livedbg.adapters.pytorch.aoti.tasks import PREFIX, ModelCallFacts
-from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Task, TaskState, Thread
 from livedbg.model.facts import read_facts
@@ -76,6 +80,25 @@ def _evidence(task: Task) -> str:
     return f"{task.kernel} reads {told.reads or 'nothing'}, writes {told.writes or 'nothing'}"
 
 
+class PrintedValues:
+    """The first NaN among printed values."""
+
+    name = "aoti-values"
+    doc = (
+        "AOTInductor's value printer shows a NaN: the first one, and the kernel after which it is there. Which kernel "
+        "made it is said only where what it reads was printed too. What an output buffer holds before a launch is "
+        "uninitialised memory, and does not count. Infinity alone is a note, for models mean theirs."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a writer and kind of value."""
+        for said in state.snapshot.diagnostics.values():
+            if said.system == "pytorch" and said.code == NAN:
+                yield replace(finding_of(self.name, said, state, VerdictState.DIVERGED), topic="precision")
+            elif said.system == "pytorch" and said.code == INFINITE:
+                yield finding_of(self.name, said, state, None)
+
+
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (InKernel(),)
+    return (InKernel(), PrintedValues())

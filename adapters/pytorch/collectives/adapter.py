@@ -31,7 +31,6 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
@@ -50,6 +49,7 @@ from livedbg.adapters.pytorch.collectives.tasks import (
     with_meeting,
 )
 from livedbg.adapters.pytorch.collectives.traffic import bytes_under_way
+from livedbg.adapters.pytorch.facts import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.rpc.tasks import RpcRank, RpcThread, rpc_events
 from livedbg.analysis.ranks import REACHED
 from livedbg.linux.procfs import bytes_written

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.pytorch.aoti import log_rules as aoti_log_rules
 from livedbg.adapters.pytorch.aoti.rules import rules as aoti_rules
 from livedbg.adapters.pytorch.rules import (
     apart,
@@ -43,7 +42,6 @@ def rules() -> Sequence[Rule]:
         *compiling.rules(),
         *compile_logs.rules(),
         *aoti_rules(),
-        *aoti_log_rules.rules(),
         *timeouts.rules(),
         *job_logs.rules(),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
+from livedbg.adapters.pytorch.facts import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.rules.calls import calls_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.behaviour import Behaviour, doing

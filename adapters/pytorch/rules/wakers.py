@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.facts import ENQUEUED
 from livedbg.analysis.behaviour import family_threads
 from livedbg.analysis.python_calls import waits_for_job
 from livedbg.analysis.rules.base import RuleInput

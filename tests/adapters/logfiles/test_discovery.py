@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend import log_places as ascend
-from livedbg.adapters.cuda import log_places as cuda
+from livedbg.adapters.cuda import log_shapes as cuda
 from livedbg.adapters.logfiles import catalogue
 from livedbg.session import systems
 from livedbg.session.systems import Lazy, LogPlaces, System

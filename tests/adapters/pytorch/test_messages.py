@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.adapter import Messages
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankSeen
+from livedbg.adapters.pytorch.facts import ENQUEUED, MESSAGES
 from livedbg.analysis import VerdictState
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.facts import ENQUEUED
 from livedbg.adapters.pytorch.rules.calls import rank_list
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.adapters.pytorch.collectives.counters import ENQUEUED
+from livedbg.adapters.pytorch.facts import ENQUEUED
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Frame, Stack, ThreadState
