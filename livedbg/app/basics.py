@@ -28,6 +28,7 @@ from textual.message_pump import MessagePump
 
 from livedbg.app.cell_updates import CellUpdatesApp
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
+from livedbg.session.view import Update
 from livedbg.text.private_files import write_private
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.text.wording import many
