@@ -17,6 +17,7 @@ Invariants:
         another process or device may owe it.
     behaviour.L6. A thread that wakes again and again from waits with a time limit, uses little CPU time and moves no
         bytes polls, however long each look takes it: a loop that polls for something that never comes looks the same.
+        So does one that uses more because it wakes so often, if each look takes it a moment and it moves nothing.
     behaviour.L7. One that polls descriptors is one of these if it was seen to move nothing, or does next to nothing
         between while another thread of its process has been in one wait for the threshold that nothing explains. Nor
         is an event loop that uses little CPU time progress while a thread of the job is held up (L8).
@@ -174,18 +175,18 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:
     snapshot = state.snapshot
-    if thread.timed is not True or thread.state is not ThreadState.WAITING or not _has_run(thread, snapshot):
+    activity = snapshot.activity.get(thread.id)
+    if activity is None or activity.limited is None or not activity.runs:
         return None
-    if cpu_share(thread, snapshot) >= TICK_SHARE:
-        return None
-    activity = snapshot.activity[thread.id]
-    if not activity.runs:
-        return None
-    if thread.wait is not WaitKind.POLL:
-        return "it wakes and waits again" if thread.wait in _INSIDE else None
-    if activity.moved is not None:
-        return "it polls, and moves nothing" if activity.moved < _BYTES * activity.runs else None
+    little = cpu_share(thread, snapshot) < TICK_SHARE
     brief = activity.cpu_total_ns <= activity.runs * _MOMENT_NS
+    moves = None if activity.moved is None else activity.moved >= _BYTES * activity.runs
+    if activity.limited in _INSIDE and thread.state in (ThreadState.WAITING, ThreadState.RUNNING):
+        return "it wakes and waits again" if little or (brief and moves is False) else None
+    if activity.limited is not WaitKind.POLL or thread.state is not ThreadState.WAITING or not little:
+        return None
+    if moves is not None:
+        return "it polls, and moves nothing" if not moves else None
     beside = (other for other in snapshot.threads_of(thread.process) if other.id != thread.id)
     return "it polls beside a wait" if brief and any(_waits_on(other, state) for other in beside) else None
 
