@@ -441,7 +441,7 @@ def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int
     a connection that no thread looks at, or in a job of a pool (L13)."""
     waiting = [thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED]
     users = [thread for thread in waiting if _in_users_code(thread, state)]
-    left = {thread.process for thread in (users or waiting) if _leaves_a_connection(thread.process, state)}
+    left = {name for name in {one.process for one in waiting} if _leaves_a_connection(name, state)}
     found = (one for one in users or waiting if one.process in left or in_job(_frames(one, state)))
     first = next(found, None)
     return None if first is None else (first, waited_ns(first, state.snapshot) or 0)
