@@ -256,7 +256,10 @@ class FdWaits:
 
     def _socket_facts(self, socket: Socket, ends_at: list[int]) -> SocketFacts | None:
         if socket.listening:
-            return SocketFacts(servers=tuple(sorted(self._view.scene.index().sockets(socket.inode))))
+            index = self._view.scene.index()
+            connections = self._view.scene.sockets(self._pid).accepted(socket)
+            accepted = sorted(one.inode for one in connections if self._pid in index.sockets(one.inode))
+            return SocketFacts(servers=tuple(sorted(index.sockets(socket.inode))), accepted=tuple(accepted))
         if len(ends_at) != 1:
             return None
         other = self._view.scene.sockets(self._pid).get(ends_at[0])

@@ -23,18 +23,22 @@ from msgspec import Struct, field, structs
 
 from livedbg.linux.cgroups import CpuLimit, Group, read_cpu, read_frozen, read_memory, view_of
 from livedbg.linux.descriptors import DescriptorIndex, FileLock, read_locks
-from livedbg.linux.maps import Mapping, find_mapping, has_a_name, parse_maps
-from livedbg.linux.procfs import process_ids
+from livedbg.linux.maps import Mapping, find_mapping, names_of, parse_maps
+from livedbg.linux.procfs import child_pids, process_ids, read_stat
 from livedbg.linux.sockets import SocketTable
-from livedbg.model import Resource, ids
+from livedbg.model import Resource, ThreadState, ids
 from livedbg.model.facts import GroupFacts
 from livedbg.session.pacing import Cost, Limit
+from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 KIND: Final = "cgroup"
 
 _GROUPS_FRESH_S: Final = 0.2
 """Two reads of the same group within this time are one."""
+
+_UNGUESSED: Final = lazy_re(r"sem\.(?:mp|loky)-[\w-]{8,64}")
+"""Semaphores of Python's multiprocessing and of loky: a random name, which they tell their own children only."""
 
 _WINDOW_S: Final = 10.0
 _PERIODS: Final = 2
@@ -246,11 +250,12 @@ class Scene:
         return self._shared[key]
 
     def mapped_by(self, pid: int, mapping: Mapping) -> tuple[frozenset[int], str]:
-        """The processes that have the file or memory of a shared mapping of a process in their memory or open, and what
-        else could come to have it: "" for nothing."""
+        """The processes that have the file or memory of a shared mapping of a process in their memory or open, or may
+        have been told its name, and what else could come to have it: "" for nothing."""
         if mapping.path.startswith("/SYSV"):
             return frozenset(), "any process that may attach its System V shared memory"
-        if not mapping.deleted or has_a_name(pid, mapping):
+        names = names_of(pid, mapping)
+        if names is None or not all(_UNGUESSED.fullmatch(name) for name in names):
             return frozenset(), f"any process that may open {clean_line(mapping.path, 200)}"
         pids = {pid for link in (mapping.path, f"{mapping.path} (deleted)") for pid, _ in self.index().opened(link)}
         wanted = f" {mapping.device} {mapping.inode} ".encode()
@@ -261,7 +266,7 @@ class Scene:
                 continue  # gone, or not ours to see (livedbg.adapters.proc.asleep)
             if wanted in data:
                 pids.add(other)
-        return frozenset(pids), ""
+        return frozenset(pids | (_descendants(pids) if names else set())), ""
 
     def _lowest(self, key: tuple[str, int, int]) -> tuple[int, int] | None:
         device, inode, offset = key
@@ -276,3 +281,21 @@ class Scene:
                 if same and mapping.offset <= offset < mapping.offset + size:
                     return pid, mapping.start + offset - mapping.offset
         return None
+
+
+def _descendants(pids: set[int]) -> set[int]:
+    """The living children of some processes, their children, …"""
+    found: set[int] = set()
+    todo = list(pids)
+    while todo:
+        new = {child for child in child_pids(todo.pop()) if _lives(child)} - found
+        found |= new
+        todo += new
+    return found
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return read_stat(pid).state not in (ThreadState.ZOMBIE, ThreadState.DEAD)
+    except OSError:
+        return False

@@ -31,6 +31,8 @@ _LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/asyncio/")
 _NOT_THE_USERS: Final = lazy_re(
     r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|/(?:site|dist)-packages/(?:trio|anyio|gevent)/"
 )
+_INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
+_ARGUMENTS: Final = 3
 _KINDS: Final = {"Lock": "pylock", "Semaphore": "sem", "BoundedSemaphore": "sem", "Event": "cond", "Condition": "cond"}
 _QUEUES: Final = frozenset({"Queue", "LifoQueue", "PriorityQueue"})
 _FUNCTION_CODE_AT, _CLOSURE_AT, _CELL_AT = 48, 72, 16
@@ -48,6 +50,9 @@ class Await(NamedTuple):
         tasks: addresses of the tasks behind it; the end of any of them may be enough.
         fd: file descriptor that it reads or writes; -1 for none.
         by: who else may end it, where that is known: `a child process`.
+        holds_up: it answers a request of a server (a library called the user's code that waits), or awaits the end of
+            the jobs of a queue: nobody waits for that on purpose and for ever.
+        client: file descriptor of the connection that it answers; -1 where that isn't known.
     """
 
     label: str
@@ -57,6 +62,8 @@ class Await(NamedTuple):
     tasks: tuple[int, ...] = ()
     fd: int = -1
     by: str = ""
+    holds_up: bool = False
+    client: int = -1
 
 
 class HeldLock(NamedTuple):
@@ -97,8 +104,22 @@ def awaited(heap: HeapReader, task: LoopTask) -> Await | None:
     frames = task.chain.frames
     inner = frames[0] if frames else None
     if inner is not None and inner.slots and task.chain.future == task.waiter and _is_library(inner):
-        return _in_library(heap, task, inner)
-    return _of_future(heap, task.waiter)
+        return _with_request(heap, _in_library(heap, task, inner), frames)
+    return _with_request(heap, _of_future(heap, task.waiter), frames)
+
+
+def _with_request(heap: HeapReader, what: Await, frames: tuple[CoroutineFrame, ...]) -> Await:
+    """The same with whether it holds up a request: the user's code itself awaits, for what a loop's own code gives."""
+    user = next((frame for frame in frames if not _is_library(frame)), None)
+    if not what.kind or user is None or _INSTALLED.search(user.code.file):
+        return what
+    called = next((frame.code.name for frame in reversed(frames) if _is_library(frame)), "")
+    writer = next((slot for slot in frames[-1].slots[:_ARGUMENTS] if heap.type_name(slot) == "StreamWriter"), 0)
+    takes = called.endswith("Queue.get")  # news, or jobs
+    by_library = _INSTALLED.search(frames[-1].code.file) is not None and not takes
+    return what._replace(
+        holds_up=by_library or called.endswith("Queue.join"), client=_descriptor(heap, writer) if writer else -1
+    )
 
 
 def _in_library(heap: HeapReader, task: LoopTask, inner: CoroutineFrame) -> Await:

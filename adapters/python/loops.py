@@ -62,6 +62,7 @@ from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 from livedbg.cpython.trio_tasks import CONTEXT
 from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
+from livedbg.model.facts import RequestFacts
 
 _CELL_AT = 16
 
@@ -323,6 +324,12 @@ class TaskNames:
             del self._taken[self._known.pop(key)]
 
 
+def _holds_up(what: Await, sample: LoopSample) -> bool:
+    """Whether a request is held up: no other task reads from its client meanwhile, as one that waits for news does."""
+    read = {other.fd for other in sample.awaits.values()}
+    return what.holds_up or (what.client >= 0 and what.client not in read)
+
+
 class LoopState:
     """Entities and edges of one sample.
 
@@ -395,6 +402,7 @@ class LoopState:
             state=state,
             where=(thread,) if thread else (),
             attributes=attributes,
+            facts=RequestFacts(held_up=True) if what is not None and _holds_up(what, sample) else None,
         )
         self.frames[own] = tuple(
             Frame(function=one.code.name, file=one.code.file, line=one.line, language="python")

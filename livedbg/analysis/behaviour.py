@@ -17,6 +17,7 @@ Invariants:
         another process or device may owe it.
     behaviour.L6. A thread that wakes again and again from waits with a time limit, uses little CPU time and moves no
         bytes polls, however long each look takes it: a loop that polls for something that never comes looks the same.
+        So does one that uses more because it wakes so often, if each look takes it a moment and it moves nothing.
     behaviour.L7. One that polls descriptors is one of these if it was seen to move nothing, or does next to nothing
         between while another thread of its process has been in one wait for the threshold that nothing explains. Nor
         is an event loop that uses little CPU time progress while a thread of the job is held up (L8).
@@ -31,6 +32,10 @@ Invariants:
         at any time: a job is to end.
     behaviour.L12. Nor is one that waits for a server's answer because the server waits for connections, if that server
         leaves unread what it was sent, or none of its threads waits for that connection.
+    behaviour.L13. Nor is a server while a request may be held up in it: one of its threads has waited for the threshold
+        for what only its own process can give it (an event, a condition, a future), beside a connection that no thread
+        looks at, or in a job of a pool. A client that waits for news looks the same. Nor is one that leaves unread
+        what it sent to itself.
 """
 
 from __future__ import annotations
@@ -42,10 +47,11 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.enders import reachable
-from livedbg.analysis.python_calls import awaits_jobs, waits_for_job, waits_for_semaphore
+from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.analysis.user_code import Inside
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Frame, Process, Resource, Thread, ThreadState, WaitKind, ids
 from livedbg.model.facts import SocketFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 
@@ -174,18 +180,18 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:
     snapshot = state.snapshot
-    if thread.timed is not True or thread.state is not ThreadState.WAITING or not _has_run(thread, snapshot):
+    activity = snapshot.activity.get(thread.id)
+    if activity is None or activity.limited is None or not activity.runs:
         return None
-    if cpu_share(thread, snapshot) >= TICK_SHARE:
-        return None
-    activity = snapshot.activity[thread.id]
-    if not activity.runs:
-        return None
-    if thread.wait is not WaitKind.POLL:
-        return "it wakes and waits again" if thread.wait in _INSIDE else None
-    if activity.moved is not None:
-        return "it polls, and moves nothing" if activity.moved < _BYTES * activity.runs else None
+    little = cpu_share(thread, snapshot) < TICK_SHARE
     brief = activity.cpu_total_ns <= activity.runs * _MOMENT_NS
+    moves = None if activity.moved is None else activity.moved >= _BYTES * activity.runs
+    if activity.limited in _INSIDE and thread.state in (ThreadState.WAITING, ThreadState.RUNNING):
+        return "it wakes and waits again" if little or (brief and moves is False) else None
+    if activity.limited is not WaitKind.POLL or thread.state is not ThreadState.WAITING or not little:
+        return None
+    if moves is not None:
+        return "it polls, and moves nothing" if not moves else None
     beside = (other for other in snapshot.threads_of(thread.process) if other.id != thread.id)
     return "it polls beside a wait" if brief and any(_waits_on(other, state) for other in beside) else None
 
@@ -430,6 +436,40 @@ def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] |
     return None
 
 
+def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] | None:
+    """A thread that may keep a client waiting, and for how long it has waited for what its own process owes it: beside
+    a connection that no thread looks at, or in a job of a pool (L13)."""
+    waiting = [thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED]
+    users = [thread for thread in waiting if _in_users_code(thread, state)]
+    left = {name for name in {one.process for one in waiting} if _leaves_a_connection(name, state)}
+    found = (one for one in users or waiting if one.process in left or in_job(_frames(one, state)))
+    first = next(found, None)
+    return None if first is None else (first, waited_ns(first, state.snapshot) or 0)
+
+
+def _frames(thread: Thread, state: RuleInput) -> Sequence[Frame]:
+    stack = state.snapshot.stacks.get(thread.id)
+    return stack.frames if stack is not None else ()
+
+
+def _in_users_code(thread: Thread, state: RuleInput) -> bool:
+    frame = state.code.frame_of(_frames(thread, state))
+    return frame is not None and state.code.inside(frame) in (Inside.USER, Inside.UNLINED)
+
+
+def _leaves_a_connection(process: str, state: RuleInput) -> bool:
+    """Whether it has a connection, of those to a socket that it waits at, which no thread waits at."""
+    host = host_of(process)
+    for thread in state.snapshot.threads_of(process):
+        for entity in state.graph.blockers_of(thread.id):
+            resource = state.snapshot.resources.get(entity)
+            facts = facts_of(resource.facts, SocketFacts) if resource is not None else SocketFacts()
+            ends = (ids.fd_object("socket", host, inode) for inode in facts.accepted)
+            if any(not state.graph.waiters_of(end) for end in ends):
+                return True
+    return False
+
+
 def awaits_children(thread: Thread, state: RuleInput) -> bool:
     """Whether a thread, as that of a shell, waits for child processes that are watched too."""
     if thread.wait is not WaitKind.CHILD:
@@ -505,10 +545,17 @@ def _serves(thread: Thread, state: RuleInput) -> str:
     blockers = state.graph.blockers_of(thread.id)
     resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
     if any(resource.listening for resource in resources):
-        return "connections"
+        return "" if any(_ignores_itself(resource, thread, state) for resource in resources) else "connections"
     if len(resources) < len(blockers) or not all(_owed_by_nobody(resource) for resource in resources):
         return ""
     return next((resource.idle for resource in resources if resource.idle), "")
+
+
+def _ignores_itself(resource: Resource, thread: Thread, state: RuleInput) -> bool:
+    """Whether it is a connection of a process to itself, with something unread at the end that no thread waits at."""
+    facts = facts_of(resource.facts, SocketFacts)
+    end = ids.fd_object("socket", host_of(thread.id), facts.other_end)
+    return bool(facts.unread) and resource.wakes_itself and not state.graph.waiters_of(end)
 
 
 def _owed_by_nobody(resource: Resource) -> bool:

@@ -9,6 +9,8 @@ Invariants:
     idle_by_design.D1. An event loop is not idle on purpose if its tasks are known and each of them waits without a time
         limit for what only tasks of a loop end: a lock, a semaphore, a queue, a channel, another task. One that waits
         for an event, a future or anything else leaves it open, and so does a loop that has a callback for a signal.
+    idle_by_design.D2. Nor is what a call of the user's polls for that is named for the one thing that it returns
+        (`recv_string`): an event loop returns once it shall end.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ _CALLS: Final = frozenset(
     }
 )
 """What nobody waits for on purpose and for ever."""
+
+_ONE_THING: Final = lazy_re(r"(?:recv|receive|read|get|pull|take|pop)(?:_\w+)?")
+"""Names of functions that return what they wait for: nobody calls one to wait for Ctrl-C."""
 
 _OF_TASKS: Final = frozenset({"pylock", "sem", "cond"})
 _DONE: Final = frozenset({TaskState.COMPLETED, TaskState.FAILED})
@@ -69,7 +74,8 @@ def _main_of(process: Process, found: ClosedSet) -> list[Thread]:
 
 def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -> str:
     if main.wait is WaitKind.POLL and _only_wakes_itself(main, state):
-        return "" if stuck_tasks(main, state) else "an event loop with nothing to do looks the same"
+        owed = stuck_tasks(main, state) or _receives(main, state)
+        return "" if owed else "an event loop with nothing to do looks the same"
     if not (process.exe or "").rpartition("/")[2].startswith("python"):
         if _has_idle_loop(main, found, state) and not _waits_for_lock(main, state):
             return "an event loop in another thread, with nothing to do, looks the same"
@@ -79,6 +85,12 @@ def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -
     if not frames:
         return "its Python stack can't be read, and a wait for Ctrl-C looks the same"
     return "a program that waits for Ctrl-C looks the same" if _in_event_wait(frames) else ""
+
+
+def _receives(main: Thread, state: RuleInput) -> bool:
+    """Whether the user's Python code called a library's function that gives one thing, and no loop (D2)."""
+    called = state.code.call(state.snapshot.stacks.get(main.id))
+    return _ONE_THING.fullmatch(called.rpartition(".")[2]) is not None
 
 
 def stuck_tasks(thread: Thread, state: RuleInput) -> list[Task]:

@@ -11,6 +11,7 @@ from livedbg.analysis.behaviour import (
     long_waits,
     main_threads,
     ticking,
+    unanswered,
 )
 from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.rules.base import RuleInput
@@ -99,7 +100,7 @@ def idle_said(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"No thread used CPU time{watch}"
     because = next(iter(state.once(closed_sets).open_because.values()), "")
     woken = f" {sentence_case(because)}." if because else ""
-    stuck = _longest(threads, state) or held_up(threads, state)
+    stuck = _longest(threads, state) or held_up(threads, state) or unanswered(threads, state)
     return (
         f"Inconclusive: {_where(stuck, threads, state)}idle or stuck. {what}, and none waits for another that is "
         f"blocked ({shown}).{woken} `livedbg watch` for a longer time, or the stacks, would tell."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -109,11 +109,32 @@ def waits_for_job(frames: Sequence[Frame]) -> bool:
         file = frame.file or ""
         if frame.language != "python":
             continue
-        if any(frame.function == function and file.endswith(f"/{name}") for name, function in _WORKERS):
+        if _is_one_of(frame, _WORKERS):
             return True
         if not _QUEUES.search(file):
             return False
     return False
+
+
+def _is_one_of(frame: Frame, functions: Collection[tuple[str, str]]) -> bool:
+    return any(frame.function == name and (frame.file or "").endswith(f"/{file}") for file, name in functions)
+
+
+_TAKES: Final = frozenset({"Queue.get", "SimpleQueue.get", "get"})
+_ANYIO: Final = ("anyio/_backends/_asyncio.py", "WorkerThread.run")
+
+
+def in_job(frames: Sequence[Frame]) -> bool:
+    """Whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it.
+
+    Args:
+        frames: innermost first; frames of other languages are left out.
+    """
+    python = [frame for frame in frames if frame.language == "python"]
+    takes = next((frame for frame in python if not (frame.file or "").endswith("/threading.py")), None)
+    if takes is None or (takes.function in _TAKES and _QUEUES.search(takes.file or "")):
+        return False
+    return any(_is_one_of(frame, {*_WORKERS, _ANYIO}) for frame in python)
 
 
 _POOLS: Final = lazy_re(r"/(concurrent/futures/(_base|thread|process)|multiprocessing/pool)\.py$")

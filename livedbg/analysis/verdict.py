@@ -28,6 +28,7 @@ from livedbg.analysis.behaviour import (
     main_threads,
     progressing,
     standings,
+    unanswered,
 )
 from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
@@ -181,7 +182,8 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
         return Verdict(state=VerdictState.RUNNING, sentence=said, roots=shown)
     if unsure is not None:
         return Verdict(state=VerdictState.UNKNOWN, sentence=unsure, roots=shown)
-    if amounts_to is None and held_up(threads, state) is None and _all_idle(judged, threads, state):
+    held = held_up(threads, state) or unanswered(threads, state)
+    if amounts_to is None and held is None and _all_idle(judged, threads, state):
         return Verdict(state=VerdictState.RUNNING, sentence=_idle(judged, threads, state))
     return Verdict(state=VerdictState.UNKNOWN, sentence=idle_said(threads, state), roots=shown)
 

@@ -115,23 +115,25 @@ def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
     return found
 
 
-def has_a_name(pid: int, mapping: Mapping) -> bool:
-    """Whether the file of a mapping that shows as deleted has a name nevertheless, so that others can open it.
+def names_of(pid: int, mapping: Mapping) -> frozenset[str] | None:
+    """The names by which others can open the file of a mapping, without folders; None where that can't be known.
 
-    sem_open(3) makes a file under a passing name, links it to the one that was asked for, and deletes the first, which
-    is what the kernel shows. The file itself is asked where the kernel allows it (CAP_SYS_ADMIN or
-    CAP_CHECKPOINT_RESTORE, proc_pid_map_files(5)); else its directory is searched, and what can't be read has a name.
+    What shows as deleted may have a name: sem_open(3) makes a file under a passing name, links it to the one that was
+    asked for, and deletes the first, which is what the kernel shows. The file itself is asked where the kernel allows
+    it (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, proc_pid_map_files(5)), and its directory is searched.
     """
+    folder, _, name = mapping.path.rpartition("/")
+    if not mapping.deleted:
+        return frozenset({name})
     links = _links(pid, mapping)
-    if links is not None:
-        return links > 0
-    if mapping.path.startswith("/memfd:") or mapping.path == "/dev/zero":  # memory that never had a name
-        return False
+    if links == 0 or (links is None and (mapping.path.startswith("/memfd:") or mapping.path == "/dev/zero")):
+        return frozenset()  # memory that never had a name, or has none now
     try:
-        inside = target_files.entries(f"/proc/{pid}/root{mapping.path.rpartition('/')[0]}/")
-        return any(entry.inode == mapping.inode for entry in inside)
+        inside = target_files.entries(f"/proc/{pid}/root{folder}/")
     except OSError:
-        return True
+        return None
+    names = frozenset(entry.name for entry in inside if entry.inode == mapping.inode)
+    return names if links is None or len(names) == links else None
 
 
 def _links(pid: int, mapping: Mapping) -> int | None:

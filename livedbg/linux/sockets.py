@@ -112,6 +112,18 @@ class SocketTable:
         ending = f":{port}"
         return [one for one in self._sockets.values() if one.protocol == "tcp" and one.local.endswith(ending)]
 
+    def accepted(self, listening: Socket) -> list[Socket]:
+        """The connections that were made to a socket that listens, accepted or not."""
+        host, _, port = listening.local.rpartition(":")
+        of_all = host in ("0.0.0.0", "[::]")
+        return [
+            one
+            for one in self._sockets.values()
+            if one.protocol == listening.protocol
+            and one.state == "established"
+            and (one.local == listening.local or (of_all and one.local.rpartition(":")[2] == port))
+        ]
+
 
 def _internet(name: str, line: str) -> Socket:
     """A row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state queues … inode at 9."""

@@ -81,13 +81,21 @@ class SocketFacts(Facts, frozen=True, kw_only=True, tag="socket"):
 
     Attributes:
         servers: of one that listens, the processes that have it open.
+        accepted: inodes of the connections to it that the process has open.
         other_end: inode of that; 0 where that isn't known.
         unread: bytes that were sent to the other end, and that nobody has read there.
     """
 
     servers: tuple[int, ...] = ()
+    accepted: tuple[int, ...] = ()
     other_end: int = 0
     unread: int = 0
+
+
+class RequestFacts(Facts, frozen=True, kw_only=True, tag="request"):
+    """Of a task: `held_up`, it answers a request of a server, and waits for what only its own process can give."""
+
+    held_up: bool = False
 
 
 class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):

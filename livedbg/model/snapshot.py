@@ -33,6 +33,7 @@ from livedbg.model import (
     Stack,
     Task,
     Thread,
+    WaitKind,
 )
 from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.claims import Claim
@@ -124,6 +125,7 @@ class Activity(Struct, frozen=True):
             shows none, nor does code that spins.
         step_mono_ns: the last of these samples; the first sample where there was none.
         moved: bytes that it has read and written since the first sample; None where that isn't known.
+        limited: the wait with a time limit that it was last seen in; None where its last wait had none.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
         stack_samples: how many these are.
     """
@@ -141,6 +143,7 @@ class Activity(Struct, frozen=True):
     stack_since_mono_ns: int | None = None
     stack_samples: int = 0
     moved: int | None = None
+    limited: WaitKind | None = None
 
 
 class Durations(Struct, frozen=True):

@@ -9,7 +9,19 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from livedbg.model import SAMPLED, Edge, EdgeKey, EdgeKind, EdgeState, Stack, Task, TaskState, Thread
+from livedbg.model import (
+    SAMPLED,
+    Edge,
+    EdgeKey,
+    EdgeKind,
+    EdgeState,
+    Stack,
+    Task,
+    TaskState,
+    Thread,
+    ThreadState,
+    WaitKind,
+)
 from livedbg.model.ids import processes_in
 from livedbg.model.launches import ProfileSlice
 from livedbg.model.snapshot import Activity
@@ -57,7 +69,12 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         began = mono_ns if after.last_ran_mono_ns is None else min(mono_ns, after.last_ran_mono_ns)
         moved = None if after.moved is None else 0
         return Activity(
-            mono_ns, mono_ns, waiting_since_mono_ns=began if waits else None, step_mono_ns=mono_ns, moved=moved
+            mono_ns,
+            mono_ns,
+            waiting_since_mono_ns=began if waits else None,
+            step_mono_ns=mono_ns,
+            moved=moved,
+            limited=_limited(None, after),
         )
     used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
     same_wait = (
@@ -82,7 +99,14 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         steps=old.steps + steps,
         step_mono_ns=mono_ns if steps else old.step_mono_ns,
         moved=_moved(old, before, after),
+        limited=_limited(old.limited, after),
     )
+
+
+def _limited(old: WaitKind | None, after: Thread) -> WaitKind | None:
+    if after.state is not ThreadState.WAITING:
+        return old
+    return after.wait if after.timed else None
 
 
 def _moved(old: Activity, before: Thread, after: Thread) -> int | None:

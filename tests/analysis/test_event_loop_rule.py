@@ -7,6 +7,7 @@ import pytest
 from livedbg.analysis import VerdictState
 from livedbg.model import Edge, EdgeKind, Frame, Severity, Stack, Task, TaskState, ThreadState
 from livedbg.model.events import EdgesAdded, StacksSeen, TasksSeen
+from livedbg.model.facts import RequestFacts
 from tests.analysis.world import SECOND, World
 
 
@@ -204,3 +205,33 @@ def test_a_task_that_waits_for_a_semaphore_that_nobody_has(holder: str, timed: b
     found = world.later(waited_s * SECOND).finding("task-held-up")
     assert (found.sentence if found is not None else "") == said
     assert found is None or found.state is VerdictState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("answers", "timed", "lost", "waited_s", "said"),
+    [
+        (True, False, "", 10, "Task asks has waited for a future for 10 s or more: it is held up, or waits for news."),
+        (True, False, "", 9, ""),
+        (True, True, "", 10, ""),
+        (True, False, "nothing refers to it", 10, ""),  # that has a rule of its own
+        (False, False, "", 10, ""),
+    ],
+)
+def test_a_request_that_waits_for_what_its_own_program_owes_it(
+    answers: bool, timed: bool, lost: str, waited_s: int, said: str
+) -> None:
+    world = World()
+    world.process(1)
+    loop = world.thread(1, "main", waits_in="epoll_wait of 3 descriptors", timed=False)
+    world.waits(loop, world.resource("socket:box/9", listening=True))
+    facts = RequestFacts(held_up=True) if answers else None
+    task = Task(
+        id="task:asyncio/asks", system="asyncio", name="asks", state=TaskState.SUBMITTED, where=(loop,), facts=facts
+    )
+    world.store.apply(TasksSeen(tasks=(task,), **world.stamp()))
+    world.waits(task.id, world.resource("future:box/1/0x9", lost=lost), timed=timed)
+    found = world.later(waited_s * SECOND).finding("request-held-up")
+    assert (found.sentence if found is not None else "") == said
+    if not lost:
+        expected = VerdictState.UNKNOWN if said else VerdictState.RUNNING
+        assert world.diagnosis().verdict.state is expected

@@ -62,6 +62,25 @@ def test_a_python_program_in_event_wait_may_wait_for_ctrl_c(
     assert ("waits for Ctrl-C looks the same" in world.found("no-waker").sentence) is (state is VerdictState.UNKNOWN)
 
 
+@pytest.mark.invariant("idle_by_design.D2")
+@pytest.mark.parametrize(
+    ("called", "state"),
+    [
+        ("Socket.recv_string", VerdictState.STALLED),
+        ("receive", VerdictState.STALLED),
+        ("Reactor.run", VerdictState.UNKNOWN),
+        ("forget", VerdictState.UNKNOWN),
+        ("recvs", VerdictState.UNKNOWN),
+    ],
+)
+def test_D2_a_call_that_returns_one_thing_is_no_event_loop(called: str, state: VerdictState) -> None:
+    """A socket of zmq whose peer, a thread, has ended: it polls an event descriptor of its own process."""
+    world = blocked("poll of 1 descriptor")
+    world.waits(MAIN, world.resource("eventfd:box/7", wakes_itself=True))
+    in_python(world, (called, f"{LIBRARY}/site-packages/library/socket.py"), USER)
+    assert world.diagnosis().verdict.state is state
+
+
 def test_a_worker_in_event_wait_is_stuck_if_its_main_thread_waits_for_something_else() -> None:
     assert in_python(blocked("pthread_join", threads=2), ("join", "x.py")).diagnosis().verdict.state is (
         VerdictState.STALLED

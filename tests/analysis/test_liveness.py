@@ -604,3 +604,79 @@ def test_L12_a_server_that_does_not_look_at_a_connection_is_not_idle(
     found = world.later(wait_s * SECOND).diagnosis()
     assert found.verdict.state is state, found.verdict.sentence
     assert (world.finding("ignored-connection") is not None) is (state is VerdictState.UNKNOWN)
+
+
+@pytest.mark.invariant("behaviour.L13")
+@pytest.mark.parametrize(
+    ("accepted", "looked_at", "place", "waited_s", "state"),
+    [
+        ((7,), False, "sem_wait", 20, VerdictState.UNKNOWN),
+        ((7,), True, "sem_wait", 20, VerdictState.RUNNING),  # its next request is waited for
+        ((), False, "sem_wait", 20, VerdictState.RUNNING),
+        ((7,), False, "sem_wait", 9, VerdictState.RUNNING),
+        ((7,), False, "sem_timedwait", 20, VerdictState.RUNNING),
+        ((7,), False, "read of socket 9", 20, VerdictState.RUNNING),  # somebody else owes that
+    ],
+)
+def test_L13_a_server_is_not_idle_beside_a_connection_that_nobody_looks_at(
+    accepted: tuple[int, ...], looked_at: bool, place: str, waited_s: int, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="accept on 127.0.0.1:80", timed=False)
+    world.waits(main, world.resource("socket:box/5", listening=True, facts=SocketFacts(accepted=accepted)))
+    world.thread(2, "answers", waits_in=place, timed="timed" in place)
+    if looked_at:
+        world.waits(world.thread(3, "reads", waits_in="read of socket 4", timed=False), world.resource("socket:box/7"))
+    found = verdict(world.later(waited_s * SECOND))
+    assert found.state is state, found.sentence
+    assert state is VerdictState.RUNNING or "thread 2 (answers) has been in sem_wait for 20 s" in found.sentence
+
+
+_JOB = ("_worker", f"{_LIBRARY}/concurrent/futures/thread.py")
+
+
+@pytest.mark.invariant("behaviour.L13")
+@pytest.mark.parametrize(
+    ("call", "outermost", "state"),
+    [
+        (("Event.wait", f"{_LIBRARY}/threading.py"), _JOB, VerdictState.UNKNOWN),
+        (("Event.wait", f"{_LIBRARY}/threading.py"), ("run", "/app/server.py"), VerdictState.RUNNING),
+        (("Queue.get", f"{_LIBRARY}/queue.py"), _JOB, VerdictState.RUNNING),  # a job that takes items itself
+        (("Queue.join", f"{_LIBRARY}/queue.py"), _JOB, VerdictState.UNKNOWN),
+        (("SimpleQueue.get", f"{_LIBRARY}/multiprocessing/queues.py"), _JOB, VerdictState.RUNNING),
+        (("get", "/app/pool.py"), _JOB, VerdictState.UNKNOWN),
+    ],
+)
+def test_L13_a_server_is_not_idle_beside_a_job_that_waits(
+    call: tuple[str, str], outermost: tuple[str, str], state: VerdictState
+) -> None:
+    world = World()
+    listening(world, 1)
+    worker = world.thread(2, "worker", waits_in="sem_wait", timed=False)
+    waits = ("Condition.wait", f"{_LIBRARY}/threading.py")
+    calls(world, worker, waits, call, ("fetch", "/app/server.py"), outermost)
+    assert verdict(world.later(20 * SECOND)).state is state
+
+
+@pytest.mark.invariant("behaviour.L13")
+@pytest.mark.parametrize(
+    ("unread", "looked_at", "own", "state"),
+    [
+        (1, False, True, VerdictState.UNKNOWN),
+        (0, False, True, VerdictState.RUNNING),
+        (1, True, True, VerdictState.RUNNING),
+        (1, False, False, VerdictState.RUNNING),  # its client is slow
+    ],
+)
+def test_L13_a_server_that_leaves_unread_what_it_sent_to_itself_is_not_idle(
+    unread: int, looked_at: bool, own: bool, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="epoll_wait of 2 descriptors", timed=False)
+    facts = SocketFacts(other_end=8, unread=unread)
+    client = world.resource("socket:box/7", wakes_itself=own, facts=facts)
+    other = (world.resource("socket:box/8", wakes_itself=True),) if looked_at else ()
+    world.waits(main, world.resource("socket:box/5", listening=True), client, *other)
+    assert verdict(world.later(20 * SECOND)).state is state

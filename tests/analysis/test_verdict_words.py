@@ -141,6 +141,44 @@ def test_who_wakes_from_naps_and_uses_little_of_a_core_polls(runs: int, span_ns:
     assert (Behaviour.POLLING in kinds) is naps
 
 
+@pytest.mark.invariant("behaviour.L6")
+@pytest.mark.parametrize(
+    ("cpu_ns", "moved", "now", "polls"),
+    [
+        (160_000_000, 0, ThreadState.WAITING, True),  # 0.2 ms a time
+        (160_000_000, 0, ThreadState.RUNNING, True),  # it is seen while it looks
+        (161_000_000, 0, ThreadState.WAITING, False),  # it works between
+        (160_000_000, 64 * 800 - 1, ThreadState.WAITING, True),
+        (160_000_000, 64 * 800, ThreadState.WAITING, False),  # it has something to do
+        (160_000_000, None, ThreadState.WAITING, False),  # not known
+    ],
+)
+def test_L6_a_loop_of_many_short_looks_polls_whatever_they_add_up_to(
+    cpu_ns: int, moved: int | None, now: ThreadState, polls: bool
+) -> None:
+    """`while not done(): time.sleep(0.001)` takes a tenth of a core."""
+    world = World()
+    world.process(1)
+    world.thread(1, waits_in="sleep 0.001 s", timed=True, moved=None if moved is None else 0)
+    world.later(SECOND)
+    waits = {"waits_in": "sleep 0.001 s", "timed": True} if now is ThreadState.WAITING else {}
+    world.thread(1, state=now, **waits, cpu_ns=cpu_ns, switches=800, moved=moved)
+    found = verdict(world)
+    assert found.state is (VerdictState.UNKNOWN if polls else VerdictState.RUNNING)
+
+
+def test_L6_who_was_last_seen_in_a_wait_without_a_time_limit_does_not_poll() -> None:
+    """Two threads that hand each other work wake as often."""
+    world = World()
+    world.process(1)
+    world.thread(1, waits_in="sleep 0.001 s", timed=True, moved=0)
+    world.later(SECOND)
+    world.thread(1, waits_in="pthread_cond_wait", timed=False, moved=0, cpu_ns=80_000_000, switches=400)
+    world.later(SECOND)
+    world.thread(1, state=ThreadState.RUNNING, moved=0, cpu_ns=160_000_000, switches=800)
+    assert verdict(world).state is VerdictState.RUNNING
+
+
 @pytest.mark.parametrize(
     ("waits_in", "timed"), [("sleep 1 s", None), ("sleep 1 s", False), ("poll", True), (None, True)]
 )

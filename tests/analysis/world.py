@@ -86,6 +86,7 @@ class World:
         wakers: tuple[str, ...] = (),
         outside: str = "",
         switches: int | None = None,
+        moved: int | None = None,
     ) -> str:
         running = state is ThreadState.RUNNING
         thread = Thread(
@@ -104,6 +105,7 @@ class World:
             wakers=wakers,
             outside=outside,
             switches=switches,
+            moved=moved,
         )
         self.threads[thread.id] = thread
         self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))

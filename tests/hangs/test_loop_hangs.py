@@ -66,6 +66,8 @@ def test_a_pool_of_connections_that_nobody_gives_back(python: str, spawn: Callab
         ("until-stopped", "unknown", "an event loop with nothing to do looks the same"),
         ("until-ctrl-c", "unknown", "an event loop with nothing to do looks the same"),
         ("request-held-up", "unknown", "waits for a semaphore in request (py_asyncio.py:"),
+        ("answer-held-up", "unknown", "has waited in Event.wait in answers (py_asyncio.py:"),
+        ("news-later", "running", "waits for connections"),
         ("server", "running", "waits for connections"),
     ],
 )

@@ -27,7 +27,25 @@ PROGRAM = TARGETS / "py_servers.py"
     ],
 )
 def test_who_waits_for_a_server(mode: str, state: str, words: str, spawn: Callable[..., Target]) -> None:
-    target = spawn([sys.executable, str(PROGRAM), mode])
+    judged(spawn([sys.executable, str(PROGRAM), mode]), state, words)
+
+
+@pytest.mark.invariant("behaviour.L13")
+@pytest.mark.parametrize(
+    ("mode", "state", "words"),
+    [
+        ("request-waits", "unknown", "has been in Event.wait in answer (py_servers.py:"),
+        ("talks-to-itself", "unknown", "has been in epoll_wait of 2 descriptors in talks_to_itself (py_servers.py:"),
+        ("keeps-alive", "running", "waits for connections (accept on "),
+    ],
+)
+def test_a_server_in_which_a_request_is_held_up(
+    mode: str, state: str, words: str, spawn: Callable[..., Target]
+) -> None:
+    judged(spawn([sys.executable, str(PROGRAM), mode]), state, words)
+
+
+def judged(target: Target, state: str, words: str) -> None:
     said: dict[str, Any] = {}
 
     def is_said() -> bool:

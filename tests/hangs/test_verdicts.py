@@ -154,6 +154,7 @@ PYTHON = [
     Case("fork-lock", ("deadlock", "stalled"), ("t:child",), ("t:holder",), functions=("work",)),
     Case("self-call", ("deadlock",), ("t:main", "t:client"), functions=("self_call",)),
     Case("self-call-later", ("unknown",)),
+    Case("polls-often", ("unknown",), functions=("polls_often",)),
     Case("progress", ("running",)),
 ]
 

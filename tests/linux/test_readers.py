@@ -163,6 +163,7 @@ def test_sockets_of_this_process_and_their_peers() -> None:
             assert listening.local == f"127.0.0.1:{server.getsockname()[1]}"
             assert end is not None
             assert table.peer(end) == os.fstat(accepted.fileno()).st_ino
+            assert [one.inode for one in table.accepted(listening)] == [os.fstat(accepted.fileno()).st_ino]
             client.sendall(b"12345")
             other = SocketTable(PID).get(os.fstat(accepted.fileno()).st_ino)
             assert other is not None and (other.unread, other.queued) == (5, 5)
@@ -188,6 +189,9 @@ def test_a_connection_is_in_a_queue_until_it_is_accepted(host: str) -> None:
         accepted, _ = server.accept()
         with accepted:
             table = SocketTable(PID)
+            listening = table.get(os.fstat(server.fileno()).st_ino)
+            assert listening is not None
+            assert [one.inode for one in table.accepted(listening)] == [os.fstat(accepted.fileno()).st_ino]
             assert table.accepting(end) == [] and table.peer(end) == os.fstat(accepted.fileno()).st_ino
 
 

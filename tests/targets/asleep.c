@@ -74,6 +74,14 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "shared-semaphore")) {
         char name[64]; snprintf(name, sizeof name, "/livedbg-asleep-%d", getpid());
         sem_t *sem = sem_open(name, O_CREAT, 0600, 0); ready(); sem_wait(sem);
+    } else if (!strncmp(what, "unguessed", 9)) {  // named as multiprocessing does, with a random name
+        char name[64]; snprintf(name, sizeof name, "/mp-asleep_%d", getpid());
+        sem_t *sem = sem_open(name, O_CREAT, 0600, 0); int child = fork();
+        if (!child && !strcmp(what, "unguessed-told")) {  // it does not map it yet
+            munmap((void *)((unsigned long)sem & ~4095ul), 4096); sleep(10000); return 0;
+        }
+        if (child) ready();
+        sem_wait(sem);
     } else if (!strcmp(what, "shared-memfd")) {  // a child has it open, and may map it later
         int fd = memfd_create("sem", 0); if (ftruncate(fd, 4096)) return 1;
         if (!fork()) for (;;) sleep(10000);

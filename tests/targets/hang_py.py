@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 threads: dict[str, int] = {"main": threading.get_native_id()}
 processes: dict[str, int] = {"main": os.getpid()}
@@ -181,6 +182,13 @@ def self_call(later: bool = False) -> None:
     accepted.close()
 
 
+def polls_often() -> None:
+    """Looks a thousand times a second for a file that nobody makes."""
+    ready()
+    while not Path("/never").exists():
+        time.sleep(0.001)  # @polls-often
+
+
 def progress() -> None:
     """Works on, with pauses."""
     ready()
@@ -199,6 +207,7 @@ MODES = {
     "fork-lock": fork_lock,
     "self-call": self_call,
     "self-call-later": lambda: self_call(later=True),
+    "polls-often": polls_often,
     "progress": progress,
 }
 

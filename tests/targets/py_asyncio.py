@@ -430,6 +430,34 @@ async def request_held_up() -> None:
     await asyncio.gather(task, serving.serve_forever())
 
 
+async def answered(news: bool) -> None:
+    """A server with a client, which waits for an answer, or for news while its messages are read."""
+    price = asyncio.Event()
+
+    async def reads(reader: asyncio.StreamReader) -> None:
+        await reader.read()
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        beside = asyncio.create_task(reads(reader)) if news else None
+        ready()
+        await price.wait()  # @price
+        print(beside, writer)
+
+    serving = await asyncio.start_server(answers, "127.0.0.1", 0)
+    with socket.create_connection(serving.sockets[0].getsockname()) as client:
+        client.sendall(b"price?\n")
+        await serving.serve_forever()
+
+
+async def answer_held_up() -> None:
+    await answered(news=False)
+
+
+async def news_later() -> None:
+    await answered(news=True)
+
+
 async def server() -> None:
     """A server without clients."""
     serving = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 REQUEST = 20_000
@@ -83,6 +85,49 @@ def with_client(serve: object) -> None:
     ask(server)
 
 
+def asked_from_elsewhere(serve: Callable[[socket.socket], None]) -> None:
+    """A server, and a client that is no child of it: it waits for an answer until the server ends."""
+    server = listener()
+    if os.fork() == 0:
+        if os.fork() == 0:
+            client = socket.create_connection(server.getsockname())
+            server.close()
+            client.sendall(b"x")
+            client.recv(1)
+        os._exit(0)
+    os.wait()
+    serve(server)
+
+
+def a_thread_each(server: socket.socket, *, answers: bool) -> None:
+    """A thread for each client waits for its next request, or for what nobody gives it."""
+    price = threading.Event()
+    threading.Thread(target=threading.Event().wait, daemon=True).start()  # as one that shall end with the program
+
+    def answer(client: socket.socket) -> None:
+        while client.recv(1):
+            print("READY", flush=True)
+            if not answers:
+                price.wait()  # @request-waits
+
+    while True:
+        client, _ = server.accept()
+        threading.Thread(target=answer, args=(client,)).start()
+
+
+def talks_to_itself(server: socket.socket) -> None:
+    """Waits for clients, and does not read the answer to what it asked itself."""
+    loop = select.epoll()
+    asks = socket.create_connection(server.getsockname())
+    client, _ = server.accept()
+    client.sendall(b"x" * REQUEST)
+    for one in (server, client):
+        loop.register(one, select.EPOLLIN)
+    print("READY", flush=True)
+    while loop.poll():
+        asks.recv(REQUEST)
+
+
 def prefork(*, leaves_lock: bool) -> None:
     """Two servers take turns by a lock; one of them may leave another lock behind after a request."""
     folder = Path(tempfile.mkdtemp())
@@ -124,6 +169,12 @@ if __name__ == "__main__":
             with_client(handler_ends)
         case "pushes":
             with_client(pushes)
+        case "request-waits":
+            asked_from_elsewhere(partial(a_thread_each, answers=False))
+        case "keeps-alive":
+            asked_from_elsewhere(partial(a_thread_each, answers=True))
+        case "talks-to-itself":
+            talks_to_itself(listener())
         case "turns":
             prefork(leaves_lock=False)
         case "left-behind":

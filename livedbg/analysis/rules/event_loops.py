@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -18,10 +19,12 @@ from livedbg.analysis.rules.words import (
     thread_evidence,
     waited_ns,
 )
-from livedbg.model import EdgeKey, EdgeKind, Severity, TaskState, Thread, ThreadState, WaitKind
+from livedbg.model import Edge, EdgeKey, EdgeKind, Severity, Task, TaskState, Thread, ThreadState, WaitKind
+from livedbg.model.facts import RequestFacts, facts_of
 from livedbg.text.wording import many, sentence_case
 
 _SHOWN: Final = 16
+_OF_HOLDERS: Final = ("pylock:", "sem:")
 _BLOCKED: Final = (ThreadState.WAITING, ThreadState.DISK)
 
 
@@ -142,7 +145,7 @@ class TaskHeldUp:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a lock."""
         snapshot = state.snapshot
-        locks = [name for name in snapshot.resources if name.startswith(("pylock:", "sem:"))]
+        locks = [name for name in snapshot.resources if name.startswith(_OF_HOLDERS)]
         for lock in locks:
             waiters = [name for name in state.graph.waiters_of(lock) if name in snapshot.tasks]
             edges = [edge for task in waiters for edge in state.graph.waits_of(task) if edge.target == lock]
@@ -171,6 +174,57 @@ class TaskHeldUp:
             state=VerdictState.UNKNOWN,
             roots=(task,),
         )
+
+
+class RequestHeldUp:
+    """A task that answers a request waits long for what only its own program can give it."""
+
+    name = "request-held-up"
+    doc = (
+        "A task of an event loop that answers a request awaits an event, a condition or a future, or a task "
+        "awaits the end of the jobs of a queue, without a time limit and for the threshold (10 s): a request may hang "
+        "in a server that looks idle. It is `unknown`, and only that where nothing else gets on: a client that waits "
+        "for news looks the same. A task that takes items from a queue is none, nor is one from whose client another "
+        "task reads meanwhile. Rests on the coroutines of the task, on who called the user's code in them, and on "
+        "whether they have the connection."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a task, of a few."""
+        found = (self._finding(task, edge, state) for task, edge in _held_up(state))
+        yield from islice((one for one in found if one is not None), _SHOWN)
+
+    def _finding(self, task: Task, edge: Edge, state: RuleInput) -> Finding | None:
+        snapshot = state.snapshot
+        waited = _awaited_ns(task.id, edge.target, state)
+        if waited < state.settings.thread_stall_ns:
+            return None
+        called = state.code.call(snapshot.stacks.get(task.id), full=True)
+        what = f"in {called}" if called else f"for {thing_name(edge.target, snapshot)}"
+        thread = next((snapshot.threads[name] for name in task.where if name in snapshot.threads), None)
+        return Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=(
+                f"{sentence_case(name_of(task.id, snapshot))} has waited {what}"
+                f"{at(task.id, state)} for {duration(waited)} or more: it is held up, or waits for news."
+            ),
+            entities=(task.id, edge.target),
+            evidence=tuple(one for one in (edge_evidence(task.id, edge.target, snapshot),) if one is not None),
+            next=tuple(f"livedbg stacks {pid}" for pid in pids_of((thread.id,) if thread is not None else ())),
+            inferred=True,
+            state=VerdictState.UNKNOWN,
+            roots=(task.id,),
+        )
+
+
+def _held_up(state: RuleInput) -> Iterator[tuple[Task, Edge]]:
+    """The tasks that hold up a request, each with what it waits for; those of lost futures have a rule of their own."""
+    for task in state.snapshot.tasks.values():
+        for edge in state.graph.waits_of(task.id) if facts_of(task.facts, RequestFacts).held_up else ():
+            resource = state.snapshot.resources.get(edge.target)
+            if resource is not None and not (edge.timed or resource.lost or edge.target.startswith(_OF_HOLDERS)):
+                yield task, edge
 
 
 def _awaited_ns(task: str, future: str, state: RuleInput) -> int:
@@ -215,4 +269,4 @@ def _running_on(thread: Thread, state: RuleInput) -> Iterator[str]:
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (BlockedLoop(), LostFuture(), TaskHeldUp())
+    return (BlockedLoop(), LostFuture(), TaskHeldUp(), RequestHeldUp())

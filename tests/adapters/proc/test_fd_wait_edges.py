@@ -53,6 +53,9 @@ class Table(SocketTable):
     def accepting(self, end: Socket) -> list[int]:
         return list(self.on.accepting.get(end.inode, ()))
 
+    def accepted(self, listening: Socket) -> list[Socket]:
+        return [one for one in self.on.sockets.values() if one.local == listening.local and not one.listening]
+
 
 class Tables(Scene):
     def __init__(self, on: Machine) -> None:
