@@ -37,6 +37,24 @@ FAILED = [
         "FAILED t/test_a.py::test_x[3] - assert 4 == 6\nERROR t/test_b.py - OSError: no\n1 failed, 1 error in 4.0s\n",
         "t/test_a.py::test_x[3]: assert 4 == 6; t/test_b.py: OSError: no. 1 failed, 1 error in 4.0s.",
     ),
+    (  # each test has the reason of its own section, whole; the list below cuts it off
+        "=== FAILURES ===\n___ TestNet.test_a[fp16] ___\nt/test_a.py:7: in test_a\n    run()\n"
+        'E       RuntimeError:  INTERNAL ASSERT FAILED at "/w/a.cpp":4, please report a bug with repro script to '
+        "NVFuser at https://x.org/issues. Detected exception while compiling fusion segments in parallel.\nE       \n"
+        'E       Error from segmentation group 9:  INTERNAL ASSERT FAILED at "/w/id.cpp":10, please report a bug '
+        "with repro script to NVFuser at https://x.org/issues. No path for i3\n"
+        "E       Exception raised from f at /w/id.cpp:10 (most recent call first):\nE       frame #0: f() + 0x1 (0x5)"
+        "\n___ ERROR at setup of test_b ___\nE   net.LinkError: no answer\nE   Last error:\nE   connect to n7 failed\n"
+        "=== short test summary info ===\nFAILED t/test_a.py::TestNet::test_a[fp16] - RuntimeError:  INTERNAL ASSE...\n"
+        "ERROR t/test_a.py::test_b - net.LinkError: no answer\n1 failed, 1 error in 4.0s\n",
+        "t/test_a.py::TestNet::test_a[fp16]: Error from segmentation group 9: No path for i3 (id.cpp:10); "
+        "t/test_a.py::test_b: net.LinkError: connect to n7 failed. 1 failed, 1 error in 4.0s.",
+    ),
+    (  # of two exceptions, one raised while the other was handled, the list names the last one
+        "___ test_a ___\nE   KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n"
+        "t/test_a.py:7: in test_a\nE   OSError: no\n1 failed in 4.0s\n",
+        "test_a: OSError: no. 1 failed in 4.0s.",
+    ),
     (
         "--- FAIL: TestSum (0.00s)\n    sum_test.go:12: got 3, want 4\nFAIL\nFAIL\tacme.org/sum\t0.004s\n",
         "TestSum: sum_test.go:12: got 3, want 4. FAIL\tacme.org/sum\t0.004s.",

@@ -70,6 +70,12 @@ _CAUSES: Final = (
         r"|(?:exited|ended|terminated|failed) with (?:a )?(?:non-?zero |exit |return )(?:code|status))",
         CauseClass.SUMMARY,
     ),
+    (
+        r"\b(?i:worker|rank|process|server|engine|actor|runner|session|group|node|child)s?\b.{0,80}?"
+        r"\b(?:exited|died|ended|terminated)\b.{0,60}?(?:\(|with |by )"
+        r"(?:exit ?)?(?:code|status|signal)[ =:]{0,3}(?:-\d|[1-9]\d?|1\d\d|2[0-5]\d)\b",
+        CauseClass.SUMMARY,
+    ),
 )
 """Exceptions of any Python program."""
 
