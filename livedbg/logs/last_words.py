@@ -426,7 +426,7 @@ def is_of_a_debugger(line: str) -> bool:
 # messages of several lines, and processes that lines name
 
 _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
-_QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
+_QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^Mismatched elements: ", re.IGNORECASE)
 _ANNOUNCED: Final = lazy_re(r"[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
 _KIND: Final = lazy_re(r"[\w.]{1,100}(?:Error|Exception): ")
 _SHOWN: Final = 300

@@ -131,7 +131,8 @@ class TestRun(Struct):
             text: of a record.
             raised: the exception that the record reports; "" for none.
         """
-        found = {one.said.code: one.said for one in reversed(run_book().found(text))}
+        every = [one.said for one in run_book().found(text)]
+        found = {said.code: said for said in reversed(every)}
         told = {kind: found[kind].sentence for kind in found}
         if begun := told.get("begins", ""):
             self.runs, self.next = begun, FailedTest()
@@ -140,8 +141,8 @@ class TestRun(Struct):
         self.section = told.get("section", self.section)
         if "section" in told or "chained" in told:
             self.raised.pop(self.section, None)
-        if (why := told.get("reason", "")) and len(self.raised) < _TESTS:
-            self.raised.setdefault(self.section, []).append(why)
+        if "reason" in told and len(self.raised) < _TESTS:
+            self.raised.setdefault(self.section, []).extend(said.sentence for said in every if said.code == "reason")
         if not raised or not self.failed:
             self.next.place = self.next.place or told.get("place", "")
             self.next.said = self.next.said or _reason(told.get("why", "") if self.next.place else "")

@@ -50,6 +50,15 @@ FAILED = [
         "t/test_a.py::TestNet::test_a[fp16]: Error from segmentation group 9: No path for i3 (id.cpp:10); "
         "t/test_a.py::test_b: net.LinkError: connect to n7 failed. 1 failed, 1 error in 4.0s.",
     ),
+    (  # the reason stands below the plea, in the lines of one record; what was compared is said with how much differs
+        "[gw3] [ 12%] FAILED t/test_a.py::test_a\n___ test_a ___\n[gw3] linux -- Python 3.12.3 /usr/bin/python\n"
+        "E   RuntimeError:  INTERNAL ASSERT FAILED at c/a.cpp:4, please report a bug with repro script to NVFuser at "
+        "https://x.org/issues. \nE   Expected a != b . No room for T5\n___ test_b ___\nE   AssertionError: not close!\n"
+        "E   \nE   Mismatched elements: 17 / 4096 (0.4%)\nFAILED t/test_a.py::test_a - RuntimeError:  INTERNAL AS...\n"
+        "FAILED t/test_a.py::test_b - AssertionError: not close!\n2 failed in 4.0s\n",
+        "t/test_a.py::test_a: RuntimeError: No room for T5 (a.cpp:4); t/test_a.py::test_b: AssertionError: not close!; "
+        "Mismatched elements: 17 / 4096 (0.4%). 2 failed in 4.0s.",
+    ),
     (  # of two exceptions, one raised while the other was handled, the list names the last one
         "___ test_a ___\nE   KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n"
         "t/test_a.py:7: in test_a\nE   OSError: no\n1 failed in 4.0s\n",
@@ -136,6 +145,9 @@ def test_a_time_limit_is_said_with_the_tests_that_had_not_ended() -> None:
     said = verdict(f"{tests}[1,2]<stdout>:[       OK ] Net.Two (3 ms)\n{limit}").sentence
     assert said.endswith("time limit was reached (300 seconds). Begun and not ended: Net.Two (rank 0 and rank 1).")
     assert "Begun" not in verdict(limit).sentence
+    limit = "timeout: sending signal TERM to command 'bin/test_net'\n"
+    said = verdict(f"[ RUN      ] Net.Two\n{limit}Terminated\n").sentence
+    assert said == "timeout ended bin/test_net: its time limit was reached (SIGTERM). Begun and not ended: Net.Two."
 
 
 def test_the_tests_of_one_rank_are_not_those_of_another() -> None:
