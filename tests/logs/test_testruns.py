@@ -235,3 +235,13 @@ def test_a_test_that_failed_since_a_peer_died_is_said_with_the_error_above_it() 
             DEAD.format(FAULT).replace("EngineDeadError: the engine has died. See stack trace above", "assert 4 == 6")
         ).sentence
     )
+
+
+def test_a_log_that_ends_in_a_test_says_which() -> None:
+    begun = "[ RUN      ] Net.One\n[       OK ] Net.One (3 ms)\n[ RUN      ] Net.Two\n"
+    found = verdict(begun)
+    assert (found.state, found.sentence.endswith("is unknown. Begun and not ended: Net.Two.")) == (
+        VerdictState.UNKNOWN,
+        True,
+    )
+    assert "Begun" not in verdict(f"{begun}[       OK ] Net.Two (3 ms)\n").sentence
