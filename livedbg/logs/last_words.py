@@ -450,10 +450,10 @@ def telling_line(message: str) -> str:
         return "".join(lines)
     first, rest = lines[0], lines[1:]
     announced = next((below for line, below in pairwise(rest) if _ANNOUNCED.match(line)), "")
-    kind = _KIND.match(first) if announced else None
-    if kind is not None:
-        return f"{kind[0]}{announced}"[:_SHOWN]
-    quoted = announced or next((line for line in rest if _QUOTED.search(line)), "")
+    if announced:
+        kind = _KIND.match(first)
+        return f"{kind[0] if kind is not None else ''}{announced}"[:_SHOWN]
+    quoted = next((line for line in rest if _QUOTED.search(line)), "")
     more = next((line for line in rest if _SAYS_WHAT.search(line)), rest[0] if first.endswith(":") else "")
     if not quoted and (not more or (_SAYS_WHAT.search(first) and not first.endswith(":"))):
         return first

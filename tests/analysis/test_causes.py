@@ -263,6 +263,10 @@ FAILED = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g
             "Crashed in f (a.py:3): KeyError",
         ),
         ("RuntimeError: Job train-7 failed with exit code 1", "Crashed in f (a.py:3): KeyError"),
+        (
+            "RuntimeError: Exception thrown from user defined Python function in dataset.",
+            "Crashed in f (a.py:3): KeyError",
+        ),
         ("RuntimeError: MPI group 0 exited before READY (status 134)", "Crashed in f (a.py:3): KeyError"),
         ("sagemaker.exceptions.UnexpectedStatusException: Error for Training job t", "Crashed in f (a.py:3): KeyError"),
     ],

@@ -58,6 +58,7 @@ _CAUSES: Final = (
         CauseClass.PEER,
     ),
     (r"\b(?:CalledProcessError|UnexpectedStatusException|ProcessExitedException):", CauseClass.SUMMARY),
+    (r"\b[Ee]xception (?:was )?(?:thrown|raised) (?:from|in|by) (?:the |a )?user[- ]defined\b", CauseClass.SUMMARY),
     (
         r"\b\w{0,40}(?:Dead|Died)\w{0,20}Error:"
         r"|\b[Ss]ee (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b.{0,20}\babove"
