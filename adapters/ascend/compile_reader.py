@@ -368,7 +368,7 @@ class CompileReader:
         if message is not None and not error.message:
             error.message, error.place = split_place(message["text"] or "")
             return self._add(error) or True
-        if place is not None and error.message and not error.more and place["file"]:
+        if place is not None and error.message and error.place is None and place["file"]:
             error.place = Place(clean_line(place["file"], 400), number(place, "line"), number(place, "column"))
             return True
         return False

@@ -25,7 +25,12 @@ SYSTEM: Final = System(
     ),
     framework=Framework(
         modules=(r"lib(?:ascend\w*|hccl\w*|torch_npu|aicpu_kernel|runtime|runtime_v\w*)\.",),
-        files=(r"/(?:site|dist)-packages/(?:torch_npu|mindspore)/", r"/golden/(?:runner|validation|spec)\.py$"),
+        files=(
+            r"/(?:site|dist)-packages/(?:torch_npu|mindspore)/",
+            r"/golden/(?:runner|validation|spec)\.py$",
+            r"/python/(?:pypto|simpler)/",
+            r"/simpler_setup/",
+        ),
     ),
     on_signs=True,
     adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},

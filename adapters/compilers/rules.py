@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
@@ -63,7 +64,7 @@ class CompilerFailed:
         last = end or max(told, key=lambda one: one.message.last)
         over = first.message.over
         decides = first.severity.rank >= Severity.ERROR.rank and not over
-        at = next((place for one in told if (place := thrown_at(one, state))), "")
+        at = next((place for one in told if (place := thrown_at(one, state))), "") or _raised_near(told, state)
         passes = next((one for one in told if one.message.signature == _PASSES), None)
         more = f", in {passes.message.values.get('message', '')}" if passes not in (None, first) else ""
         shown = replace(
@@ -77,6 +78,15 @@ class CompilerFailed:
         others = len(own) - 1
         sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
+
+
+def _raised_near(told: Sequence[Diagnostic], state: RuleInput) -> str:
+    """`, at step (train.py:14)`: the user's frame of what was raised as the compiler's lines were printed."""
+    for hit in state.snapshot.exceptions.values():
+        frame = state.code.frame_of(hit.stack) if hit.stack and _is_beside(hit, told) else None
+        if frame is not None:
+            return f", at {place_text(frame)}"
+    return ""
 
 
 def _proofs(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> tuple[Evidence, ...]:
@@ -120,9 +130,14 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     text = f"{hit.type}: {hit.message}"
     if any(one.said.code == FAILED for one in book()[0].found(text, "compilers")):
         return True
-    if hit.line is None or _COMPILES.search(text) is None:
-        return False
     said = (one for one in snapshot.diagnostics.values() if one.system == "compilers" and one.code == FAILED)
+    return _is_beside(hit, said)
+
+
+def _is_beside(hit: ExceptionHit, said: Iterable[Diagnostic]) -> bool:
+    """Whether an exception that a compiler's failure was raised as stands near the compiler's lines."""
+    if hit.line is None or _COMPILES.search(f"{hit.type}: {hit.message}") is None:
+        return False
     near = (one.message for one in said if one.log == hit.source)
     return any(one.first - _BESIDE <= hit.line <= one.last + _BESIDE for one in near)
 

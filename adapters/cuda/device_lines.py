@@ -168,7 +168,8 @@ def announced_exception(text: str) -> Announced | None:
 
 _LONGEST: Final = 8_000  # characters of a frame; in a longer line a failed search takes too long
 _ASSERT: Final = lazy_re(
-    r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
+    r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): "
+    r"(?:(?:unknown|(?P<function>.{1,2000}?)): )?block: "
     r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.{0,500})[`'] failed"
 )
 _TORCH: Final = lazy_re(r"^ {0,100}(?P<name>[\w -]{1,400}?) = (?P<value>.{0,4000})$", re.MULTILINE)

@@ -17,6 +17,7 @@ from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.ended import is_interrupt, lives
 from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after, survived, unless_survived
+from livedbg.analysis.postmortem.unexplained import tests_open
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import steps_of
 from livedbg.analysis.rules.signatures import explained
@@ -25,8 +26,6 @@ from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
-from livedbg.signatures.crashes import run_book
-from livedbg.text.wording import listing
 
 
 class Kind(StrEnum):
@@ -91,7 +90,7 @@ class HostEnded:
             state=VerdictState.CRASHED,
         )
         if "limit" in first.message.marks:
-            finding = with_more(finding, _tests_open(snapshot))
+            finding = with_more(finding, tests_open(snapshot))
         before = {other for other in found if _RANK[other] < _RANK[kind]}
         if kind is Kind.KILLED and _a_fault_came_first(first, found.get(Kind.SUMMARY, ())):
             before.add(Kind.SUMMARY)
@@ -170,23 +169,6 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
     if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
         return "It follows from what was said before it."
     return ""
-
-
-def _tests_open(snapshot: Snapshot) -> str:
-    """`Test Net.Two had begun and not ended, of ranks 0 and 1`; "" where no runner of tests says so."""
-    runs: dict[tuple[str, str], str] = {}
-    for record in snapshot.recent_logs:
-        for one in run_book().found(record.text):
-            name, key = one.said.sentence, (record.source, record.writer)
-            if one.said.code == "begins":
-                runs[key] = name
-            elif one.said.code in ("passed", "test") and runs.get(key) == name:
-                del runs[key]
-    of: dict[str, list[str]] = {}
-    for (_, writer), name in runs.items():
-        of.setdefault(name, []).append(writer)
-    said = (f"{name}{f' ({listing(filter(None, whose))})' if any(whose) else ''}" for name, whose in of.items())
-    return f"Begun and not ended: {listing(said)}" if of else ""
 
 
 def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:

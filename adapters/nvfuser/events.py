@@ -169,10 +169,12 @@ class Emitter:
     Args:
         job: the job.
         label: what distinguishes it in identifiers, or "".
+        writer: see `Diagnostic.writer`.
     """
 
-    def __init__(self, job: Job, label: str) -> None:
+    def __init__(self, job: Job, label: str, writer: str = "") -> None:
         self.job = job
+        self._writer = writer
         self.scope = f"nvfuser/{label}" if label else "nvfuser"
         self._label = label
         self._shown = Publisher(self.scope, dated=False)
@@ -192,7 +194,8 @@ class Emitter:
             fusion = self._fusions.setdefault(record.label, Publisher(f"{self.scope}/{record.label}", dated=False))
             fusion.edges.replace(self._edges_of(record))
             events += fusion.add(stamp, tasks=tasks, exceptions=self._exceptions(record))
-        said = diagnostics(self.job, records, self.scope, self.id_of)
+        told = diagnostics(self.job, records, self.scope, self.id_of)
+        said = [structs.replace(one, writer=self._writer) for one in told]
         return events + self._shown.add(stamp, diagnostics=said)
 
     def id_of(self, record: FusionRecord, group: GroupRecord) -> str:

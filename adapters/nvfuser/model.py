@@ -78,7 +78,8 @@ class NvfuserModel:
             from livedbg.adapters.nvfuser.events import Emitter  # most sessions have no job of nvFuser's
             from livedbg.adapters.nvfuser.job import Job
 
-            emitter = self._jobs[key] = Emitter(Job(), self._label(key))
+            writer = prefix or (f"rank {source.rank}" if source.rank is not None else "")
+            emitter = self._jobs[key] = Emitter(Job(), self._label(key), writer)
         return emitter
 
     def _label(self, key: tuple[str, str]) -> str:

@@ -10,10 +10,11 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, many
+from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
 from livedbg.model.facts import read_facts
 from livedbg.text.shell import shell_word
-from livedbg.text.wording import sentences
+from livedbg.text.wording import sentence_case, sentences
 
 _COMPUTES: Final = 0.1  # of a core: on a busy machine a compiler gets no more
 _STARVES: Final = 0.01  # of a core, that one which is ready to run gets on an overloaded machine
@@ -71,8 +72,9 @@ class Failed:
     def _finding(self, said: Diagnostic, alive: bool) -> Finding:
         about = fusion_facts(said)
         behind = about.behind
+        who = f"{sentence_case(said.writer)}: " if rank_of(said.writer) is not None else ""
         sentence = sentences(
-            said.sentence,
+            f"{who}{said.sentence}",
             f"{many(behind, 'group')} behind it never ran" if behind else "",
             "The process continues" if alive else "",
         )

@@ -20,7 +20,7 @@ import re
 import signal
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import Final
 
@@ -426,7 +426,9 @@ def is_of_a_debugger(line: str) -> bool:
 # messages of several lines, and processes that lines name
 
 _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
-_QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): ", re.IGNORECASE)
+_QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^Mismatched elements: ", re.IGNORECASE)
+_ANNOUNCED: Final = lazy_re(r"[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
+_KIND: Final = lazy_re(r"[\w.]{1,100}(?:Error|Exception): ")
 _SHOWN: Final = 300
 
 
@@ -447,6 +449,10 @@ def telling_line(message: str) -> str:
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]
+    announced = next((below for line, below in pairwise(rest) if _ANNOUNCED.match(line)), "")
+    if announced:
+        kind = _KIND.match(first)
+        return f"{kind[0] if kind is not None else ''}{announced}"[:_SHOWN]
     quoted = next((line for line in rest if _QUOTED.search(line)), "")
     more = next((line for line in rest if _SAYS_WHAT.search(line)), rest[0] if first.endswith(":") else "")
     if not quoted and (not more or (_SAYS_WHAT.search(first) and not first.endswith(":"))):

@@ -48,6 +48,7 @@ _FAULT_LINE = lazy_re(
 )
 _LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
+_CARET = lazy_re(r"[ \t]{0,1000}\^[\^~]{0,200}$")
 _ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
 _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
@@ -404,11 +405,12 @@ class Continuation:
         if line.startswith("Detected at node"):
             self._state = _State.NODES
             return True
+        self._open = _CARET.match(line) is not None  # the reason stands below what a message quotes of a source
         if announced:
-            self._open = line.rstrip().endswith(":")
+            self._open |= line.rstrip().endswith(":")
             self._state = _State.RAISED
             return True
         if self._continues(line):
             self._state = _State.RAISED
             return True
-        return line[:1] in " \t" and state is _State.RAISED and "%|" not in line
+        return (line[:1] in " \t" or self._open) and state is _State.RAISED and "%|" not in line

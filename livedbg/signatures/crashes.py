@@ -110,12 +110,16 @@ class TestRun(Struct):
         failed: by name, the tests that failed, in their order.
         next: what was said of a test whose name is yet to come.
         runs: the test that has begun and has not ended; "" where none is known to.
+        section: the test whose report is printed; "" where none is known to be.
+        raised: by section, the lines of what that test raised.
         summary: the line that says at the end that tests failed; "" before it.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
     next: FailedTest = field(default_factory=FailedTest)
     runs: str = ""
+    section: str = ""
+    raised: dict[str, list[str]] = field(default_factory=dict)
     summary: str = ""
 
     def take(self, text: str, raised: str) -> None:
@@ -127,12 +131,18 @@ class TestRun(Struct):
             text: of a record.
             raised: the exception that the record reports; "" for none.
         """
-        found = {one.said.code: one.said for one in reversed(run_book().found(text))}
+        every = [one.said for one in run_book().found(text)]
+        found = {said.code: said for said in reversed(every)}
         told = {kind: found[kind].sentence for kind in found}
         if begun := told.get("begins", ""):
             self.runs, self.next = begun, FailedTest()
         elif self.runs in (told.get("passed"), told.get("test")):
             self.runs = ""
+        self.section = told.get("section", self.section)
+        if "section" in told or "chained" in told:
+            self.raised.pop(self.section, None)
+        if "reason" in told and len(self.raised) < _TESTS:
+            self.raised.setdefault(self.section, []).extend(said.sentence for said in every if said.code == "reason")
         if not raised or not self.failed:
             self.next.place = self.next.place or told.get("place", "")
             self.next.said = self.next.said or _reason(told.get("why", "") if self.next.place else "")
@@ -147,13 +157,13 @@ class TestRun(Struct):
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
-            if len(self.failed) == 1:
-                last.said = last.said or _reason(told.get("reason", ""))
         self.summary = told.get("summary", "")
 
     def said(self) -> Said:
         """What the summary amounts to: the first tests with their reasons, and in further lines all others."""
-        tests = list(self.failed.values()) or [self.next]
+        tests = list(self.failed.values()) or [FailedTest(name) for name in self.raised if name] or [self.next]
+        for test in tests:
+            test.said = _reason("\n".join(self._raised_by(test.name))) or test.said
         head = tests[0].head
         if not head:
             return Said(system=CrashDecoder.name, code=FAILED_TESTS, exception=self.summary, sentence="")
@@ -169,6 +179,12 @@ class TestRun(Struct):
             sentence=_NEWLINE.join(("; ".join(said), *others)),
             related=self.summary,
         )
+
+    def _raised_by(self, name: str) -> list[str]:
+        """The lines of what a test raised; a section is named like it, but for its file."""
+        known = (lines for of, lines in self.raised.items() if of in {name, name.partition("::")[2].replace("::", ".")})
+        alone = next(iter(self.raised.values())) if len(self.failed) == len(self.raised) == 1 else []
+        return next(known, alone)
 
 
 def _reason(text: str) -> str:

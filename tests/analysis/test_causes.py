@@ -263,6 +263,11 @@ FAILED = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g
             "Crashed in f (a.py:3): KeyError",
         ),
         ("RuntimeError: Job train-7 failed with exit code 1", "Crashed in f (a.py:3): KeyError"),
+        (
+            "RuntimeError: Exception thrown from user defined Python function in dataset.",
+            "Crashed in f (a.py:3): KeyError",
+        ),
+        ("RuntimeError: MPI group 0 exited before READY (status 134)", "Crashed in f (a.py:3): KeyError"),
         ("sagemaker.exceptions.UnexpectedStatusException: Error for Training job t", "Crashed in f (a.py:3): KeyError"),
     ],
 )
@@ -271,10 +276,22 @@ def test_what_reports_that_another_program_failed_is_an_account(tmp_path: Path, 
     assert look(tmp_path, texts).verdict.sentence.startswith(begins)
 
 
-def test_a_request_that_failed_with_a_status_is_no_account(tmp_path: Path) -> None:
-    first = FAILED.format("RuntimeError: job submission failed with status code 500")
+@pytest.mark.parametrize(
+    "text", ["job submission failed with status code 500", "the server's session ended with status 503"]
+)
+def test_a_request_that_failed_with_a_status_is_no_account(tmp_path: Path, text: str) -> None:
+    first = FAILED.format(f"RuntimeError: {text}")
     found = look(tmp_path, {"a.log": first + FAILED.format("AttributeError: no x")})
-    assert found.verdict.sentence.startswith("Crashed in f (a.py:3): RuntimeError: job submission")
+    assert found.verdict.sentence.startswith(f"Crashed in f (a.py:3): RuntimeError: {text}")
+
+
+def test_what_a_system_says_names_the_rank_that_wrote_it(tmp_path: Path) -> None:
+    text = 'Error from segmentation group 3:  INTERNAL ASSERT FAILED at "/w/csrc/id.cpp":7, please report a bug with '
+    text += "repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues. No path for i3\n"
+    said = look(tmp_path, {"run.log": of_rank(2, traceback(f"RuntimeError: {text}"))}).verdict.sentence
+    assert said.startswith("Rank 2: Segmentation group 3 of a fusion")
+    said = look(tmp_path, {"run.log": traceback(f"RuntimeError: {text}")}).verdict.sentence
+    assert said.startswith("Segmentation group 3")
 
 
 UCX = "[n7:2330:0:2330] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81)\n"

@@ -37,6 +37,33 @@ FAILED = [
         "FAILED t/test_a.py::test_x[3] - assert 4 == 6\nERROR t/test_b.py - OSError: no\n1 failed, 1 error in 4.0s\n",
         "t/test_a.py::test_x[3]: assert 4 == 6; t/test_b.py: OSError: no. 1 failed, 1 error in 4.0s.",
     ),
+    (  # each test has the reason of its own section, whole; the list below cuts it off
+        "=== FAILURES ===\n___ TestNet.test_a[fp16] ___\nt/test_a.py:7: in test_a\n    run()\n"
+        'E       RuntimeError:  INTERNAL ASSERT FAILED at "/w/a.cpp":4, please report a bug with repro script to '
+        "NVFuser at https://x.org/issues. Detected exception while compiling fusion segments in parallel.\nE       \n"
+        'E       Error from segmentation group 9:  INTERNAL ASSERT FAILED at "/w/id.cpp":10, please report a bug '
+        "with repro script to NVFuser at https://x.org/issues. No path for i3\n"
+        "E       Exception raised from f at /w/id.cpp:10 (most recent call first):\nE       frame #0: f() + 0x1 (0x5)"
+        "\n___ ERROR at setup of test_b ___\nE   net.LinkError: no answer\nE   Last error:\nE   connect to n7 failed\n"
+        "=== short test summary info ===\nFAILED t/test_a.py::TestNet::test_a[fp16] - RuntimeError:  INTERNAL ASSE...\n"
+        "ERROR t/test_a.py::test_b - net.LinkError: no answer\n1 failed, 1 error in 4.0s\n",
+        "t/test_a.py::TestNet::test_a[fp16]: Error from segmentation group 9: No path for i3 (id.cpp:10); "
+        "t/test_a.py::test_b: net.LinkError: connect to n7 failed. 1 failed, 1 error in 4.0s.",
+    ),
+    (  # the reason stands below the plea, in the lines of one record; what was compared is said with how much differs
+        "[gw3] [ 12%] FAILED t/test_a.py::test_a\n___ test_a ___\n[gw3] linux -- Python 3.12.3 /usr/bin/python\n"
+        "E   RuntimeError:  INTERNAL ASSERT FAILED at c/a.cpp:4, please report a bug with repro script to NVFuser at "
+        "https://x.org/issues. \nE   Expected a != b . No room for T5\n___ test_b ___\nE   AssertionError: not close!\n"
+        "E   \nE   Mismatched elements: 17 / 4096 (0.4%)\nFAILED t/test_a.py::test_a - RuntimeError:  INTERNAL AS...\n"
+        "FAILED t/test_a.py::test_b - AssertionError: not close!\n2 failed in 4.0s\n",
+        "t/test_a.py::test_a: RuntimeError: No room for T5 (a.cpp:4); t/test_a.py::test_b: AssertionError: not close!; "
+        "Mismatched elements: 17 / 4096 (0.4%). 2 failed in 4.0s.",
+    ),
+    (  # of two exceptions, one raised while the other was handled, the list names the last one
+        "___ test_a ___\nE   KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n"
+        "t/test_a.py:7: in test_a\nE   OSError: no\n1 failed in 4.0s\n",
+        "test_a: OSError: no. 1 failed in 4.0s.",
+    ),
     (
         "--- FAIL: TestSum (0.00s)\n    sum_test.go:12: got 3, want 4\nFAIL\nFAIL\tacme.org/sum\t0.004s\n",
         "TestSum: sum_test.go:12: got 3, want 4. FAIL\tacme.org/sum\t0.004s.",
@@ -118,6 +145,9 @@ def test_a_time_limit_is_said_with_the_tests_that_had_not_ended() -> None:
     said = verdict(f"{tests}[1,2]<stdout>:[       OK ] Net.Two (3 ms)\n{limit}").sentence
     assert said.endswith("time limit was reached (300 seconds). Begun and not ended: Net.Two (rank 0 and rank 1).")
     assert "Begun" not in verdict(limit).sentence
+    limit = "timeout: sending signal TERM to command 'bin/test_net'\n"
+    said = verdict(f"[ RUN      ] Net.Two\n{limit}Terminated\n").sentence
+    assert said == "timeout ended bin/test_net: its time limit was reached (SIGTERM). Begun and not ended: Net.Two."
 
 
 def test_the_tests_of_one_rank_are_not_those_of_another() -> None:
@@ -205,3 +235,13 @@ def test_a_test_that_failed_since_a_peer_died_is_said_with_the_error_above_it() 
             DEAD.format(FAULT).replace("EngineDeadError: the engine has died. See stack trace above", "assert 4 == 6")
         ).sentence
     )
+
+
+def test_a_log_that_ends_in_a_test_says_which() -> None:
+    begun = "[ RUN      ] Net.One\n[       OK ] Net.One (3 ms)\n[ RUN      ] Net.Two\n"
+    found = verdict(begun)
+    assert (found.state, found.sentence.endswith("is unknown. Begun and not ended: Net.Two.")) == (
+        VerdictState.UNKNOWN,
+        True,
+    )
+    assert "Begun" not in verdict(f"{begun}[       OK ] Net.Two (3 ms)\n").sentence

@@ -8,8 +8,9 @@ from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.words import many
 from livedbg.model import NO_LOG, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.signatures.crashes import run_book
 from livedbg.text.quantities import byte_size
-from livedbg.text.wording import listing
+from livedbg.text.wording import listing, sentences
 
 _NAMED: Final = 2
 
@@ -44,4 +45,22 @@ def logs_said(snapshot: Snapshot) -> str:
         return f"The outcome is unknown: {not_read(snapshot)}; no errors in the rest of {logs}."
     if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
-    return f"No errors in {logs}, but no completion message either: the outcome is unknown."
+    unknown = f"No errors in {logs}, but no completion message either: the outcome is unknown"
+    return sentences(unknown, tests_open(snapshot))
+
+
+def tests_open(snapshot: Snapshot) -> str:
+    """`Test Net.Two had begun and not ended, of ranks 0 and 1`; "" where no runner of tests says so."""
+    runs: dict[tuple[str, str], str] = {}
+    for record in snapshot.recent_logs:
+        for one in run_book().found(record.text):
+            name, key = one.said.sentence, (record.source, record.writer)
+            if one.said.code == "begins":
+                runs[key] = name
+            elif one.said.code in ("passed", "test") and runs.get(key) == name:
+                del runs[key]
+    of: dict[str, list[str]] = {}
+    for (_, writer), name in runs.items():
+        of.setdefault(name, []).append(writer)
+    said = (f"{name}{f' ({listing(filter(None, whose))})' if any(whose) else ''}" for name, whose in of.items())
+    return f"Begun and not ended: {listing(said)}" if of else ""

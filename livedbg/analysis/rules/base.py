@@ -58,6 +58,7 @@ _CAUSES: Final = (
         CauseClass.PEER,
     ),
     (r"\b(?:CalledProcessError|UnexpectedStatusException|ProcessExitedException):", CauseClass.SUMMARY),
+    (r"\b[Ee]xception (?:was )?(?:thrown|raised) (?:from|in|by) (?:the |a )?user[- ]defined\b", CauseClass.SUMMARY),
     (
         r"\b\w{0,40}(?:Dead|Died)\w{0,20}Error:"
         r"|\b[Ss]ee (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b.{0,20}\babove"
@@ -68,6 +69,12 @@ _CAUSES: Final = (
         r"\b(?i:job|pod|container|task|command|script|subprocess|child process)\b.{0,200}?"
         r"\b(?i:returned (?:a )?(?:non-?zero|failure)|(?:exited|terminated) with (?:a )?(?:code|status)"
         r"|(?:exited|ended|terminated|failed) with (?:a )?(?:non-?zero |exit |return )(?:code|status))",
+        CauseClass.SUMMARY,
+    ),
+    (
+        r"\b(?i:worker|rank|process|server|engine|actor|runner|session|group|node|child)s?\b.{0,80}?"
+        r"\b(?:exited|died|ended|terminated)\b.{0,60}?(?:\(|with |by )"
+        r"(?:exit ?)?(?:code|status|signal)[ =:]{0,3}(?:-\d|[1-9]\d?|1\d\d|2[0-5]\d)\b",
         CauseClass.SUMMARY,
     ),
 )

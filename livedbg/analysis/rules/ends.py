@@ -9,10 +9,11 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in, completions, is_bare, line_of, not_completed
 from livedbg.analysis.postmortem.ended import hang_before, heads, how_ended, is_interrupt, lives, was_hung
 from livedbg.analysis.postmortem.lines import older_logs
+from livedbg.analysis.postmortem.unexplained import tests_open
 from livedbg.analysis.rules.base import INTERRUPTED, Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import CauseClass, Evidence, Severity
-from livedbg.text.wording import listing, sentence_case
+from livedbg.text.wording import listing, sentence_case, sentences
 
 _SHOWN: Final = 2
 
@@ -110,10 +111,11 @@ class RunCompleted:
         else:
             who = f"{listing(missing[:_SHOWN])} did" if missing else "its log goes on, or another one does"
             more = f"{who} not say so"
+        opened = tests_open(snapshot) if missing is not None else ""
         yield Finding(
             rule=self.name,
             severity=Severity.INFO,
-            sentence=f"{said.sentence}, at {said.evidence[-1].place}; {more}.",
+            sentence=sentences(opened, f"{said.sentence}, at {said.evidence[-1].place}; {more}"),
             claim=said.sentence,
             evidence=tuple(reversed(said.evidence)),
             since_wall_ns=said.evidence[-1].at_wall_ns,

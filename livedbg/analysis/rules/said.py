@@ -27,11 +27,14 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 
 def thrown_at(said: Diagnostic, state: RuleInput) -> str:
     """`, at step (train.py:14)`: the user's frame in the traceback of a message; "" without one."""
-    for hit in state.snapshot.exceptions.values():
-        if (hit.source, hit.line) == (said.log, said.message.last) and hit.stack:
-            frame = state.code.frame_of(hit.stack)
-            return f", at {place_text(frame)}" if frame is not None else ""
-    return ""
+    last = said.message.last
+    around = [
+        hit
+        for hit in state.snapshot.exceptions.values()
+        if hit.source == said.log and hit.stack and (hit.first_line or hit.line or 0) <= last <= (hit.line or 0)
+    ]
+    frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
+    return f", at {place_text(frame)}" if frame is not None else ""
 
 
 def _who(said: Diagnostic) -> str:

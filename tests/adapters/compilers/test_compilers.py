@@ -128,3 +128,17 @@ def test_what_a_tool_runs_is_read_below_its_heading() -> None:
         f'Building wheels for collected packages: ops\n{copied}  /w/norm.cu(88): error: identifier "f" is undefined\n'
     )
     assert verdict(text).sentence == 'nvcc failed: identifier "f" is undefined (/w/norm.cu:88).'
+
+
+def test_what_was_raised_beside_a_compiler_s_lines_says_from_where() -> None:
+    error = 'loc("/w/k.mlir":2:3): error: ub overflow, requires 9 bits while 8 bits available!\n'
+    raised = f"{TRACE}triton.compiler.errors.MLIRCompilationError: \n///------[ERROR]------\n"
+    assert found("compiler-failed", raised + error)[0].sentence.endswith('(loc("/w/k.mlir":2:3)), at train.py:9.')
+    assert "train.py" not in found("compiler-failed", f"{TRACE}KeyError: 'x'\n{error}")[0].sentence
+
+
+@pytest.mark.parametrize("caret", ["        ^", "^"])
+def test_the_reason_below_what_a_message_quotes_of_a_source(caret: str) -> None:
+    raised = f"{TRACE}triton.compiler.errors.CompilationError: at 4:13:\n    b = tl.dot(a, a)\n{caret}\n"
+    (one,) = found("compiler-failed", f"{raised}AssertionError('K >= 16')\nstep 3\n")
+    assert one.sentence.startswith("Triton failed: AssertionError('K >= 16'), in `b = tl.dot(a, a)`")
