@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from livedbg.logs.clock import NS, SourceClock, month_of
 from livedbg.logs.multiline import ErrorDetails, error_details
-from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, Header, Shape, severity_of_word
+from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, SYSLOG, Header, Shape, severity_of_word
 from livedbg.model import Severity
 from livedbg.text.patterns import lazy_re
 
@@ -171,7 +171,8 @@ _KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
     month = month_of(match[1])
     wall_ns = clock.month_day(month, int(match[2]), match[3], None) if month is not None else None
-    return Header("syslog", Severity.INFO, match.end(), wall_ns, None, int(match[6]) if match[6] else None)
+    pid = int(match[6]) if match[6] else None
+    return Header(SYSLOG, Severity.INFO, match.end(), wall_ns, None, pid, held=True)
 
 
 def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
@@ -195,7 +196,7 @@ SHAPES: Final = (
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
-    Shape("syslog", "JFMASOND", _SYSLOG, _syslog, general=True),
+    Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
     Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
 )

@@ -57,6 +57,9 @@ _NO_PYTHON: Final = lazy_re(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\w/\w{1,200
 PLAIN = "plain"
 """Name of the shape of lines without a header."""
 
+SYSLOG: Final = "syslog"
+"""Name of the shape whose headers syslog or the journal puts before each line that a program writes."""
+
 
 class Header(Struct, frozen=True, gc=False):
     """What the header of a record says.

@@ -204,7 +204,10 @@ class CrashDecoder(LogDecoder):
         """See LogDecoder."""
         events: list[Event] = []
         raised = ""
-        if (crash := crash_in(record.text)) is not None:
+        crash = crash_in(record.text)
+        if crash is None and record.head:
+            crash = crash_in(record.text[record.head :])
+        if crash is not None:
             said, index = crash
             runs = self._runs.get((record.source, record.writer), TestRun()).runs
             if runs and said.code == "signal" and not any(frame.file for frame in said.stack):
