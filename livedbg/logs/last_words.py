@@ -48,8 +48,9 @@ _FAILED: Final = lazy_re(
 _PLACED: Final = lazy_re(_PLACE)
 _BEGINS: Final = lazy_re(
     r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
-    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
-    r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
+    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?:\[\w{1,12}\])?(?: -|:) {0,4}"
+    r"(?!\d|[Nn]one\b|True|False|null)\S"
+    r"|[A-Za-z][\w ]{2,60} (?:error|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
     r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
@@ -68,11 +69,14 @@ _ANYWHERE: Final = lazy_re(
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
     r"|\b(?:unrecoverable|irrecoverable)\b|\bgiving up\b"
 )
-_BARE: Final = lazy_re(r"\b(?:exiting(?: now)?|execution halted|bailing out)[.! ]{0,3}$", re.IGNORECASE)
+_FRAME: Final = "\u2502\u2503\u2551"
+"""What stands before each line of a box."""
+_BARE: Final = lazy_re(r"\b(?:exiting(?: now)?|execution halted|bailing out|(?<!early )stopping)[.! ]{0,3}$", re.IGNORECASE)
 """What says that a program ends. The reason stands before it in the same line, or above, or there is none."""
 _LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
 _BRACKETED: Final = lazy_re(
-    r"(?:\[[\w .:/-]{1,60}\] ?){0,3}\[(?P<level>trace|debug|info|notice|warn|warning|err|error|critical|fatal)\] "
+    r"(?:[\w.-]{1,30}: )?(?:\[[\w .:/-]{1,60}\] ?){0,3}"
+    r"\[(?:\w{1,20}:)?(?P<level>trace|debug|info|notice|warn|warning|err|error|crit|critical|alert|emerg|fatal)\] "
 )
 """A level in brackets, as spdlog and its kin write it."""
 _ANNOUNCES: Final = lazy_re(
@@ -122,11 +126,14 @@ _POST_MORTEM: Final = lazy_re(
     r"|\bcall trace:|hung_task_timeout"
     r"|attempted to trace the following|compilation metrics"
     r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
-    r"|^[^\w\[(<]|^\s*$",
+    r"|^[^\w\[(<]|^\d{1,6} +\||^\s*$",
     re.IGNORECASE,
 )
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice, source text and
 the call traces of kernels."""
+
+_DETAIL: Final = lazy_re(r" ?[A-Z][a-z]{1,30}(?: [a-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))? ?: (?![-+.\d]+%?\s*$|ok\b|OK\b)\S")
+"""What programs print below an error of what they did then: a label, and what is no mere number."""
 
 _TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
@@ -160,9 +167,9 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
         proven: a launcher says below it that something failed: then what calls itself an error is one, and so is what
             speaks of a failure.
     """
-    text = line[:_LONGEST].strip()
-    if not text or (line[:1].isspace() and not headed):
-        return False  # a part of something
+    text = unframed(line[:_LONGEST]).strip()
+    if not text or (not headed and (line[:1] == "\t" or line[:2].isspace())):
+        return False  # a part of something; Fortran begins each line with one space
     level = None if headed else _BRACKETED.match(text)
     if level is not None:
         severity, headed = SEVERITY_OF_WORD[level["level"]], True
@@ -183,13 +190,18 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
 
 
 _STATUS: Final = lazy_re(
-    r"\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|code|Error)[ :=]{1,3}'?(?P<code>-?\d{1,3})\b"
+    r"\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|code|Error)[ :=(]{1,3}'?(?P<code>-?\d{1,3})\b"
     r"|\bsignal(?: number)?[ :=(]{1,3}(?P<signal>\d{1,2})\b"
     r"|\b(?P<name>SIG[A-Z]{2,5}|Segmentation fault|Bus error|Killed|Illegal instruction|Floating point exception)\b",
     re.IGNORECASE,
 )
 _FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV))
 """No program ends itself by one of these for an error that it has printed."""
+_EXIT_SAID: Final = lazy_re(
+    r"\bexit(?:ed|s)?\b(?: abnormally| unexpectedly)?(?: with)?(?: an?)?(?: non-?zero)?(?: exit| return| error)?"
+    r"(?: code| status| value)(?: of| was| is)?[ :=(]{1,3}['\"]?-?[1-9]\d{0,9}\b(?![.%]\d)|\bExit [Cc]ode ?[:=] ?[1-9]"
+    r"|\bexited with (?:non-?zero|[1-9]\d{0,2}$)|\breturned (?:a )?non-?zero (?:exit )?(?:code|status|value)\b"
+)
 _ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -222,6 +234,14 @@ def ended_by_signal(text: str) -> bool | None:
     return None if number in _ASKED else number in _FROM_OUTSIDE
 
 
+def says_exit(record: LogRecord) -> bool:
+    """Whether a record says that something ended with a status that is not 0, whoever writes it."""
+    if record.head and record.severity.rank <= Severity.INFO.rank:
+        return False
+    line = record.text[record.head : record.head + _LONGEST].partition("\n")[0]
+    return _EXIT_SAID.search(line) is not None and _NO_END.search(line) is None
+
+
 def may_end_by_signal(line: str) -> bool:
     """Whether an error line speaks of what a signal comes from."""
     return _OF_A_SIGNAL.search(line[:_LONGEST]) is not None
@@ -230,6 +250,11 @@ def may_end_by_signal(line: str) -> bool:
 def ends_without_reason(line: str) -> bool:
     """Whether a line says that its program ends, and not why: what ends well says so, too."""
     return _BARE.search(line[:_LONGEST]) is not None
+
+
+def unframed(line: str) -> str:
+    """A line without the frame of a box before it."""
+    return line.lstrip(_FRAME)
 
 
 def announces(line: str) -> bool:
@@ -257,6 +282,13 @@ def ends_tests(text: str) -> bool:
 def printed_at_an_end(line: str) -> bool:
     """Whether a line may be printed after an end: it is no sign that a program goes on."""
     return _POST_MORTEM.search(line) is not None
+
+
+def is_detail(record: LogRecord) -> bool:
+    """Whether a record is a line that names something of the error above it: `Last command: run 10000`."""
+    if record.head or "\n" in record.text or step_of(record.text) is not None or begins(record.text):
+        return False
+    return _DETAIL.match(record.text) is not None and _NO_END.search(record.text[:_LONGEST]) is None
 
 
 def follows_an_end(record: LogRecord) -> bool:
@@ -292,6 +324,7 @@ _SHUTS_DOWN: Final = lazy_re(
 )
 _RESTARTED: Final = lazy_re(
     r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
+    r"|\bScheduled restart job, restart counter is at \d"
 )
 
 
@@ -305,6 +338,18 @@ def step_of(line: str) -> float | None:
         return None
     found = list(_STEP.finditer(line))
     return float(found[-1][1]) if found else None
+
+
+_SERVED: Final = lazy_re(
+    r"\b(?:GET|POST|PUT|PATCH|DELETE) (?!\S{0,40}(?:health|metric|ready|live|ping))/\S{0,400}"
+    r"(?: HTTP/[\d.]{1,3})?\"?:? (?:status=)?[23]\d\d\b"
+)
+"""A request that a server answered well, and no probe of whether it lives."""
+
+
+def serves(line: str) -> bool:
+    """Whether a line of a server's access log says that it answered a request."""
+    return _SERVED.search(line[:_LONGEST]) is not None
 
 
 def is_full(line: str) -> bool:

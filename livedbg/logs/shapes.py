@@ -26,7 +26,7 @@ _UPPER: Final = {
     **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "VERSION"), _I),
     **dict.fromkeys(("WARN", "WARNING"), _W),
     **dict.fromkeys(("ERROR", "ERR", "EXCEPTION", "ABORT"), _E),
-    **dict.fromkeys(("CRITICAL", "FATAL", "PANIC"), _C),
+    **dict.fromkeys(("CRITICAL", "CRIT", "ALERT", "EMERG", "FATAL", "PANIC"), _C),
 }
 SEVERITY_OF_WORD: Final = _UPPER | {word.lower(): severity for word, severity in _UPPER.items()}
 """What a word of a header means."""

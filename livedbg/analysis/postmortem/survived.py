@@ -12,6 +12,7 @@ Invariants:
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
     survived.V6. An exception that a logger wrote is handled if the same code (the outermost function of its traceback)
         caught and logged three others in that log, after each of which its program went on.
+    survived.V8. So it is if its server answered a request after it; probes of whether it lives don't count.
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ class _Spot(Struct, frozen=True):
         source: id of the log.
         line: number of its last known line.
         wall_ns: its time.
+        logged: something caught it, and a logger wrote it.
     """
 
     source: str
     line: int
     wall_ns: int | None
+    logged: bool = False
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
@@ -137,7 +140,7 @@ class _Kept:
         """What the lines after it show."""
         found = self._after.get(hit.id)
         if found is None:
-            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns)
+            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns, hit.logged)
             found = self._after[hit.id] = _after(spot, snapshot, None)
         return found
 
@@ -257,6 +260,8 @@ def _seen(
             following = next(remaining)
         if line.restarts:
             return "its launcher started the workers again after it"
+        if spot.logged and line.serves and line.writer == writer:
+            return "its server answered a request after it"
         if line.step is not None and line.writer == writer:
             rises += step is not None and line.step > step
             step = line.step

@@ -30,7 +30,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
-from livedbg.analysis.postmortem.survived import is_replaced, summaries, survived
+from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
@@ -41,12 +41,15 @@ from livedbg.logs.last_words import (
     ends_without_reason,
     enters,
     follows_an_end,
+    is_detail,
     is_of_a_debugger,
     may_end_by_signal,
     rank_in,
+    says_exit,
     speaks_of_failure,
     step_of,
     stores_others,
+    unframed,
     waits,
     without_numbers,
 )
@@ -179,20 +182,19 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     records = newest(source, snapshot, _LOOKED_AT)
     if records and _is_cut(source, records):
         return None
-    judged, summed_up = _judged(source, snapshot), summaries(source.id, snapshot)
-    hits = [hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state)]
-    aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
-    summed_up |= {line for hit in hits for line in _of_hit(hit)}
+    judged, told = _judged(source, snapshot), _Accounts(source, state)
     found, before, proven, apart = None, None, False, True
-    by_signal, bare, last = False, None, None
-    for at in range(len(records) - 1, -1, -1):
-        if any(line in summed_up for line in _numbers(records[at])):
+    by_signal, bare, last, details = False, None, None, 0
+    for at in range(told.last(records), -1, -1):
+        numbers = _numbers(records[at])
+        unjudged = judged.isdisjoint(numbers)
+        if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
             proven, found = True, None
-            how = ended_by_signal(records[at].text)
+            how = ended_by_signal(told.text_of(records[at]))
             by_signal = by_signal if how is None else how
-            apart = apart and aborted.isdisjoint(_numbers(records[at]))
+            apart = apart and told.aborted.isdisjoint(numbers)
             continue
-        if any(line in judged for line in _numbers(records[at])):
+        if not unjudged:
             found = None if proven else found
             break
         said = _said(records[at], proven)
@@ -205,6 +207,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             bare is not None and found is None and bare - at < _PARAGRAPH and step_of(_first_line(records[at])) is None
         ):
             continue  # the lines of the message, whose head may stand above
+        elif found is None and not proven and details < _BELOW and is_detail(records[at]):
+            details += 1
         elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
             before = records[at]
             break
@@ -218,17 +222,54 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     return found
 
 
+class _Accounts:
+    """The lines of a log that only say that something ended: a launcher's, or of an exception that says no more.
+
+    Attributes:
+        aborted: those of aborts without a reason.
+    """
+
+    def __init__(self, source: LogSource, state: RuleInput) -> None:
+        snapshot = state.snapshot
+        hits = [hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state)]
+        self.aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
+        self._lines = summaries(source.id, snapshot) | {line for hit in hits for line in _of_hit(hit)}
+        own = [said for said in snapshot.diagnostics.values() if said.log == source.id]
+        self._later = {said.message.first for said in own if said.late and said.cause is CauseClass.PROCESS}
+        told = [said for said in own if said.message.first in self._lines and said.severity.rank >= Severity.ERROR.rank]
+        self._texts = {said.message.first: "\n".join(proof.text for proof in said.evidence) for said in told}
+        self._stand = {line for hit in hits if not survived(hit, snapshot) for line in _of_hit(hit)}
+        self._stand |= {said.message.first for said in told if not goes_on_after(said.evidence, snapshot)}
+
+    def last(self, records: Sequence[LogRecord]) -> int:
+        """The index of the last account after which nothing goes on: what follows it is its launcher's. Else the end."""
+        found = (at for at in range(len(records) - 1, -1, -1) if not self._stand.isdisjoint(_numbers(records[at])))
+        return next(found, len(records) - 1)
+
+    def text_of(self, record: LogRecord) -> str:
+        """All lines of the account that begins with a record."""
+        return self._texts.get(record.line or 0, record.text)
+
+    def accounts(self, numbers: Sequence[int]) -> bool:
+        """Whether some lines say that something ended."""
+        return not self._lines.isdisjoint(numbers)
+
+    def follows(self, numbers: Sequence[int]) -> bool:
+        """Whether some lines say how the rest was ended: between accounts."""
+        return not self._later.isdisjoint(numbers)
+
+
 def _first_line(record: LogRecord) -> str:
     return record.text[record.head :].partition("\n")[0]
 
 
 def _whole(end: _End) -> str:
     """The line; with what it announces, or the last of the causes that are listed below it."""
-    line = end.line.strip()
+    line = unframed(end.line).strip()
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _BELOW]:
         below += record.text[record.head :].split("\n")
-    texts = [text for text in below[:_LISTED] if text.strip()]
+    texts = [text for text in map(unframed, below[:_LISTED]) if text.strip()]
     if announces(line) and texts:
         return f"{line} {texts[0].strip()}"
     if texts and texts[0].strip() == "Caused by:":
