@@ -28,7 +28,8 @@ _LEVEL: Final = lazy_re(
     r"[DTVINWECFPl\[|<(]"  # one set of characters, which is searched for faster than words
     r"(?:(?<!\w.)(?:(?<=D)EBUG|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)ARN(?:ING)?|(?<=E)(?:RR(?:OR)?|XCEPTION)"
     r"|(?<=C)RITICAL|(?<=F)ATAL|(?<=P)ANIC)\b"
-    r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)(trace|debug|info|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b)"
+    r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
+    r"(trace|debug|info|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b)"
 )
 _LEVEL_CHARACTERS: Final = 120
 _KEPT: Final = 256

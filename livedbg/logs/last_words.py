@@ -71,7 +71,9 @@ _ANYWHERE: Final = lazy_re(
 )
 _FRAME: Final = "\u2502\u2503\u2551"
 """What stands before each line of a box."""
-_BARE: Final = lazy_re(r"\b(?:exiting(?: now)?|execution halted|bailing out|(?<!early )stopping)[.! ]{0,3}$", re.IGNORECASE)
+_BARE: Final = lazy_re(
+    r"\b(?:exiting(?: now)?|execution halted|bailing out|(?<!early )stopping)[.! ]{0,3}$", re.IGNORECASE
+)
 """What says that a program ends. The reason stands before it in the same line, or above, or there is none."""
 _LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
 _BRACKETED: Final = lazy_re(
@@ -132,7 +134,9 @@ _POST_MORTEM: Final = lazy_re(
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice, source text and
 the call traces of kernels."""
 
-_DETAIL: Final = lazy_re(r" ?[A-Z][a-z]{1,30}(?: [a-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))? ?: (?![-+.\d]+%?\s*$|ok\b|OK\b)\S")
+_DETAIL: Final = lazy_re(
+    r" ?[A-Z][a-z]{1,30}(?: [a-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))? ?: (?![-+.\d]+%?\s*$|ok\b|OK\b)\S"
+)
 """What programs print below an error of what they did then: a label, and what is no mere number."""
 
 _TESTS: Final = lazy_re(

@@ -7,7 +7,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.logs.last_words import begins, ends_tests, names_process, printed_at_an_end, restarts, serves, shuts_down, step_of
+from livedbg.logs.last_words import (
+    begins,
+    ends_tests,
+    names_process,
+    printed_at_an_end,
+    restarts,
+    serves,
+    shuts_down,
+    step_of,
+)
 from livedbg.logs.naming import older_attempts, series_of
 from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot

@@ -4,12 +4,15 @@ Invariants:
     last_lines.E1. An error ends a log only if it is put as programs put what ends them (a fatal level, `error: …` of a
         tool, a check that failed at a place of the source), nothing but what is printed after an end follows, and
         nothing else is known that could have ended the run.
+    last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) are of its
+        message; a label with a number, a step, or what begins is progress.
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
     last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
         program did, the last error above is what failed, unless a decoder has understood one right before it. Above an
-        abort without a reason so is an error that stands right before it.
+        abort without a reason so is an error that stands right before it. What stands below such an account is its
+        launcher's, so the search begins there; a status that is not 0 counts for one, whoever says it.
     last_lines.E8. Not so where the account says that a signal ended the program which no program sends itself for an
         error: then an error line counts only if it speaks of what such a signal comes from.
     last_lines.E9. That a program exits is an end only with a reason, in the same line or in a message right above.
@@ -242,7 +245,7 @@ class _Accounts:
         self._stand |= {said.message.first for said in told if not goes_on_after(said.evidence, snapshot)}
 
     def last(self, records: Sequence[LogRecord]) -> int:
-        """The index of the last account after which nothing goes on: what follows it is its launcher's. Else the end."""
+        """The index of the last account after which nothing goes on, and its launcher alone writes; else of the end."""
         found = (at for at in range(len(records) - 1, -1, -1) if not self._stand.isdisjoint(_numbers(records[at])))
         return next(found, len(records) - 1)
 
