@@ -181,6 +181,18 @@ def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
     return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(mono_ns), mono_ns)
 
 
+# tornado's and optuna's: `[I 2026-03-26 21:59:41,526] message`, `[E 260326 21:59:41 web:2271] message`, Jupyter's.
+_LETTER_DATED = lazy_re(
+    r"\[([DIWEC]) (?:(\d{4}-\d\d-\d\d)|(\d\d)(\d\d)(\d\d)) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: [\w.:-]{1,60})?\] "
+)
+
+
+def _letter_dated(match: re.Match[str], clock: SourceClock) -> Header:
+    date = match[2] or f"20{match[3]}-{match[4]}-{match[5]}"
+    wall_ns = clock.date_time(f"{date} {match[6]}", match[7], None)
+    return Header("python", SEVERITY_OF_LETTER[match[1]], match.end(), wall_ns)
+
+
 # The rest: `[LEVEL] message`.
 _BRACKETED = lazy_re(r"\[ ?(DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
 
@@ -196,6 +208,7 @@ SHAPES: Final = (
     Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
+    Shape("python", "[", _LETTER_DATED, _letter_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),

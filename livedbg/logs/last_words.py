@@ -50,7 +50,9 @@ _BEGINS: Final = lazy_re(
     r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?:\[\w{1,12}\])?(?: -|:) {0,4}"
     r"(?!\d|[Nn]one\b|True|False|null)\S"
-    r"|[A-Za-z][\w ]{2,60} (?:error|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
+    r"|(?:[\w.-]{1,40}: )?[Ff]atal error (?:in|at|on|while|during) \S|Error termination\b"
+    r"|flag provided but not defined: |(?:[\w./-]{1,80}: )?(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:option|flag|argument)s?\b"
+    r"|[A-Za-z][\w ]{2,60} (?:[Ee]rror|ERROR|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
     r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
@@ -75,7 +77,10 @@ _BARE: Final = lazy_re(
     r"\b(?:exiting(?: now)?|execution halted|bailing out|(?<!early )stopping)[.! ]{0,3}$", re.IGNORECASE
 )
 """What says that a program ends. The reason stands before it in the same line, or above, or there is none."""
-_LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
+_LEVEL: Final = lazy_re(
+    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]"
+    r"|\blevel=\"?(?:fatal|panic|crit(?:ical)?|emerg)\b"
+)
 _BRACKETED: Final = lazy_re(
     r"(?:[\w.-]{1,30}: )?(?:\[[\w .:/-]{1,60}\] ?){0,3}"
     r"\[(?:\w{1,20}:)?(?P<level>trace|debug|info|notice|warn|warning|err|error|crit|critical|alert|emerg|fatal)\] "
@@ -84,6 +89,7 @@ _BRACKETED: Final = lazy_re(
 _ANNOUNCES: Final = lazy_re(
     r"Error using \S{1,200}$"
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error):? ?(?:\([^)]{1,60}\))?$"
+    r"|ERROR in \S{1,200}(?: [\d:-]{1,20})?$"
 )
 _REASON: Final = lazy_re(
     r"\balready in use\b|\bdenied\b|\bno such (?:file|host|device|option|table|key)\b|\bnot found\b"
@@ -96,7 +102,7 @@ _REASON: Final = lazy_re(
 )
 """What a program that ends says of the reason without calling it an error."""
 _HEADED: Final = lazy_re(
-    r"\balready in use\b|\bshutdown\b"
+    r"\balready in use\b|\b[Ss]hutdown\b"
     r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
     r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
     r"|\b(?:start|load|build|execution|compilation|launch|inference|job|task|training) failed\b"
@@ -109,8 +115,8 @@ _NO_END: Final = lazy_re(
     r"\bretr(?:y|ies|ying)\b|\bagain\b|\bignor(?:e|ed|ing)\b|\bskip(?:ped|ping)?\b|\bfall(?:ing)? ?back\b|\bwarning\b"
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
-    r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
-    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
+    r"|\bthread '(?!main)|(?<!not )(?<!not complete )(?<!not completed )\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
+    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at |^=> (?:ERROR|CANCELED) \["
     r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b"
     r"|^FAILED: (?:\[code=\d{1,3}\] )?\S{1,200}(?: [^\s./]{0,80}[./]\S{0,200}){0,9} ?$",
     re.IGNORECASE,
@@ -122,7 +128,7 @@ _POST_MORTEM: Final = lazy_re(
     r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
     r"|assert|backtrace|stack|thread|debug|skip|disabled test|environ|version|https?://|memory|alloc|import |module"
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
-    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
+    r"|^(?:usage|for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
     r"|\[<[0-9a-f]{8,16}>\]|\+0x[0-9a-f]+/0x[0-9a-f]+|(?:^|\] )\s{0,4}(?:[0-9a-f]{8,16} ){2,8}[0-9a-f]{8,16}$"
     r"|\bcall trace:|hung_task_timeout"
@@ -135,7 +141,8 @@ _POST_MORTEM: Final = lazy_re(
 the call traces of kernels."""
 
 _DETAIL: Final = lazy_re(
-    r" ?[A-Z][a-z]{1,30}(?: [a-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))? ?: (?![-+.\d]+%?\s*$|ok\b|OK\b)\S"
+    r" ?[A-Z][A-Za-z]{1,30}(?: [A-Za-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))?"
+    r"(?: ?: {1,20}(?![-+.\d]+%?\s*$|ok\b|OK\b)\S|(?P<table> {2,20}: )\S)"
 )
 """What programs print below an error of what they did then: a label, and what is no mere number."""
 
@@ -204,7 +211,9 @@ _FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, s
 _EXIT_SAID: Final = lazy_re(
     r"\bexit(?:ed|s)?\b(?: abnormally| unexpectedly)?(?: with)?(?: an?)?(?: non-?zero)?(?: exit| return| error)?"
     r"(?: code| status| value)(?: of| was| is)?[ :=(]{1,3}['\"]?-?[1-9]\d{0,9}\b(?![.%]\d)|\bExit [Cc]ode ?[:=] ?[1-9]"
-    r"|\bexited with (?:non-?zero|[1-9]\d{0,2}$)|\breturned (?:a )?non-?zero (?:exit )?(?:code|status|value)\b"
+    r"|\bexited with (?:errors?\b|non-?zero|[1-9]\d{0,2}$)|^ ?Error termination\b"
+    r"|\b(?:[Cc]ompiled|[Cc]ompleted|[Ff]inished|[Ee]nded|[Ff]ailed) with (?:errors?\b|[1-9]\d{0,5} (?:error|failure|problem)s?\b)"
+    r"|\([1-9]\d{0,5} errors?, \d{1,6} warnings?\)|\breturned (?:a )?non-?zero (?:exit )?(?:code|status|value)\b"
 )
 _ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
@@ -288,11 +297,15 @@ def printed_at_an_end(line: str) -> bool:
     return _POST_MORTEM.search(line) is not None
 
 
-def is_detail(record: LogRecord) -> bool:
-    """Whether a record is a line that names something of the error above it: `Last command: run 10000`."""
+def detail(record: LogRecord) -> str:
+    """`line` for one that names something of the error above it (`Last command: run 10000`), `row` for one of a table
+    of such ones; "" for any other record."""
     if record.head or "\n" in record.text or step_of(record.text) is not None or begins(record.text):
-        return False
-    return _DETAIL.match(record.text) is not None and _NO_END.search(record.text[:_LONGEST]) is None
+        return ""
+    found = _DETAIL.match(record.text)
+    if found is None or _NO_END.search(record.text[:_LONGEST]) is not None:
+        return ""
+    return "row" if found["table"] else "line"
 
 
 def follows_an_end(record: LogRecord) -> bool:

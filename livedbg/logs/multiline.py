@@ -351,6 +351,8 @@ class Continuation:
         if line == "Stacktrace:":
             self._state = _State.JULIA
             return True
+        if line == "CallStack (from HasCallStack):":
+            return self._plain
         if line[:1] in " \t":
             if (
                 self._indented

@@ -5,7 +5,7 @@ Invariants:
         tool, a check that failed at a place of the source), nothing but what is printed after an end follows, and
         nothing else is known that could have ended the run.
     last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) are of its
-        message; a label with a number, a step, or what begins is progress.
+        message, and so is a table of such lines; a label with a number, a step, or what begins is progress.
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
@@ -39,12 +39,12 @@ from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
     announces,
     cells_of,
+    detail,
     ended_by_signal,
     ends_a_program,
     ends_without_reason,
     enters,
     follows_an_end,
-    is_detail,
     is_of_a_debugger,
     may_end_by_signal,
     rank_in,
@@ -56,6 +56,7 @@ from livedbg.logs.last_words import (
     waits,
     without_numbers,
 )
+from livedbg.logs.shapes import guess_severity
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -192,6 +193,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         numbers = _numbers(records[at])
         unjudged = judged.isdisjoint(numbers)
         if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
+            own = None if proven or told.accounts(numbers) else _said(records[at], proven)
+            last = last if own is None else _End(source, records, at, *own)  # it says itself why
             proven, found = True, None
             how = ended_by_signal(told.text_of(records[at]))
             by_signal = by_signal if how is None else how
@@ -200,7 +203,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         if not unjudged:
             found = None if proven else found
             break
-        said = _said(records[at], proven)
+        row = found is not None and found.at == at + 1 and records[at].severity.rank >= Severity.ERROR.rank
+        said = _said(records[at], proven or row)
         if bare is None and found is None and not proven and ends_without_reason(_first_line(records[at])):
             bare, last = at, None if said is None else _End(source, records, at, *said)
             found = last if speaks_of_failure(_first_line(records[at])) is not None else None
@@ -210,8 +214,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             bare is not None and found is None and bare - at < _PARAGRAPH and step_of(_first_line(records[at])) is None
         ):
             continue  # the lines of the message, whose head may stand above
-        elif found is None and not proven and details < _BELOW and is_detail(records[at]):
-            details += 1
+        elif found is None and not proven and (kind := detail(records[at])) and details < _BELOW:
+            details += kind == "line"
         elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
             before = records[at]
             break
@@ -323,9 +327,13 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
         return None
     if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
         return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
-    for number, line in enumerate(record.text.split("\n")[:_LOOKED_AT]):
+    lines = record.text.split("\n")[:_LOOKED_AT]
+    for number, line in enumerate(lines):
         text = line[record.head :] if number == 0 else line
-        if ends_a_program(text, record.severity, headed=record.head > 0, proven=proven):
+        severity = record.severity
+        if len(lines) > 1 and not record.head:  # another line of it may be what calls itself an error
+            severity = min(severity, guess_severity(line), key=lambda one: one.rank)
+        if ends_a_program(text, severity, headed=record.head > 0, proven=proven):
             return text, number
     return None
 
