@@ -51,9 +51,10 @@ _BEGINS: Final = lazy_re(
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?:\[\w{1,12}\])?(?: -|:) {0,4}"
     r"(?!\d|[Nn]one\b|True|False|null)\S"
     r"|(?:[\w.-]{1,40}: )?[Ff]atal error (?:in|at|on|while|during) \S|Error termination\b"
-    r"|flag provided but not defined: |(?:[\w./-]{1,80}: )?(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:option|flag|argument)s?\b"
+    r"|flag provided but not defined: "
+    r"|(?:[\w./-]{1,80}: )?(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:option|flag|argument)s?\b"
     r"|[A-Za-z][\w ]{2,60} (?:[Ee]rror|ERROR|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
-    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?(?:\S|$)"
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
     r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
     r"|Error using \S{1,200}$"
@@ -115,8 +116,10 @@ _NO_END: Final = lazy_re(
     r"\bretr(?:y|ies|ying)\b|\bagain\b|\bignor(?:e|ed|ing)\b|\bskip(?:ped|ping)?\b|\bfall(?:ing)? ?back\b|\bwarning\b"
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
-    r"|\bthread '(?!main)|(?<!not )(?<!not complete )(?<!not completed )\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
-    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at |^=> (?:ERROR|CANCELED) \["
+    r"|\bthread '(?!main)|(?<!not )(?<!not complete )(?<!not completed )\bsucce(?:ss|eded)"
+    r"|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
+    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
+    r"|^=> (?:ERROR|CANCELED) \["
     r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b"
     r"|^FAILED: (?:\[code=\d{1,3}\] )?\S{1,200}(?: [^\s./]{0,80}[./]\S{0,200}){0,9} ?$",
     re.IGNORECASE,
@@ -142,7 +145,7 @@ the call traces of kernels."""
 
 _DETAIL: Final = lazy_re(
     r" ?[A-Z][A-Za-z]{1,30}(?: [A-Za-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))?"
-    r"(?: ?: {1,20}(?![-+.\d]+%?\s*$|ok\b|OK\b)\S|(?P<table> {2,20}: )\S)"
+    r"(?: ?:(?: {1,20}(?![-+.\d]+%?\s*$|ok\b|OK\b)\S|$)|(?P<table> {2,20}: )\S)"
 )
 """What programs print below an error of what they did then: a label, and what is no mere number."""
 
@@ -209,12 +212,14 @@ _STATUS: Final = lazy_re(
 _FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV))
 """No program ends itself by one of these for an error that it has printed."""
 _EXIT_SAID: Final = lazy_re(
-    r"\bexit(?:ed|s)?\b(?: abnormally| unexpectedly)?(?: with)?(?: an?)?(?: non-?zero)?(?: exit| return| error)?"
-    r"(?: code| status| value)(?: of| was| is)?[ :=(]{1,3}['\"]?-?[1-9]\d{0,9}\b(?![.%]\d)|\bExit [Cc]ode ?[:=] ?[1-9]"
-    r"|\bexited with (?:errors?\b|non-?zero|[1-9]\d{0,2}$)|^ ?Error termination\b"
-    r"|\b(?:[Cc]ompiled|[Cc]ompleted|[Ff]inished|[Ee]nded|[Ff]ailed) with (?:errors?\b|[1-9]\d{0,5} (?:error|failure|problem)s?\b)"
+    r"\b[Ee]xit(?:ed|s)?\b(?: abnormally| unexpectedly)?(?: with)?(?: an?)?(?: non-?zero)?(?: exit| return| error)?"
+    r"(?: code| status| value)(?: of| was| is)?[ :=(]{1,3}['\"]?-?[1-9]\d{0,9}\b(?![.%]\d)"
+    r"|\bExit [Cc]ode ?[:=] ?[1-9]|\bexited with (?:errors?\b|non-?zero|[1-9]\d{0,2}$)|^ ?Error termination\b"
+    r"|\b(?:[Cc]ompil|[Cc]omplet|[Ff]inish|[Ee]nd|[Ff]ail)ed with "
+    r"(?:errors?\b|[1-9]\d{0,5} (?:error|failure|problem)s?\b)"
     r"|\([1-9]\d{0,5} errors?, \d{1,6} warnings?\)|\breturned (?:a )?non-?zero (?:exit )?(?:code|status|value)\b"
 )
+"""Who says that something ended with a status that is not 0, or with errors."""
 _ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -300,9 +305,10 @@ def printed_at_an_end(line: str) -> bool:
 def detail(record: LogRecord) -> str:
     """`line` for one that names something of the error above it (`Last command: run 10000`), `row` for one of a table
     of such ones; "" for any other record."""
-    if record.head or "\n" in record.text or step_of(record.text) is not None or begins(record.text):
+    line, more, _ = record.text.partition("\n")
+    if record.head or (more and not line.endswith(":")) or step_of(line) is not None or begins(line):
         return ""
-    found = _DETAIL.match(record.text)
+    found = _DETAIL.match(line)
     if found is None or _NO_END.search(record.text[:_LONGEST]) is not None:
         return ""
     return "row" if found["table"] else "line"

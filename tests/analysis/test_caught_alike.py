@@ -67,6 +67,20 @@ def test_V8_a_server_that_answers_after_it_handled_it(after: str, crashed: bool)
     assert verdict(logged(1, head="") + after).state is CRASHED  # nothing caught it
 
 
+def test_V8_the_end_of_a_thread_is_as_what_a_logger_wrote() -> None:
+    ended = """\
+Exception in thread poll-1:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner
+    self.run()
+  File "/w/poll.py", line 14, in poll
+    raise
+TypeError: no answer
+"""
+    assert verdict(ended).state is CRASHED
+    assert verdict(f'{ended}10.0.0.7 - - "GET /price?sku=7 HTTP/1.1" 200 -\n').state is not CRASHED
+
+
 @pytest.mark.parametrize(
     ("after", "crashed"),
     [

@@ -12,7 +12,8 @@ Invariants:
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
     survived.V6. An exception that a logger wrote is handled if the same code (the outermost function of its traceback)
         caught and logged three others in that log, after each of which its program went on.
-    survived.V8. So it is if its server answered a request after it; probes of whether it lives don't count.
+    survived.V8. So it is, or the end of a thread, if its server answered a request after it; probes of whether it lives
+        don't count.
 """
 
 from __future__ import annotations
