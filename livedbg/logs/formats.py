@@ -148,8 +148,18 @@ _LEVEL_DATED = lazy_re(
 )
 
 
+# Tornado's, optuna's and Jupyter's: `[I 2026-03-26 21:59:41,526] message`, `[E 260326 21:59:41 web:2271] message`.
+_LETTER_DATED = lazy_re(
+    r"\[([DIWEC]) ((?:\d{4}-\d\d-\d\d|\d{6}) \d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: [\w.:-]{1,60})?\] "
+)
+
+
 def _level_dated(match: re.Match[str], clock: SourceClock) -> Header:
-    return Header("python", severity_of_word(match[1]), match.end(), clock.date_time(match[2], match[3], None))
+    level, second = match[1], match[2]
+    if second[6] == " ":
+        second = f"20{second[:2]}-{second[2:4]}-{second[4:]}"
+    severity = SEVERITY_OF_LETTER[level] if len(level) == 1 else severity_of_word(level)
+    return Header("python", severity, match.end(), clock.date_time(second, match[3], None))
 
 
 # vLLM and friends: `INFO 11-21 03:11:22 [file.py:12] message`, workers' prefix in parentheses.
@@ -181,18 +191,6 @@ def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
     return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(mono_ns), mono_ns)
 
 
-# tornado's and optuna's: `[I 2026-03-26 21:59:41,526] message`, `[E 260326 21:59:41 web:2271] message`, Jupyter's.
-_LETTER_DATED = lazy_re(
-    r"\[([DIWEC]) (?:(\d{4}-\d\d-\d\d)|(\d\d)(\d\d)(\d\d)) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: [\w.:-]{1,60})?\] "
-)
-
-
-def _letter_dated(match: re.Match[str], clock: SourceClock) -> Header:
-    date = match[2] or f"20{match[3]}-{match[4]}-{match[5]}"
-    wall_ns = clock.date_time(f"{date} {match[6]}", match[7], None)
-    return Header("python", SEVERITY_OF_LETTER[match[1]], match.end(), wall_ns)
-
-
 # The rest: `[LEVEL] message`.
 _BRACKETED = lazy_re(r"\[ ?(DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
 
@@ -208,7 +206,7 @@ SHAPES: Final = (
     Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
-    Shape("python", "[", _LETTER_DATED, _letter_dated, general=True),
+    Shape("python", "[", _LETTER_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
