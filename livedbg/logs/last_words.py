@@ -50,7 +50,7 @@ _BEGINS: Final = lazy_re(
     r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
     r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?:\[\w{1,12}\])?(?: -|:) {0,4}"
     r"(?!\d|[Nn]one\b|True|False|null)\S"
-    r"|(?:[\w.-]{1,40}: )?[Ff]atal error (?:in|at|on|while|during) \S|Error termination\b"
+    r"|[\w.-]{1,40}: [Ff]atal error (?:in|at|on|while|during) \S|Error termination\b"
     r"|flag provided but not defined: "
     r"|(?:[\w./-]{1,80}: )?(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:option|flag|argument)s?\b"
     r"|[A-Za-z][\w ]{2,60} (?:[Ee]rror|ERROR|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
@@ -349,6 +349,14 @@ _RESTARTED: Final = lazy_re(
     r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
     r"|\bScheduled restart job, restart counter is at \d"
 )
+
+
+_GIVES_UP: Final = lazy_re(r"repeated too quickly|start-limit-hit|\bFailed to start\b|entered FATAL state")
+
+
+def gives_up(line: str) -> bool:
+    """Whether a line says that what was started again and again is started no more."""
+    return _GIVES_UP.search(line[:_LONGEST]) is not None
 
 
 def step_of(line: str) -> float | None:

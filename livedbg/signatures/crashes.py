@@ -283,13 +283,13 @@ class CrashDecoder(LogDecoder):
             raised_line=record.line_at(index) if index is not None else None,
             related=said.related,
             writer=record.writer,
-            logged=said.code == "traceback" and (record.head > 0 or _ended_a_thread(said)),
+            logged=said.code == "traceback" and (record.head > 0 or _ended_a_part(said)),
         )
 
 
-def _ended_a_thread(said: Said) -> bool:
-    """Whether threading's hook wrote a traceback, as a logger would: of the exception that ended a thread."""
+def _ended_a_part(said: Said) -> bool:
+    """Whether an exception ended a thread, as threading's hook writes, or a request that PHP answered."""
     outermost = said.stack[-1] if said.stack else None
-    return (
-        outermost is not None and outermost.function.startswith("_bootstrap") and "threading" in (outermost.file or "")
-    )
+    if outermost is None or outermost.language == "php":
+        return outermost is not None
+    return outermost.function.startswith("_bootstrap") and "threading" in (outermost.file or "")

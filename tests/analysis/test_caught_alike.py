@@ -86,6 +86,11 @@ TypeError: no answer
     [
         ("Scheduled restart job, restart counter is at 1.\nMar  4 10:00:07 h pump[9]: ready", False),
         ("Scheduled restart job, restart counter is at 1.\nMar  4 10:00:07 h systemd[1]: pump.service: %s", True),
+        (
+            "Scheduled restart job, restart counter is at 5.\n"
+            "Mar  4 10:00:07 h systemd[1]: pump.service: Start request repeated too quickly.",
+            True,
+        ),
     ],
 )
 def test_a_service_that_systemd_started_again(after: str, crashed: bool) -> None:

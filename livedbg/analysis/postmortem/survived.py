@@ -30,6 +30,7 @@ from livedbg.analysis.postmortem.ended import heads, went_well
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
+from livedbg.logs.last_words import gives_up
 from livedbg.logs.naming import older_attempts
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -247,6 +248,7 @@ def _seen(
     """Whether lines that are known show that the log goes on; what a launcher writes once it `failed` is its own."""
     writer = _writer(spot, lines)
     count = later = others = rises = 0
+    again = False
     step: float | None = None
     remaining = iter([*errors, None])
     following = next(remaining)
@@ -259,8 +261,7 @@ def _seen(
             count = later = others = rises = 0
             step = None
             following = next(remaining)
-        if line.restarts:
-            return "its launcher started the workers again after it"
+        again = line.restarts or (again and not gives_up(line.text))
         if spot.logged and line.serves and line.writer == writer:
             return "its server answered a request after it"
         if line.step is not None and line.writer == writer:
@@ -283,7 +284,7 @@ def _seen(
             return f"its log goes on for {duration(passed_ns)}"
         if count >= _ORDINARY:
             return "its log goes on with ordinary lines"
-    return ""
+    return "its launcher started the workers again after it" if again else ""
 
 
 def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
