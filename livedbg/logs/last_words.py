@@ -58,7 +58,8 @@ _BEGINS: Final = lazy_re(
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
     r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
     r"|Error using \S{1,200}$"
-    r"|Error in .{1,200} :(?: |$)|Execution halted$|CMake Error\b|Errors while running CTest"
+    r"|Error in (?:.{1,200} :(?: |$)|\S{1,100} \(line \d{1,6}\)$)|Execution halted$|CMake Error\b"
+    r"|Errors while running CTest"
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
@@ -357,6 +358,18 @@ _GIVES_UP: Final = lazy_re(r"repeated too quickly|start-limit-hit|\bFailed to st
 def gives_up(line: str) -> bool:
     """Whether a line says that what was started again and again is started no more."""
     return _GIVES_UP.search(line[:_LONGEST]) is not None
+
+
+_CAUGHT: Final = lazy_re(
+    r"\bretr(?:y|ying)\b|\btr(?:y|ying) again\b|\b(?:ignor|skipp|continu)ing\b|\bwas never retrieved\b", re.IGNORECASE
+)
+_NO_MORE: Final = lazy_re(r"\bgiv(?:e|ing) up\b|\bno more\b|\bexhausted\b|\blast attempt\b", re.IGNORECASE)
+
+
+def says_caught(line: str) -> bool:
+    """Whether a line above an exception says that its program goes on with it."""
+    text = line[:_LONGEST]
+    return _CAUGHT.search(text) is not None and _NO_MORE.search(text) is None
 
 
 def step_of(line: str) -> float | None:

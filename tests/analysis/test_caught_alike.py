@@ -81,6 +81,24 @@ TypeError: no answer
     assert verdict(f'{ended}10.0.0.7 - - "GET /price?sku=7 HTTP/1.1" 200 -\n').state is not CRASHED
 
 
+TIMED_OUT = "java.net.SocketTimeoutException: Read timed out\n\tat org.x.Load.fetch(Load.java:71)\n"
+
+
+@pytest.mark.invariant("survived.V9")
+@pytest.mark.parametrize(
+    ("above", "after", "crashed"),
+    [
+        ("attempt 1 failed, retrying in 2 s\n", "loaded 1200 rows\n", False),
+        ("attempt 1 failed, retrying in 2 s\n", "", True),
+        ("attempt 3 failed, giving up retrying\n", "loaded 1200 rows\n", True),
+        ("attempt 1 failed\n", "loaded 1200 rows\n", True),
+        ("retrying in 2 s\nattempt 2\nattempt 3\n", "loaded 1200 rows\n", True),  # not right above it
+    ],
+)
+def test_V9_what_is_tried_again_is_caught_if_its_log_goes_on(above: str, after: str, crashed: bool) -> None:
+    assert (verdict(above + TIMED_OUT + after).state is CRASHED) is crashed
+
+
 @pytest.mark.parametrize(
     ("after", "crashed"),
     [
