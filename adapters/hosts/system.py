@@ -15,6 +15,7 @@ SYSTEM: Final = System(
     on_signs=True,
     signatures="livedbg.adapters.hosts.signatures",
     rules=Lazy("livedbg.adapters.hosts.rules:rules"),
+    continuations=(r"The exit codes? of the workers? (?:are|is) \{",),  # loky, behind an empty line
     judges_diagnostics=("cause|aborted|killed|worker|lost|summary|cancelled|stack",),
     explains=Lazy("livedbg.adapters.hosts.rules:explains"),
     causes=(

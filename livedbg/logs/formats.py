@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from livedbg.logs.clock import NS, SourceClock, month_of
 from livedbg.logs.multiline import ErrorDetails, error_details
-from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, Header, Shape, severity_of_word
+from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, SYSLOG, Header, Shape, severity_of_word
 from livedbg.model import Severity
 from livedbg.text.patterns import lazy_re
 
@@ -28,7 +28,8 @@ _LEVEL: Final = lazy_re(
     r"[DTVINWECFPl\[|<(]"  # one set of characters, which is searched for faster than words
     r"(?:(?<!\w.)(?:(?<=D)EBUG|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)ARN(?:ING)?|(?<=E)(?:RR(?:OR)?|XCEPTION)"
     r"|(?<=C)RITICAL|(?<=F)ATAL|(?<=P)ANIC)\b"
-    r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)(trace|debug|info|notice|warn|warning|error|fatal|critical|panic)\b)"
+    r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
+    r"(trace|debug|info|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b)"
 )
 _LEVEL_CHARACTERS: Final = 120
 _KEPT: Final = 256
@@ -147,8 +148,18 @@ _LEVEL_DATED = lazy_re(
 )
 
 
+# Tornado's, optuna's and Jupyter's: `[I 2026-03-26 21:59:41,526] message`, `[E 260326 21:59:41 web:2271] message`.
+_LETTER_DATED = lazy_re(
+    r"\[([DIWEC]) ((?:\d{4}-\d\d-\d\d|\d{6}) \d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: [\w.:-]{1,60})?\] "
+)
+
+
 def _level_dated(match: re.Match[str], clock: SourceClock) -> Header:
-    return Header("python", severity_of_word(match[1]), match.end(), clock.date_time(match[2], match[3], None))
+    level, second = match[1], match[2]
+    if second[6] == " ":
+        second = f"20{second[:2]}-{second[2:4]}-{second[4:]}"
+    severity = SEVERITY_OF_LETTER[level] if len(level) == 1 else severity_of_word(level)
+    return Header("python", severity, match.end(), clock.date_time(second, match[3], None))
 
 
 # vLLM and friends: `INFO 11-21 03:11:22 [file.py:12] message`, workers' prefix in parentheses.
@@ -171,7 +182,8 @@ _KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
     month = month_of(match[1])
     wall_ns = clock.month_day(month, int(match[2]), match[3], None) if month is not None else None
-    return Header("syslog", Severity.INFO, match.end(), wall_ns, None, int(match[6]) if match[6] else None)
+    pid = int(match[6]) if match[6] else None
+    return Header(SYSLOG, Severity.INFO, match.end(), wall_ns, None, pid, held=True)
 
 
 def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
@@ -194,8 +206,9 @@ SHAPES: Final = (
     Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
+    Shape("python", "[", _LETTER_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
-    Shape("syslog", "JFMASOND", _SYSLOG, _syslog, general=True),
+    Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
     Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
 )

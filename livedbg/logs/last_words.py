@@ -48,13 +48,18 @@ _FAILED: Final = lazy_re(
 _PLACED: Final = lazy_re(_PLACE)
 _BEGINS: Final = lazy_re(
     r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
-    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?: -|:) ?(?!\d|[Nn]one\b|True|False|null)\S"
-    r"|[A-Za-z][\w ]{2,60} (?:error|failed): [A-Za-z]\S* (?:\S+ )\S"
-    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?\S"
+    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?:\[\w{1,12}\])?(?: -|:) {0,4}"
+    r"(?!\d|[Nn]one\b|True|False|null)\S"
+    r"|[\w.-]{1,40}: [Ff]atal error (?:in|at|on|while|during) \S|Error termination\b"
+    r"|flag provided but not defined: "
+    r"|(?:[\w./-]{1,80}: )?(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:option|flag|argument)s?\b"
+    r"|[A-Za-z][\w ]{2,60} (?:[Ee]rror|ERROR|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?(?:\S|$)"
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
     r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
     r"|Error using \S{1,200}$"
-    r"|Error in .{1,200} :(?: |$)|Execution halted$|CMake Error\b|Errors while running CTest"
+    r"|Error in (?:.{1,200} :(?: |$)|\S{1,100} \(line \d{1,6}\)$)|Execution halted$|CMake Error\b"
+    r"|Errors while running CTest"
     r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
 )
 """What a line without a header begins with."""
@@ -68,16 +73,25 @@ _ANYWHERE: Final = lazy_re(
     r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
     r"|\b(?:unrecoverable|irrecoverable)\b|\bgiving up\b"
 )
-_BARE: Final = lazy_re(r"\b(?:exiting(?: now)?|execution halted|bailing out)[.! ]{0,3}$", re.IGNORECASE)
+_FRAME: Final = "\u2502\u2503\u2551"
+"""What stands before each line of a box."""
+_BARE: Final = lazy_re(
+    r"\b(?:exiting(?: now)?|execution halted|bailing out|(?<!early )stopping)[.! ]{0,3}$", re.IGNORECASE
+)
 """What says that a program ends. The reason stands before it in the same line, or above, or there is none."""
-_LEVEL: Final = lazy_re(r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]")
+_LEVEL: Final = lazy_re(
+    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]"
+    r"|\blevel=\"?(?:fatal|panic|crit(?:ical)?|emerg)\b"
+)
 _BRACKETED: Final = lazy_re(
-    r"(?:\[[\w .:/-]{1,60}\] ?){0,3}\[(?P<level>trace|debug|info|notice|warn|warning|err|error|critical|fatal)\] "
+    r"(?:[\w.-]{1,30}: )?(?:\[[\w .:/-]{1,60}\] ?){0,3}"
+    r"\[(?:\w{1,20}:)?(?P<level>trace|debug|info|notice|warn|warning|err|error|crit|critical|alert|emerg|fatal)\] "
 )
 """A level in brackets, as spdlog and its kin write it."""
 _ANNOUNCES: Final = lazy_re(
     r"Error using \S{1,200}$"
     r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error):? ?(?:\([^)]{1,60}\))?$"
+    r"|ERROR in \S{1,200}(?: [\d:-]{1,20})?$"
 )
 _REASON: Final = lazy_re(
     r"\balready in use\b|\bdenied\b|\bno such (?:file|host|device|option|table|key)\b|\bnot found\b"
@@ -90,7 +104,7 @@ _REASON: Final = lazy_re(
 )
 """What a program that ends says of the reason without calling it an error."""
 _HEADED: Final = lazy_re(
-    r"\balready in use\b|\bshutdown\b"
+    r"\balready in use\b|\b[Ss]hutdown\b"
     r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bshutting down\b|\bgiving up\b"
     r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
     r"|\b(?:start|load|build|execution|compilation|launch|inference|job|task|training) failed\b"
@@ -103,8 +117,10 @@ _NO_END: Final = lazy_re(
     r"\bretr(?:y|ies|ying)\b|\bagain\b|\bignor(?:e|ed|ing)\b|\bskip(?:ped|ping)?\b|\bfall(?:ing)? ?back\b|\bwarning\b"
     r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
     r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
-    r"|\bthread '(?!main)|\bsucce(?:ss|eded)|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
+    r"|\bthread '(?!main)|(?<!not )(?<!not complete )(?<!not completed )\bsucce(?:ss|eded)"
+    r"|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
     r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
+    r"|^=> (?:ERROR|CANCELED) \["
     r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b"
     r"|^FAILED: (?:\[code=\d{1,3}\] )?\S{1,200}(?: [^\s./]{0,80}[./]\S{0,200}){0,9} ?$",
     re.IGNORECASE,
@@ -116,17 +132,23 @@ _POST_MORTEM: Final = lazy_re(
     r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
     r"|assert|backtrace|stack|thread|debug|skip|disabled test|environ|version|https?://|memory|alloc|import |module"
     r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
-    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
+    r"|^(?:usage|for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
     r"|\[<[0-9a-f]{8,16}>\]|\+0x[0-9a-f]+/0x[0-9a-f]+|(?:^|\] )\s{0,4}(?:[0-9a-f]{8,16} ){2,8}[0-9a-f]{8,16}$"
     r"|\bcall trace:|hung_task_timeout"
     r"|attempted to trace the following|compilation metrics"
     r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
-    r"|^[^\w\[(<]|^\s*$",
+    r"|^[^\w\[(<]|^\d{1,6} +\||^\s*$",
     re.IGNORECASE,
 )
 """Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice, source text and
 the call traces of kernels."""
+
+_DETAIL: Final = lazy_re(
+    r" ?[A-Z][A-Za-z]{1,30}(?: [A-Za-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))?"
+    r"(?: ?:(?: {1,20}(?![-+.\d]+%?\s*$|ok\b|OK\b)\S|$)|(?P<table> {2,20}: )\S)"
+)
+"""What programs print below an error of what they did then: a label, and what is no mere number."""
 
 _TESTS: Final = lazy_re(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
@@ -160,9 +182,9 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
         proven: a launcher says below it that something failed: then what calls itself an error is one, and so is what
             speaks of a failure.
     """
-    text = line[:_LONGEST].strip()
-    if not text or (line[:1].isspace() and not headed):
-        return False  # a part of something
+    text = unframed(line[:_LONGEST]).strip()
+    if not text or (not headed and (line[:1] == "\t" or line[:2].isspace())):
+        return False  # a part of something; Fortran begins each line with one space
     level = None if headed else _BRACKETED.match(text)
     if level is not None:
         severity, headed = SEVERITY_OF_WORD[level["level"]], True
@@ -183,13 +205,22 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
 
 
 _STATUS: Final = lazy_re(
-    r"\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|code|Error)[ :=]{1,3}'?(?P<code>-?\d{1,3})\b"
+    r"\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|code|Error)[ :=(]{1,3}'?(?P<code>-?\d{1,3})\b"
     r"|\bsignal(?: number)?[ :=(]{1,3}(?P<signal>\d{1,2})\b"
     r"|\b(?P<name>SIG[A-Z]{2,5}|Segmentation fault|Bus error|Killed|Illegal instruction|Floating point exception)\b",
     re.IGNORECASE,
 )
 _FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV))
 """No program ends itself by one of these for an error that it has printed."""
+_EXIT_SAID: Final = lazy_re(
+    r"\b[Ee]xit(?:ed|s)?\b(?: abnormally| unexpectedly)?(?: with)?(?: an?)?(?: non-?zero)?(?: exit| return| error)?"
+    r"(?: code| status| value)(?: of| was| is)?[ :=(]{1,3}['\"]?-?[1-9]\d{0,9}\b(?![.%]\d)"
+    r"|\bExit [Cc]ode ?[:=] ?[1-9]|\bexited with (?:errors?\b|non-?zero|[1-9]\d{0,2}$)|^ ?Error termination\b"
+    r"|\b(?:[Cc]ompil|[Cc]omplet|[Ff]inish|[Ee]nd|[Ff]ail)ed with "
+    r"(?:errors?\b|[1-9]\d{0,5} (?:error|failure|problem)s?\b)"
+    r"|\([1-9]\d{0,5} errors?, \d{1,6} warnings?\)|\breturned (?:a )?non-?zero (?:exit )?(?:code|status|value)\b"
+)
+"""Who says that something ended with a status that is not 0, or with errors."""
 _ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -222,6 +253,14 @@ def ended_by_signal(text: str) -> bool | None:
     return None if number in _ASKED else number in _FROM_OUTSIDE
 
 
+def says_exit(record: LogRecord) -> bool:
+    """Whether a record says that something ended with a status that is not 0, whoever writes it."""
+    if record.head and record.severity.rank <= Severity.INFO.rank:
+        return False
+    line = record.text[record.head : record.head + _LONGEST].partition("\n")[0]
+    return _EXIT_SAID.search(line) is not None and _NO_END.search(line) is None
+
+
 def may_end_by_signal(line: str) -> bool:
     """Whether an error line speaks of what a signal comes from."""
     return _OF_A_SIGNAL.search(line[:_LONGEST]) is not None
@@ -230,6 +269,11 @@ def may_end_by_signal(line: str) -> bool:
 def ends_without_reason(line: str) -> bool:
     """Whether a line says that its program ends, and not why: what ends well says so, too."""
     return _BARE.search(line[:_LONGEST]) is not None
+
+
+def unframed(line: str) -> str:
+    """A line without the frame of a box before it."""
+    return line.lstrip(_FRAME)
 
 
 def announces(line: str) -> bool:
@@ -257,6 +301,18 @@ def ends_tests(text: str) -> bool:
 def printed_at_an_end(line: str) -> bool:
     """Whether a line may be printed after an end: it is no sign that a program goes on."""
     return _POST_MORTEM.search(line) is not None
+
+
+def detail(record: LogRecord) -> str:
+    """`line` for one that names something of the error above it (`Last command: run 10000`), `row` for one of a table
+    of such ones; "" for any other record."""
+    line, more, _ = record.text.partition("\n")
+    if record.head or (more and not line.endswith(":")) or step_of(line) is not None or begins(line):
+        return ""
+    found = _DETAIL.match(line)
+    if found is None or _NO_END.search(record.text[:_LONGEST]) is not None:
+        return ""
+    return "row" if found["table"] else "line"
 
 
 def follows_an_end(record: LogRecord) -> bool:
@@ -292,7 +348,28 @@ _SHUTS_DOWN: Final = lazy_re(
 )
 _RESTARTED: Final = lazy_re(
     r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\bRestarting (?:the )?workers?(?: group)?\b"
+    r"|\bScheduled restart job, restart counter is at \d"
 )
+
+
+_GIVES_UP: Final = lazy_re(r"repeated too quickly|start-limit-hit|\bFailed to start\b|entered FATAL state")
+
+
+def gives_up(line: str) -> bool:
+    """Whether a line says that what was started again and again is started no more."""
+    return _GIVES_UP.search(line[:_LONGEST]) is not None
+
+
+_CAUGHT: Final = lazy_re(
+    r"\bretr(?:y|ying)\b|\btr(?:y|ying) again\b|\b(?:ignor|skipp|continu)ing\b|\bwas never retrieved\b", re.IGNORECASE
+)
+_NO_MORE: Final = lazy_re(r"\bgiv(?:e|ing) up\b|\bno more\b|\bexhausted\b|\blast attempt\b", re.IGNORECASE)
+
+
+def says_caught(line: str) -> bool:
+    """Whether a line above an exception says that its program goes on with it."""
+    text = line[:_LONGEST]
+    return _CAUGHT.search(text) is not None and _NO_MORE.search(text) is None
 
 
 def step_of(line: str) -> float | None:
@@ -305,6 +382,18 @@ def step_of(line: str) -> float | None:
         return None
     found = list(_STEP.finditer(line))
     return float(found[-1][1]) if found else None
+
+
+_SERVED: Final = lazy_re(
+    r"\b(?:GET|POST|PUT|PATCH|DELETE) (?!\S{0,40}(?:health|metric|ready|live|ping))/\S{0,400}"
+    r"(?: HTTP/[\d.]{1,3})?\"?:? (?:status=)?[23]\d\d\b"
+)
+"""A request that a server answered well, and no probe of whether it lives."""
+
+
+def serves(line: str) -> bool:
+    """Whether a line of a server's access log says that it answered a request."""
+    return _SERVED.search(line[:_LONGEST]) is not None
 
 
 def is_full(line: str) -> bool:

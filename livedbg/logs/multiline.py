@@ -207,9 +207,10 @@ class Continuation:
 
     def follows(self, message: str) -> bool:
         """The same for a line that repeats the header of the record: `message` is what comes after it."""
-        if self._state is _State.SINGLE and not (message[:1].isspace() or _TRACEBACK.match(message)):
-            return False
-        return self.takes(message)
+        if self._state is not _State.SINGLE or self._announced or message[:1].isspace():
+            return self.takes(message)
+        caused = self.lines > 1 and _JAVA_LINE.match(message) is not None
+        return (caused or _TRACEBACK.match(message) is not None) and self.takes(message)
 
     def _enter(self, line: str) -> bool:
         """Go to the state that a line begins by itself; whether it is one."""
@@ -351,6 +352,8 @@ class Continuation:
         if line == "Stacktrace:":
             self._state = _State.JULIA
             return True
+        if line == "CallStack (from HasCallStack):":
+            return self._plain
         if line[:1] in " \t":
             if (
                 self._indented

@@ -17,7 +17,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import IGNORED, PLAIN, Header, Recogniser, guess_severity, may_hold_traceback
+from livedbg.logs.shapes import IGNORED, PLAIN, SYSLOG, Header, Recogniser, guess_severity, may_hold_traceback
 from livedbg.logs.wrapping.door import FrontDoor, Plain
 from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
@@ -240,7 +240,8 @@ class RecordAssembler:
         pending = self._pending.get(tag)
         if pending is not None:
             if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
-                pending.texts.append(body)
+                carried = header is not None and header.shape == SYSLOG  # no part of what the program wrote
+                pending.texts.append(body[header.end :] if header is not None and carried else body)
                 pending.numbers.append(number)
                 pending.size += len(body) + 1
                 return False

@@ -26,7 +26,7 @@ _UPPER: Final = {
     **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "VERSION"), _I),
     **dict.fromkeys(("WARN", "WARNING"), _W),
     **dict.fromkeys(("ERROR", "ERR", "EXCEPTION", "ABORT"), _E),
-    **dict.fromkeys(("CRITICAL", "FATAL", "PANIC"), _C),
+    **dict.fromkeys(("CRITICAL", "CRIT", "ALERT", "EMERG", "FATAL", "PANIC"), _C),
 }
 SEVERITY_OF_WORD: Final = _UPPER | {word.lower(): severity for word, severity in _UPPER.items()}
 """What a word of a header means."""
@@ -56,6 +56,9 @@ _NO_PYTHON: Final = lazy_re(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\w/\w{1,200
 
 PLAIN = "plain"
 """Name of the shape of lines without a header."""
+
+SYSLOG: Final = "syslog"
+"""Name of the shape whose headers syslog or the journal puts before each line that a program writes."""
 
 
 class Header(Struct, frozen=True, gc=False):

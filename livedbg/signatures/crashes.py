@@ -220,7 +220,10 @@ class CrashDecoder(LogDecoder):
         """See LogDecoder."""
         events: list[Event] = []
         raised = ""
-        if (crash := crash_in(record.text)) is not None:
+        crash = crash_in(record.text)
+        if crash is None and record.head:
+            crash = crash_in(record.text[record.head :])
+        if crash is not None:
             said, index = crash
             runs = self._runs.get((record.source, record.writer), TestRun()).runs
             if runs and said.code == "signal" and not any(frame.file for frame in said.stack):
@@ -296,5 +299,13 @@ class CrashDecoder(LogDecoder):
             raised_line=record.line_at(index) if index is not None else None,
             related=said.related,
             writer=record.writer,
-            logged=said.code == "traceback" and record.head > 0,
+            logged=said.code == "traceback" and (record.head > 0 or _ended_a_part(said)),
         )
+
+
+def _ended_a_part(said: Said) -> bool:
+    """Whether an exception ended a thread, as threading's hook writes, or a request that PHP answered."""
+    outermost = said.stack[-1] if said.stack else None
+    if outermost is None or outermost.language == "php":
+        return outermost is not None
+    return outermost.function.startswith("_bootstrap") and "threading" in (outermost.file or "")

@@ -53,6 +53,70 @@ def test_V6_what_python_prints_by_itself_is_a_crash() -> None:
     assert verdict(handled + tagged(57, logged(60, head="", error="RuntimeError: at the end"))).state is CRASHED
 
 
+@pytest.mark.invariant("survived.V8")
+@pytest.mark.parametrize(
+    ("after", "crashed"),
+    [
+        ('10.0.0.7 - - "GET /price?sku=7 HTTP/1.1" 200 -\n', False),
+        ('10.0.0.7 - - "GET /price?sku=7 HTTP/1.1" 500 -\n', True),
+        ('10.0.0.7 - - "GET /healthz HTTP/1.1" 200 -\n', True),
+    ],
+)
+def test_V8_a_server_that_answers_after_it_handled_it(after: str, crashed: bool) -> None:
+    assert (verdict(logged(1) + after).state is CRASHED) is crashed
+    assert verdict(logged(1, head="") + after).state is CRASHED  # nothing caught it
+
+
+def test_V8_the_end_of_a_thread_is_as_what_a_logger_wrote() -> None:
+    ended = """\
+Exception in thread poll-1:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner
+    self.run()
+  File "/w/poll.py", line 14, in poll
+    raise
+TypeError: no answer
+"""
+    assert verdict(ended).state is CRASHED
+    assert verdict(f'{ended}10.0.0.7 - - "GET /price?sku=7 HTTP/1.1" 200 -\n').state is not CRASHED
+
+
+TIMED_OUT = "java.net.SocketTimeoutException: Read timed out\n\tat org.x.Load.fetch(Load.java:71)\n"
+
+
+@pytest.mark.invariant("survived.V9")
+@pytest.mark.parametrize(
+    ("above", "after", "crashed"),
+    [
+        ("attempt 1 failed, retrying in 2 s\n", "loaded 1200 rows\n", False),
+        ("attempt 1 failed, retrying in 2 s\n", "", True),
+        ("attempt 3 failed, giving up retrying\n", "loaded 1200 rows\n", True),
+        ("attempt 1 failed\n", "loaded 1200 rows\n", True),
+        ("retrying in 2 s\nattempt 2\nattempt 3\n", "loaded 1200 rows\n", True),  # not right above it
+    ],
+)
+def test_V9_what_is_tried_again_is_caught_if_its_log_goes_on(above: str, after: str, crashed: bool) -> None:
+    assert (verdict(above + TIMED_OUT + after).state is CRASHED) is crashed
+
+
+@pytest.mark.parametrize(
+    ("after", "crashed"),
+    [
+        ("Scheduled restart job, restart counter is at 1.\nMar  4 10:00:07 h pump[9]: ready", False),
+        ("Scheduled restart job, restart counter is at 1.\nMar  4 10:00:07 h systemd[1]: pump.service: %s", True),
+        (
+            "Scheduled restart job, restart counter is at 5.\n"
+            "Mar  4 10:00:07 h systemd[1]: pump.service: Start request repeated too quickly.",
+            True,
+        ),
+    ],
+)
+def test_a_service_that_systemd_started_again(after: str, crashed: bool) -> None:
+    end = "Main process exited, code=exited, status=1/FAILURE"
+    text = f"Mar  4 10:00:01 h systemd[1]: pump.service: {end}\nMar  4 10:00:06 h systemd[1]: pump.service: {after}\n"
+    assert (verdict(text.replace("%s", end)).state is CRASHED) is crashed
+
+
 @pytest.mark.invariant("last_lines.E3")
 def test_E3_an_error_that_the_log_says_all_along_ended_nothing() -> None:
     text = "".join(f"batch {n} took 0.{n} s\nError: <answer> tag not found in item {n}.\n" for n in range(9))

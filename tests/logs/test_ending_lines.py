@@ -35,6 +35,18 @@ ENDS = [
     "exception.\n",
     "&&&& FAILED TensorRT.trtexec [TensorRT v8601] # trtexec --onnx=a.onnx\n",
     "Error in x[[5]] : subscript out of bounds\nCalls: fit -> predict\nExecution halted\n",
+    "error[K71]: no such plan\n",
+    "Pump Fatal error:   no pump is ready\n",
+    " ERROR: the density is negative\n",  # Fortran begins each line with a space
+    "\u2502 Error: no such image\n\u2502\n\u2502   with pump.main,\n",
+    "2026/03/04 10:00:00 [emerg] 1#1: no such directive in pump.conf:4\n",
+    "pump: [emerg] no such directive in pump.conf:4\n",
+    "PUMP: fatal error in bracketing\n    please try smaller steps\n",
+    "Error termination via Lnk1e in /opt/p/l1.exe.\n",
+    "flag provided but not defined: -pump\nUsage of /app/pump:\n  -addr string\n",
+    'time="2026-03-04T10:00:09Z" level=fatal msg="no pump is ready"\n',
+    "PumpNotReadyError: \n\nNo pump of 3 has an error that is known.\n",
+    "** (PumpError) no pump is ready\n    (pump 0.1.0) lib/pump.ex:27: Pump.start/1\n",
 ]
 
 NOT = [
@@ -52,6 +64,9 @@ NOT = [
     "Aborted transfers: 3\n",
     "checked model.py:31 and found no errors\n",
     "thread 'worker' panicked at src/io.rs:8:1:\n",
+    "pump: [notice] no such directive in pump.conf:4\n",
+    'time="2026-03-04T10:00:09Z" level=warning msg="no pump is ready"\n',
+    "EarlyStopping: epoch 12 was best\nEarly stopping.\n",
 ]
 
 
@@ -81,6 +96,83 @@ def test_it_names_the_first_line_of_several_and_shows_what_is_beside_it() -> Non
 @pytest.mark.parametrize("after", ["Training finished\n", "step 41 loss 0.2\n", "12 passed in 3.10s\n"])
 def test_E1_what_comes_after_it_shows_that_it_ended_nothing(after: str) -> None:
     assert not found(ENDED_WITH_ERROR, f"{STEPS}Error: no device found\n{after}")
+
+
+def test_of_errors_in_a_row_that_a_logger_wrote_the_first_is_what_ended_it() -> None:
+    head = "2026-03-04 10:00:01,250 - server - ERROR - "
+    row = f"{head}system error 13 of a file\n{head}no rights for it\n{head}failed to start the engine\n"
+    (told,) = found(ENDED_WITH_ERROR, STEPS + row)
+    assert told.claim.endswith("system error 13 of a file")
+    (told,) = found(ENDED_WITH_ERROR, STEPS + row.replace(f"{head}no", "no"))
+    assert told.claim.endswith("failed to start the engine")
+
+
+def test_of_a_record_of_many_lines_the_one_that_calls_itself_an_error_is_named() -> None:
+    text = "[+] Building 12.6s\n  step 1 of the plan\n  Error: no plan\nmake: *** [sim.mk:71: simulate] Error 2\n"
+    assert not any("Building" in told.claim for told in found(ENDED_WITH_ERROR, STEPS + text))
+
+
+@pytest.mark.invariant("last_lines.E10")
+@pytest.mark.parametrize(
+    ("below", "ends"),
+    [
+        ("Last command: run 10000\n", True),
+        ("Input file: pump.in\nLine (of the input): 4x\n", True),
+        ("SQL state  : 42P01\nError code : 0\nMessage    : none\nLine       : 1\n", True),
+        ("Current pumps:\n  - p1\n", True),
+        ("Mean pressure: 0.31\n", False),
+        ("Result: ok\n", False),
+        ("Loading plan: pump.in\n", False),
+        ("Epoch: 41 of 90\n", False),
+        ("First part: a\nSecond part: b\nThird part: c\n", False),
+    ],
+)
+def test_E10_what_labels_a_detail_of_an_error_is_of_its_message(below: str, ends: bool) -> None:
+    assert bool(found(ENDED_WITH_ERROR, f"{STEPS}ERROR: lost 12 atoms\n{below}")) is ends
+
+
+ENDING = "srun: error: n7: task 0: Exited with exit code 1\n"
+KILLED = "srun: error: n8: tasks 1-3: Killed\n"
+
+
+@pytest.mark.invariant("last_lines.E5")
+@pytest.mark.parametrize(
+    "account",
+    [
+        f"{ENDING}{KILLED}",
+        f"{ENDING}{KILLED}slurmstepd: error: *** STEP 8.0 ON n7 CANCELLED AT 2026-03-04T10:00:01 ***\n",
+        f"{ENDING}It is usual to ask somebody about that.\nGood night\n",
+    ],
+)
+def test_E5_what_stands_below_an_account_is_its_launcher_s(account: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}Assertion failed in file pump.c at line 71: n > 0\n{account}")
+    assert told.claim == "Assertion failed in file pump.c at line 71: n > 0"
+
+
+@pytest.mark.invariant("last_lines.E8")
+def test_E8_what_was_killed_first_is_not_explained_by_an_error_above() -> None:
+    assert not found(ENDED_WITH_ERROR, f"{STEPS}probe of port 3 failed\n{KILLED}{ENDING}")
+
+
+@pytest.mark.invariant("last_lines.E5")
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("error Command failed with exit code 134.\n", True),
+        ("Exit code: 3\n", True),
+        ("pump exited with status 2\n", True),
+        ("2026-03-04 10:00:01,250 - pump - INFO - lint exited with status 2\n", False),
+        ("Completed with 1 error and 0 warnings:\n", True),
+        ("Completed with 0 errors and 2 warnings\n", False),
+        ("pump 5.9 compiled with 2 errors in 210 ms\n", True),
+        ('process "sh" did not complete successfully: exit code: 254\n', True),
+        ("pump exited with status 0\n", False),
+        ("pump exited with status 2, ignored\n", False),
+    ],
+)
+def test_E5_a_status_counts_for_an_account_whoever_says_it(said: str, named: bool) -> None:
+    assert bool(found(ENDED_WITH_ERROR, f"{STEPS}the plan could not be read\n{said}")) is named
+    assert not any(one.claim in said for one in found(ENDED_WITH_ERROR, f"{STEPS}{said}"))
 
 
 @pytest.mark.invariant("last_lines.E5")

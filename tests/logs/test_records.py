@@ -52,6 +52,8 @@ def format_of(text: str) -> str | None:
 D, N, W, E, C = Severity
 SAMPLES = [
     # shape, line, severity, wall_ns, mono_ns, pid, tid
+    ("python", "[W 2026-11-21 01:16:40,349] Pump 1 failed with {'n': 3}", W, _local("2026-11-21 01:16:40") + 349_000_000, None, None, None),
+    ("python", "[E 261121 01:16:40 pump:2271] Uncaught exception", E, _local("2026-11-21 01:16:40"), None, None, None),
     ("simpler-host", "[mono_ns=5085646842128][T0x7ff39e678b80][INFO] f: [a.cpp:166] cpu_sim_context: acquired device 0",
      N, 5085646843128, 5085646842128, None, None),
     ("simpler-host", "[mono_ns=5][T0x7ff39e678b80][TIMING] emit_host_span: [STRACE] v=1 pid=17741 tid=17742 inv=1 hid=0",

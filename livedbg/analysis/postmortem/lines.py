@@ -7,7 +7,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.logs.last_words import begins, ends_tests, names_process, printed_at_an_end, restarts, shuts_down, step_of
+from livedbg.logs.last_words import (
+    begins,
+    ends_tests,
+    names_process,
+    printed_at_an_end,
+    restarts,
+    serves,
+    shuts_down,
+    step_of,
+)
 from livedbg.logs.naming import older_attempts, series_of
 from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -33,6 +42,7 @@ class KnownLine(Struct, frozen=True):
         restarts: it says that a launcher starts the workers again.
         begins: it says that something begins or is waited for.
         shuts_down: it says that the program ends.
+        serves: it says that a server answered a request.
     """
 
     number: int
@@ -46,6 +56,7 @@ class KnownLine(Struct, frozen=True):
     restarts: bool = False
     begins: bool = False
     shuts_down: bool = False
+    serves: bool = False
 
 
 class _Known:
@@ -111,6 +122,7 @@ def _line(record: LogRecord, number: int) -> KnownLine:
         restarts(text),
         begins(text),
         shuts_down(text),
+        serves(text),
     )
 
 

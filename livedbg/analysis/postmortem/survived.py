@@ -12,6 +12,10 @@ Invariants:
     survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
     survived.V6. An exception that a logger wrote is handled if the same code (the outermost function of its traceback)
         caught and logged three others in that log, after each of which its program went on.
+    survived.V8. So it is, or the end of a thread, if its server answered a request after it; probes of whether it lives
+        don't count.
+    survived.V9. So is one right below a line that says that it is tried again, if any ordinary line follows: of what is
+        raised when all attempts have failed, none does.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from livedbg.analysis.postmortem.ended import heads, went_well
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
+from livedbg.logs.last_words import gives_up, says_caught
 from livedbg.logs.naming import older_attempts
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -45,6 +50,7 @@ _ORDINARY_LATER: Final = 2
 """So many are enough if they come long after the error."""
 _BEFORE: Final = 3
 """So many exceptions that the same code handled: it is no last resort that ends the program."""
+_RIGHT_ABOVE: Final = 2  # lines
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -61,11 +67,15 @@ class _Spot(Struct, frozen=True):
         source: id of the log.
         line: number of its last known line.
         wall_ns: its time.
+        logged: something caught it, and a logger wrote it.
+        caught: the lines right above it say that it is tried again, or that nobody asked for it.
     """
 
     source: str
     line: int
     wall_ns: int | None
+    logged: bool = False
+    caught: bool = False
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
@@ -137,7 +147,8 @@ class _Kept:
         """What the lines after it show."""
         found = self._after.get(hit.id)
         if found is None:
-            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns)
+            caught = _is_caught(hit, snapshot)
+            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns, logged=hit.logged, caught=caught)
             found = self._after[hit.id] = _after(spot, snapshot, None)
         return found
 
@@ -243,6 +254,7 @@ def _seen(
     """Whether lines that are known show that the log goes on; what a launcher writes once it `failed` is its own."""
     writer = _writer(spot, lines)
     count = later = others = rises = 0
+    again = False
     step: float | None = None
     remaining = iter([*errors, None])
     following = next(remaining)
@@ -255,8 +267,9 @@ def _seen(
             count = later = others = rises = 0
             step = None
             following = next(remaining)
-        if line.restarts:
-            return "its launcher started the workers again after it"
+        again = line.restarts or (again and not gives_up(line.text))
+        if spot.logged and line.serves and line.writer == writer:
+            return "its server answered a request after it"
         if line.step is not None and line.writer == writer:
             rises += step is not None and line.step > step
             step = line.step
@@ -270,6 +283,8 @@ def _seen(
         passed_ns = _passed_ns(spot.wall_ns, line.wall_ns)
         long_after = passed_ns >= _GOES_ON_NS
         mine = line.writer == writer
+        if spot.caught and mine:
+            return "it was caught, and its log goes on"
         count += mine
         others += long_after and not mine
         later += long_after and mine
@@ -277,7 +292,16 @@ def _seen(
             return f"its log goes on for {duration(passed_ns)}"
         if count >= _ORDINARY:
             return "its log goes on with ordinary lines"
-    return ""
+    return "its launcher started the workers again after it" if again else ""
+
+
+def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether one of the lines right above an exception, or its own first one, says so (V9)."""
+    source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
+    if source is None or first is None:
+        return False
+    near = (line for line in known_lines(source, snapshot) if first - _RIGHT_ABOVE <= line.number <= first)
+    return any(says_caught(line.text) for line in near)
 
 
 def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:

@@ -4,12 +4,15 @@ Invariants:
     last_lines.E1. An error ends a log only if it is put as programs put what ends them (a fatal level, `error: …` of a
         tool, a check that failed at a place of the source), nothing but what is printed after an end follows, and
         nothing else is known that could have ended the run.
+    last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) are of its
+        message, and so is a table of such lines; a label with a number, a step, or what begins is progress.
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
     last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
         program did, the last error above is what failed, unless a decoder has understood one right before it. Above an
-        abort without a reason so is an error that stands right before it.
+        abort without a reason so is an error that stands right before it. What stands below such an account is its
+        launcher's, so the search begins there; a status that is not 0 counts for one, whoever says it.
     last_lines.E8. Not so where the account says that a signal ended the program which no program sends itself for an
         error: then an error line counts only if it speaks of what such a signal comes from.
     last_lines.E9. That a program exits is an end only with a reason, in the same line or in a message right above.
@@ -30,12 +33,13 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
-from livedbg.analysis.postmortem.survived import is_replaced, summaries, survived
+from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
     announces,
     cells_of,
+    detail,
     ended_by_signal,
     ends_a_program,
     ends_without_reason,
@@ -44,12 +48,15 @@ from livedbg.logs.last_words import (
     is_of_a_debugger,
     may_end_by_signal,
     rank_in,
+    says_exit,
     speaks_of_failure,
     step_of,
     stores_others,
+    unframed,
     waits,
     without_numbers,
 )
+from livedbg.logs.shapes import guess_severity
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -179,23 +186,25 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     records = newest(source, snapshot, _LOOKED_AT)
     if records and _is_cut(source, records):
         return None
-    judged, summed_up = _judged(source, snapshot), summaries(source.id, snapshot)
-    hits = [hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state)]
-    aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
-    summed_up |= {line for hit in hits for line in _of_hit(hit)}
+    judged, told = _judged(source, snapshot), _Accounts(source, state)
     found, before, proven, apart = None, None, False, True
-    by_signal, bare, last = False, None, None
-    for at in range(len(records) - 1, -1, -1):
-        if any(line in summed_up for line in _numbers(records[at])):
+    by_signal, bare, last, details = False, None, None, 0
+    for at in range(told.last(records), -1, -1):
+        numbers = _numbers(records[at])
+        unjudged = judged.isdisjoint(numbers)
+        if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
+            own = None if proven or told.accounts(numbers) else _said(records[at], proven)
+            last = last if own is None else _End(source, records, at, *own)  # it says itself why
             proven, found = True, None
-            how = ended_by_signal(records[at].text)
+            how = ended_by_signal(told.text_of(records[at]))
             by_signal = by_signal if how is None else how
-            apart = apart and aborted.isdisjoint(_numbers(records[at]))
+            apart = apart and told.aborted.isdisjoint(numbers)
             continue
-        if any(line in judged for line in _numbers(records[at])):
+        if not unjudged:
             found = None if proven else found
             break
-        said = _said(records[at], proven)
+        row = found is not None and found.at == at + 1 and records[at].severity.rank >= Severity.ERROR.rank
+        said = _said(records[at], proven or row)
         if bare is None and found is None and not proven and ends_without_reason(_first_line(records[at])):
             bare, last = at, None if said is None else _End(source, records, at, *said)
             found = last if speaks_of_failure(_first_line(records[at])) is not None else None
@@ -205,6 +214,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             bare is not None and found is None and bare - at < _PARAGRAPH and step_of(_first_line(records[at])) is None
         ):
             continue  # the lines of the message, whose head may stand above
+        elif found is None and not proven and (kind := detail(records[at])) and details < _BELOW:
+            details += kind == "line"
         elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
             before = records[at]
             break
@@ -218,17 +229,54 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     return found
 
 
+class _Accounts:
+    """The lines of a log that only say that something ended: a launcher's, or of an exception that says no more.
+
+    Attributes:
+        aborted: those of aborts without a reason.
+    """
+
+    def __init__(self, source: LogSource, state: RuleInput) -> None:
+        snapshot = state.snapshot
+        hits = [hit for hit in snapshot.exceptions.values() if hit.source == source.id and _accounts(hit, state)]
+        self.aborted = {line for hit in hits if is_bare_abort(hit) for line in _of_hit(hit)}
+        self._lines = summaries(source.id, snapshot) | {line for hit in hits for line in _of_hit(hit)}
+        own = [said for said in snapshot.diagnostics.values() if said.log == source.id]
+        self._later = {said.message.first for said in own if said.late and said.cause is CauseClass.PROCESS}
+        told = [said for said in own if said.message.first in self._lines and said.severity.rank >= Severity.ERROR.rank]
+        self._texts = {said.message.first: "\n".join(proof.text for proof in said.evidence) for said in told}
+        self._stand = {line for hit in hits if not survived(hit, snapshot) for line in _of_hit(hit)}
+        self._stand |= {said.message.first for said in told if not goes_on_after(said.evidence, snapshot)}
+
+    def last(self, records: Sequence[LogRecord]) -> int:
+        """The index of the last account after which nothing goes on, and its launcher alone writes; else of the end."""
+        found = (at for at in range(len(records) - 1, -1, -1) if not self._stand.isdisjoint(_numbers(records[at])))
+        return next(found, len(records) - 1)
+
+    def text_of(self, record: LogRecord) -> str:
+        """All lines of the account that begins with a record."""
+        return self._texts.get(record.line or 0, record.text)
+
+    def accounts(self, numbers: Sequence[int]) -> bool:
+        """Whether some lines say that something ended."""
+        return not self._lines.isdisjoint(numbers)
+
+    def follows(self, numbers: Sequence[int]) -> bool:
+        """Whether some lines say how the rest was ended: between accounts."""
+        return not self._later.isdisjoint(numbers)
+
+
 def _first_line(record: LogRecord) -> str:
     return record.text[record.head :].partition("\n")[0]
 
 
 def _whole(end: _End) -> str:
     """The line; with what it announces, or the last of the causes that are listed below it."""
-    line = end.line.strip()
+    line = unframed(end.line).strip()
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _BELOW]:
         below += record.text[record.head :].split("\n")
-    texts = [text for text in below[:_LISTED] if text.strip()]
+    texts = [text for text in map(unframed, below[:_LISTED]) if text.strip()]
     if announces(line) and texts:
         return f"{line} {texts[0].strip()}"
     if texts and texts[0].strip() == "Caused by:":
@@ -279,9 +327,13 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
         return None
     if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
         return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
-    for number, line in enumerate(record.text.split("\n")[:_LOOKED_AT]):
+    lines = record.text.split("\n")[:_LOOKED_AT]
+    for number, line in enumerate(lines):
         text = line[record.head :] if number == 0 else line
-        if ends_a_program(text, record.severity, headed=record.head > 0, proven=proven):
+        severity = record.severity
+        if len(lines) > 1 and not record.head:  # another line of it may be what calls itself an error
+            severity = min(severity, guess_severity(line), key=lambda one: one.rank)
+        if ends_a_program(text, severity, headed=record.head > 0, proven=proven):
             return text, number
     return None
 
