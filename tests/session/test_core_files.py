@@ -43,7 +43,8 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 def gated(folder: Path, *argv: str, soft: int = 0) -> Iterator[subprocess.Popen[bytes]]:
     """A command that has not begun; its user wants cores up to a size."""
 
-    with subprocess.Popen([*GATE, *argv], stdin=subprocess.PIPE, cwd=folder) as child:
+    none = subprocess.DEVNULL
+    with subprocess.Popen([*GATE, *argv], stdin=subprocess.PIPE, stdout=none, stderr=none, cwd=folder) as child:
         resource.prlimit(child.pid, resource.RLIMIT_CORE, (soft, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         try:
             yield child
