@@ -410,10 +410,10 @@ def _without_edges(tmp_path: Path, **changes: str) -> Path:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"type": "INPUT"}, ["reads 1,024 bytes", "the read may return older data", "manual_dep=true"]),
-        ({}, ["reads 1,024 bytes", "(INOUT)", "manual_dep=true"]),
+        ({"type": "INPUT"}, ["reads what ", "1,024 bytes", "the read may return older data", "manual_dep=true"]),
+        ({}, ["reads what ", "1,024 bytes", "(INOUT after ", "manual_dep=true"]),
         ({"type": "INPUT", "scope": "manual"}, ["manual scope", "set_dependencies()"]),
-        ({"type": "OUTPUT_EXISTING"}, ["overwrites 1,024 bytes", "add_inout()"]),
+        ({"type": "OUTPUT_EXISTING"}, ["overwrites what ", "1,024 bytes", "add_inout()"]),
     ],
 )
 def test_the_report_has_it(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:

@@ -8,7 +8,6 @@ from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.words import many
 from livedbg.model import NO_LOG, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.signatures.crashes import run_book
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import listing, sentences
 
@@ -51,6 +50,8 @@ def logs_said(snapshot: Snapshot) -> str:
 
 def tests_open(snapshot: Snapshot) -> str:
     """`Test Net.Two had begun and not ended, of ranks 0 and 1`; "" where no runner of tests says so."""
+    from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
+
     runs: dict[tuple[str, str], str] = {}
     for record in snapshot.recent_logs:
         for one in run_book().found(record.text):
