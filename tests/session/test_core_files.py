@@ -24,6 +24,8 @@ from livedbg.unwind.modules import Modules
 from livedbg.unwind.unwinder import write_core
 
 OWN = "core"  # as the kernel has it where nobody set it
+HARD = resource.getrlimit(resource.RLIMIT_CORE)[1]
+pytestmark = pytest.mark.skipif(0 <= HARD < MOST_BYTES, reason="cores of that size are forbidden here (ulimit -Hc)")
 
 
 @pytest.fixture
