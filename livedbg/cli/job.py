@@ -127,7 +127,6 @@ class Job:
         argv: as the user wrote it.
         follow: catch in processes that it starts too.
         environment: more variables.
-        options: of adapters.
         redact: mask secrets.
         signatures: folders of more failure texts.
         faults: catch the signals of its faults too, so that a crash has its place.
@@ -140,7 +139,6 @@ class Job:
     watch: RecipeWatch
     follow: bool = True
     environment: dict[str, str] = field(default_factory=dict)
-    options: dict[str, str] = field(default_factory=dict)
     redact: bool = True
     signatures: tuple[str, ...] = ()
     faults: bool = False
@@ -160,7 +158,7 @@ class Job:
         except BaseException as error:
             if child is not None:
                 if detach or hung_up(error):
-                    child.go()
+                    child.leave()
                 else:
                     child.end()
             raise
@@ -172,7 +170,8 @@ class Job:
         own = {} if _HANDLER in os.environ else {_HANDLER: "1"}  # a crash shows its Python stack too
         around = {**own, **self.plan.environment, **self.environment}
         child = launch(argv, self.folder, gated=bool(self.catches) or self.cores, environment=around)
-        self.options.update({CORES: ""} if self.cores and child.ask_for_cores() else {})
+        if self.cores:
+            child.ask_for_cores()
         if not self.catches:
             child.go()
         self.watch.follow(child)
@@ -194,7 +193,7 @@ class Job:
             signatures=self.signatures,
             ends_with_processes=True,
             redact=self.redact,
-            options=self.options,
+            options={CORES: ""} if child.leaves_cores else {},
         )
 
 
@@ -318,9 +317,8 @@ class LastWill:
         if child is None:
             return
         if self.leaves or hung_up(error):
-            child.go()  # also where nothing was armed yet
+            child.leave()  # also where nothing was armed yet
             if child.exit_code is None:
-                child.leave()
                 self._watch.leave()
         else:
             child.end()

@@ -60,12 +60,13 @@ class Launched:
     Attributes:
         target: for the session's request.
         folder: where `stdout.log` and `stderr.log` grow.
+        leaves_cores: a fault that ends it leaves a core, which is to be removed.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, gate: int | None = None) -> None:
         self._process = process
         self._gate = gate
-        self._leaves_cores = False
+        self.leaves_cores = False
         self.folder = folder
         self.stdout = folder / "stdout.log"
         self.stderr = folder / "stderr.log"
@@ -83,14 +84,14 @@ class Launched:
         """Its process."""
         return self._process.pid
 
-    def ask_for_cores(self) -> bool:
-        """Have it leave a core where a fault ends it (livedbg.session.core_files); whether it will. Before `go`."""
-        self._leaves_cores = self.target.cwd is not None and ask_for(self.pid, self.target.cwd)
-        return self._leaves_cores
+    def ask_for_cores(self) -> None:
+        """Have it leave a core where a fault ends it (livedbg.session.core_files), if it may. Before `go`."""
+        self.leaves_cores = self.target.cwd is not None and ask_for(self.pid, self.target.cwd)
 
     def leave(self) -> None:
-        """It runs on without us: nobody would read its cores (core_files.C3)."""
-        if self._leaves_cores:
+        """Let it run on without us, who would read its cores (core_files.C3)."""
+        self.go()
+        if self.leaves_cores:
             family = Family(self.pid, self.target.start_ticks)
             family.scan()
             for pid in family.pids:
