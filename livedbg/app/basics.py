@@ -192,9 +192,9 @@ class BasicApp(OneAtATimeApp):
         self.panic(Text(f"The terminal app failed ({what}). The target keeps running.\n{_BUG}"))
 
 
-def _free_path(suffix: str, folder: Path | None = None) -> Path:
-    """A name that is not taken: `livedbg-20260101-120354.json`."""
-    folder = folder or Path.cwd()
+def _free_path(suffix: str) -> Path:
+    """Return a path in the current directory that is not taken: `livedbg-20260101-120354.json`."""
+    folder = Path.cwd()
     stem = time.strftime("livedbg-%Y%m%d-%H%M%S")
     path, number = folder / f"{stem}.{suffix}", 1
     while path.exists():
@@ -202,13 +202,12 @@ def _free_path(suffix: str, folder: Path | None = None) -> Path:
     return path
 
 
-def _write_report(update: Update, suffix: str, folder: Path | None = None) -> Path:
-    """Write the report of one update.
+def _write_report(update: Update, suffix: str) -> Path:
+    """Write the report of one update into the current directory.
 
     Args:
         update: what to report.
         suffix: `json` or `md`.
-        folder: where to; the current directory when None.
 
     Raises:
         OSError: it can't be written.
@@ -219,6 +218,6 @@ def _write_report(update: Update, suffix: str, folder: Path | None = None) -> Pa
 
     made = build(update)
     text = to_json(made, pretty=True) if suffix == "json" else to_markdown(made).encode()
-    path = _free_path(suffix, folder)
+    path = _free_path(suffix)
     write_private(path, text)
     return path
