@@ -24,7 +24,7 @@ _SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
         "samples": Lazy("livedbg.adapters.samples:SamplesAdapter"),
         "glance": Lazy("livedbg.adapters.glance:GlanceAdapter"),
         "exceptions": Lazy("livedbg.adapters.exceptions:ExceptionsAdapter"),
-        "cores": Lazy("livedbg.adapters.exceptions.cores:CoresAdapter"),
+        "cores": Lazy("livedbg.adapters.exceptions:CoresAdapter"),
         "stopping": Lazy("livedbg.adapters.exceptions:StoppingAdapter"),
         "launches": Lazy("livedbg.adapters.launches:LaunchesAdapter"),
         "logs": Lazy("livedbg.adapters.logfiles:LogAdapter"),
