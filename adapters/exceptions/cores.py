@@ -123,7 +123,9 @@ def _events(core: CoreFile, stack: Unwound, at_ns: int, context: Context) -> Ite
     name, died, pid, host = signal_name(core.signal), core.capture.threads[0], core.capture.pid, context.request.host
     process = f"process:{host}/{pid}"
     by_somebody = core.code in _SENT and core.address & 0xFFFFFFFF != pid
-    at = f", at address {core.address:#x}" if core.signal == signal.SIGSEGV and core.code > 0 else ""
+    why = origin(core.signal, core.code) if core.code is not None else "for a reason that the core does not have"
+    if core.signal == signal.SIGSEGV and (core.code or 0) > 0:
+        why += f", at address {core.address:#x}"
     point = Catchpoint(
         id=f"core/{pid}",
         process=process,
@@ -137,7 +139,7 @@ def _events(core: CoreFile, stack: Unwound, at_ns: int, context: Context) -> Ite
     hit = ExceptionHit(
         id=f"exception:{host}/{point.id}/1",
         type=name,
-        message=f"{origin(core.signal, core.code)}{at}; fatal",
+        message=f"{why}; fatal",
         thread=f"thread:{host}/{pid}/{died.tid}",
         process=process,
         stack=stack.frames,

@@ -22,7 +22,7 @@ from livedbg.unwind.capture import STACK_BYTES, Capture, ThreadCopy
 
 _CORE, _LOAD, _NOTE = 4, 1, 4  # ET_CORE, PT_LOAD, PT_NOTE
 _PRSTATUS, _PRPSINFO, _SIGINFO, _FILES = 1, 3, 0x53494749, 0x46494C45  # NT_…
-_STATUS_PID, _INFO_PID = 32, 24
+_STATUS_SIGNAL, _STATUS_PID, _INFO_PID = 12, 32, 24
 _MOST_HEADERS: Final = 65_535
 _MOST_NOTES: Final = 16 << 20  # bytes
 _NOTE_NAME: Final = b"CORE\0"
@@ -44,14 +44,14 @@ class CoreFile(NamedTuple):
 
     Attributes:
         signal: that ended the process.
-        code: its si_code.
+        code: its si_code; None where the core does not have it.
         address: that it faulted at, for a signal of the kernel's; of others the pid of who sent it is its lower half.
         session: the session of the process (setsid(2)).
         capture: the thread that got it comes first.
     """
 
     signal: int
-    code: int
+    code: int | None
     address: int
     session: int
     capture: Capture
@@ -87,10 +87,9 @@ def _read(file: BinaryIO) -> CoreFile | None:
     threads = tuple(_thread(file, data, memory) for data in statuses)
     files = {start: (offset, path) for kind, data in notes if kind == _FILES for start, offset, path in _files(data)}
     mappings = tuple(_mapping(segment, files.get(segment.start)) for segment in memory)
-    number, _, code, _, address = next(
-        (struct.unpack_from("<iiiiQ", data) for kind, data in notes if kind == _SIGINFO),
-        (struct.unpack_from("<h", statuses[0], 12)[0], 0, 0, 0, 0),
-    )
+    (number,), code, address = struct.unpack_from("<h", statuses[0], _STATUS_SIGNAL), None, 0
+    for _, data in (note for note in notes if note[0] == _SIGINFO):
+        number, _, code, _, address = struct.unpack_from("<iiiiQ", data)
     return CoreFile(number, code, address, session, Capture(pid, threads, (), mappings))
 
 

@@ -134,6 +134,7 @@ def core(tmp_path: Path) -> Path:
 def test_a_core_has_its_threads_and_their_stacks(core: Path) -> None:
     read = read_core(core)
     assert read is not None and read.capture.pid == os.getpid()
+    assert read.code is None  # it was written without
     first, second = read.capture.threads
     assert (first.low, first.stack[:2], len(first.stack)) == (0x7000_0000_0080, bytes((0, 1)), 256)
     assert first.registers[machine.SP] == 0x7000_0000_0100 and second.stack  # one segment below the other
