@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -31,7 +32,7 @@ from livedbg.cpython.event_loops import MOST_TASKS, LoopTask
 from livedbg.cpython.greenlets import GreenletReader
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
-from livedbg.linux.procfs import BlockedSyscall
+from livedbg.linux.procfs import BlockedSyscall, SyscallSeen
 from livedbg.linux.sockets import Socket, SocketTable
 from livedbg.model import EdgeKey, EdgeKind, SourceHealth, Task, TaskState, ids
 from livedbg.session.adapter import Context
@@ -147,9 +148,15 @@ class LoopWatch:
         reader = self._process.reader
         if self._heap is None or self._modules is None or reader is None or self._greenlets is None:
             return None
-        before = self._process.calls()
-        sample = self._settled(sample_loops(reader, self._heap, self._modules, self._greenlets))
-        after = self._process.calls()
+        read = partial(sample_loops, reader, self._heap, self._modules, self._greenlets)
+        sample = read()
+        before: Mapping[int, SyscallSeen] = {}
+        after = before
+        if sample.callbacks:
+            before = self._process.calls()
+            sample = read()
+            after = self._process.calls()
+        sample = self._settled(sample)
         blocked = set()
         for loop in sample.callbacks:
             tid = self._process.tid_of(sample.loops.loops[loop].thread or 0)

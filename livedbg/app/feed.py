@@ -5,8 +5,8 @@ Invariants:
     feed.B2. No update that is the last one for a while is lost: the newest is always shown in the end.
     feed.B3. A new verdict is shown at once, other news after one interval; what a working process changes all the time
         comes with the clock, and like other news for a moment after somebody has pressed a key.
-    feed.B4. While the verdict is that the job runs and nobody has pressed a key lately, what moves is shown every few
-        seconds. A verdict that runs on is no new one, whatever waits for whom just now.
+    feed.B4. While the verdict stays and nobody has pressed a key lately, what moves is shown every few seconds. That
+        the job runs is no new verdict, whatever waits for whom just now.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _USED_S: Final = 3.0
 """How long after a key what moves is shown as soon as other news: stacks that were asked for come then."""
 
 _UNUSED_S: Final = 10.0
-"""So long after a key a job that runs is shown as it moves; then every `_CALM_S`, as top(1) does."""
+"""So long after a key the job is shown as it moves; then every `_CALM_S`, as top(1) does."""
 
 _CALM_S: Final = 2.5
 
@@ -128,7 +128,6 @@ class Feed:
         now_s = time.monotonic()
         return (
             newest is not None
-            and newest.diagnosis.verdict.state is shown.diagnosis.verdict.state is VerdictState.RUNNING
             and not (self._replay or is_news(shown, newest))
             and now_s - self._used >= _UNUSED_S
             and now_s - self._last < _CALM_S

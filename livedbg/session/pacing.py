@@ -31,7 +31,7 @@ _LONGEST_PAUSE_S: Final = 8.0
 stuck."""
 
 _QUIET_SAMPLES: Final = 6
-_SHARE: Final = 0.004
+_SHARE: Final = 0.002
 _SECOND_S: Final = 0.15
 """Pause after the first sample: only two samples show what makes progress."""
 

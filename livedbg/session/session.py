@@ -12,6 +12,8 @@ Invariants:
     session.N8. When a time limit ends it, what was not looked at is a status (OUT_OF_TIME), and a target that lives is
         in the state, whether somebody had looked at it or not.
     session.N9. Until every adapter has settled once, a verdict says what is being looked at (analysis.first_look).
+    session.N10. News is in an update after _PUBLISH_MOST_S at the latest; time that passes, and what the threads of a
+        working process change all the time, after _PUBLISH_CALM_S.
 """
 
 from __future__ import annotations
@@ -31,7 +33,18 @@ from livedbg.analysis.out_of_time import looking
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.claims import Claim
 from livedbg.model.errors import LivedbgError
-from livedbg.model.events import ClaimsRead, Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.events import (
+    ClaimsRead,
+    CounterSeen,
+    Event,
+    Looked,
+    ProcessSeen,
+    Stamp,
+    Stamper,
+    StatusSeen,
+    ThreadsSeen,
+    Tick,
+)
 from livedbg.model.foreign_code import foreign, in_words, is_foreign
 from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh, SampleFaster
@@ -62,8 +75,9 @@ EventSink = Callable[[Sequence[Event]], None]
 _HIGH_WATER: Final = 50_000  # events waiting to be folded above which `drain` makes sources wait
 _BATCH: Final = 5_000  # events folded between two turns of the loop
 _PUBLISH_S: Final = 0.1  # shortest time between two updates
-_PUBLISH_MOST_S: Final = 1.0  # longest time between two, where their cost asks for it
-_SHARE: Final = 0.0025  # of a core that updates may take then, once the adapters have settled
+_PUBLISH_MOST_S: Final = 1.0  # longest time from news to its update, where their cost asks for it
+_PUBLISH_CALM_S: Final = 3.0  # longest time between two while nothing but time and counts moves
+_SHARE: Final = 0.002  # of a core that updates may take then, once the adapters have settled
 _BURST_S: Final = 0.05  # CPU time of updates that may come at once: of a change after a quiet time
 _TICK_S: Final = 1.0
 _REREAD_LIMIT_S: Final = 60.0  # for one such reading
@@ -165,6 +179,7 @@ class Session:
         self._first_claims: frozenset[str] | None = None
         use_labellers(label for _, label in functions(lambda system: system.label_code))
         use_namers(name for _, name in functions(lambda system: system.name_code))
+        self._news = True  # since the last update
         self._taken = 0
         self._marks: deque[tuple[float, int]] = deque(maxlen=20)
 
@@ -219,6 +234,7 @@ class Session:
 
     def _wake_sleepers(self) -> None:
         self._refreshes += 1
+        self._news = True
         for sleeper in self._sleepers:
             _woken(sleeper)
 
@@ -290,10 +306,19 @@ class Session:
 
     def take(self, events: Sequence[Event]) -> None:
         """Put events on the stream, without the secrets in them."""
+        if not events:
+            return
         self._queue.extend(self._redaction.of(events) if self.request.redact else events)
+        self._news = self._news or any(self._is_news(event) for event in events)
         if len(self._queue) > _HIGH_WATER:
             self._room.clear()
         self._wake.set()
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether it is more than what the threads of a working process change all the time."""
+        if isinstance(event, ProcessSeen):
+            return event.process.id not in self._latest.snapshot.processes
+        return not isinstance(event, (Tick, Looked, ThreadsSeen, CounterSeen))
 
     async def drained(self) -> None:
         """Wait until the stream has room."""
@@ -414,7 +439,7 @@ class Session:
         self._wake.set()
 
     async def _pump(self) -> None:
-        """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time."""
+        """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time (N10)."""
         published = 0.0
         gap = _PUBLISH_S
         credit = CpuCredit(_SHARE, _BURST_S)
@@ -431,7 +456,9 @@ class Session:
                 await asyncio.sleep(0)
                 if time.monotonic() - published > 2 * gap:
                     break
-            wait = published + gap - time.monotonic()
+            if gap > _PUBLISH_MOST_S and not self._news and time.monotonic() < published + gap:
+                continue
+            wait = published + min(gap, _PUBLISH_MOST_S) - time.monotonic()
             if wait > 0:
                 await asyncio.sleep(wait)
                 self._fold(_BATCH)
@@ -447,8 +474,9 @@ class Session:
             gap = max(_PUBLISH_S, published - started)
             if self.settled.is_set():
                 credit.spend(time.thread_time() - used)
-                gap = max(gap, min(credit.wait_s(), _PUBLISH_MOST_S))
+                gap = max(gap, min(credit.wait_s(), _PUBLISH_CALM_S))
             reading = self._read_again()
+            self._news = bool(self._queue or self._latest.diagnosis.unread)
             if self._queue:
                 self._wake.set()
             elif settled and not reading:

@@ -60,9 +60,9 @@ def test_R1_one_costly_sample_is_allowed_and_many_are_taken_seldom() -> None:
     pace = SamplePace(0.5)
     assert pace.after(changed=True, cost_s=0.03) == 0.15
     assert pace.after(changed=True, cost_s=0.004) == 0.5
-    samples = [(cost_s, pace.after(changed=True, cost_s=cost_s)) for cost_s in (0.04, 0.02) * 20]
+    samples = [(cost_s, pace.after(changed=True, cost_s=cost_s)) for cost_s in (0.012, 0.008) * 20]
     share = sum(cost_s for cost_s, _ in samples) / sum(pause_s for _, pause_s in samples)
-    assert share == pytest.approx(0.004, rel=0.1)
+    assert share == pytest.approx(0.002, rel=0.1)
     assert pace.after(changed=True, cost_s=1.0) == 8.0  # a wait counts as long after 10 s
 
 

@@ -179,6 +179,55 @@ def test_N5_time_goes_on_while_nobody_speaks() -> None:
     view.stop()
 
 
+class Moving(Adapter):
+    """Says what moves all the time, and after a while news."""
+
+    name = "moving"
+    sees = "numbers"
+    cost = "none"
+
+    def __init__(self) -> None:
+        self.published: list[float] = []
+
+    async def run(self, context: Context) -> None:
+        def say(value: int) -> None:
+            context.emit(CounterSeen(entity="x", name="n", value=value, **context.stamp()))
+
+        async def shown(value: int) -> None:
+            seen = None
+            while seen is None or seen.value != value:
+                await asyncio.sleep(0.001)
+                seen = context.snapshot().counters.get(CounterKey("x", "n"))
+
+        say(0)
+        context.settled()
+        await shown(0)
+        say(1)
+        await shown(1)
+        for value in range(2, 22):
+            say(value)
+            await asyncio.sleep(0.02)
+        self.published.append(context.snapshot().counters[CounterKey("x", "n")].value)
+        context.emit(ProcessSeen(process=Process(id="process:box/7", host="box", pid=7), **context.stamp()))
+        await shown(21)
+        self.published.append(context.snapshot().counters[CounterKey("x", "n")].value)
+
+
+@pytest.mark.invariant("session.N10")
+def test_N10_what_moves_all_the_time_waits_for_the_next_update_and_news_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("livedbg.session.session._SHARE", 1e-9)
+    monkeypatch.setattr("livedbg.session.session._BURST_S", 0.0)
+    monkeypatch.setattr("livedbg.session.session._PUBLISH_CALM_S", 3600.0)
+    moving = Moving()
+    view = LiveView(REQUEST, adapters=[moving, Counting(0)])
+    view.start()
+    until(lambda: len(moving.published) == 2)
+    view.stop()
+    assert moving.published == [1, 21]
+
+
 def test_a_session_ends_when_all_its_adapters_have() -> None:
     view = LiveView(REQUEST, adapters=[FromThread()])
     view.start()

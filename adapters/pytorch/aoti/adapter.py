@@ -55,6 +55,7 @@ class ModelsAdapter(PolledAdapter):
         super().__init__()
         self._models: dict[tuple[str, int | None, str], Model | None] = {}
         self._seen: dict[str, _Seen] = {}
+        self._stacks_seen: object = None
         self._shown = Publisher("pytorch/aoti")
 
     @classmethod
@@ -90,6 +91,9 @@ class ModelsAdapter(PolledAdapter):
     async def look(self, context: Context) -> float:
         """Look at the new stacks."""
         snapshot = context.snapshot()
+        if snapshot.stacks is self._stacks_seen and not any(seen.frame for seen in self._seen.values()):
+            return _LOOK_S
+        self._stacks_seen = snapshot.stacks
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
         self._seen = {

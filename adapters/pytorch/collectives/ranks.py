@@ -60,6 +60,8 @@ class RankReader:
         self._groups = Groups()
         self._next_s = 0.0
         self._pause_s = _SEARCH_S[0]
+        self._apart_s = 0.0
+        self._apart_pause_s = _SEARCH_S[0]
         self._threads: dict[int, int] = {}
         self._groups_s = 0.0
         self._groups_pause_s = _GROUPS_S
@@ -79,6 +81,15 @@ class RankReader:
         """
         if not self._recorders and not self._found():
             return self._bare(process)
+        if process.rank is None and time.monotonic() < self._apart_s:
+            return None
+        seen = self._seen(process)
+        if seen is None:
+            self._apart_s = time.monotonic() + self._apart_pause_s
+            self._apart_pause_s = min(2 * self._apart_pause_s, _SEARCH_S[1])
+        return seen
+
+    def _seen(self, process: Process) -> RankSeen | None:
         try:
             rings = tuple(ring for recorder in self._recorders if (ring := recorder.read()) is not None)
         except LayoutUnknown as unknown:
