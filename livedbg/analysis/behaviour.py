@@ -36,6 +36,8 @@ Invariants:
         for what only its own process can give it (an event, a condition, a future), beside a connection that no thread
         looks at, or in a job of a pool. A client that waits for news looks the same. Nor is one that leaves unread
         what it sent to itself.
+    behaviour.L14. Nor is one that polls for something, or waits for it with a time limit, because somebody beside its
+        family from whom it may come waits for connections.
 """
 
 from __future__ import annotations
@@ -243,6 +245,9 @@ TABLE: Final = (
     Row(Behaviour.BLOCKED, "It is in a wait, for less than the threshold or with a time limit.", lambda *_: ""),
 )
 
+_MOST_WAYS: Final = 64
+"""Ways from one wait that are followed."""
+
 _OPEN: Final = frozenset({Behaviour.BLOCKED, Behaviour.POLLING, Behaviour.UNSEEN})
 """Who does one of these is judged by others."""
 
@@ -267,7 +272,9 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
         return Standing(main, main, does)
     last = last_waited_for(main, state)
     at_end = doing(last, state)
-    if at_end.kind is Behaviour.SERVING and (_awaits_jobs(main, state) or ignored_by(main, state) is not None):
+    if at_end.kind is Behaviour.SERVING and (
+        _awaits_jobs(main, state) or _asks_again(main, last, state) or ignored_by(main, state) is not None
+    ):
         return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
         return Standing(main, last, at_end)
@@ -314,6 +321,14 @@ def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
     """Whether it waits for the end of jobs: one that serves does not end (L11)."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and awaits_jobs(stack.frames)
+
+
+def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
+    """Whether it polls for something from one that serves, and that is not of its own family (L14)."""
+    process = state.snapshot.processes.get(thread.process)
+    if process is None or not (thread.timed or doing(thread, state).kind is Behaviour.POLLING):
+        return False
+    return all(one is not server for one in family_threads(process, state))
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
@@ -488,12 +503,29 @@ def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
 
 
 def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
-    """The last thread of the wait chain of a thread, or the thread itself."""
-    for name in reversed(state.graph.chain(thread.id)):
-        found = state.snapshot.threads.get(name)
-        if found is not None:
-            return found
-    return thread
+    """The last thread of the wait chain of a thread, or the thread itself.
+
+    Where it waits for several at once, as a poll does, and so comes to several ends: the one that shows least that it
+    gets on.
+    """
+    chain = state.graph.chain(thread.id)
+    fork = next((name for name in chain if len(state.graph.blockers_of(name)) > 1), None)
+    if fork is None or any(name in cycle for cycle in state.graph.cycles for name in chain):
+        return _end_of(chain, state) or thread
+    ways = (state.graph.chain(name) for name in sorted(state.graph.blockers_of(fork))[:_MOST_WAYS])
+    ends = [end for way in ways if (end := _end_of(way, state)) is not None]
+    return min(ends, key=lambda end: _shows(doing(end, state)), default=_end_of(chain, state) or thread)
+
+
+def _end_of(chain: Sequence[str], state: RuleInput) -> Thread | None:
+    return next((found for name in reversed(chain) if (found := state.snapshot.threads.get(name)) is not None), None)
+
+
+def _shows(does: Doing) -> int:
+    """How much a thread that is waited for shows of getting on."""
+    if does.kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
+        return 1
+    return 2 if does.kind in (Behaviour.SERVING, Behaviour.SLEEPING) else 0
 
 
 def _has_run(thread: Thread, snapshot: Snapshot) -> bool:

@@ -680,3 +680,49 @@ def test_L13_a_server_that_leaves_unread_what_it_sent_to_itself_is_not_idle(
     other = (world.resource("socket:box/8", wakes_itself=True),) if looked_at else ()
     world.waits(main, world.resource("socket:box/5", listening=True), client, *other)
     assert verdict(world.later(20 * SECOND)).state is state
+
+
+@pytest.mark.invariant("behaviour.L14")
+@pytest.mark.parametrize(
+    ("parent", "limited", "turns", "state"),
+    [
+        (None, True, 3, VerdictState.UNKNOWN),  # a client that asks a queue again and again for its result
+        (None, True, 1, VerdictState.UNKNOWN),  # it did not wake while it was watched
+        (1, True, 3, VerdictState.RUNNING),  # who looks after a server
+        (None, False, 3, VerdictState.RUNNING),  # it waits for jobs
+    ],
+)
+def test_L14_who_asks_a_server_again_and_again_is_not_idle(
+    parent: int | None, limited: bool, turns: int, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    world.process(2, ppid=parent, target=False)
+    server = world.thread(2, "serves", pid=2, waits_in="accept on *:80", timed=False)
+    world.waits(server, world.resource("socket:box/9", "listening", listening=True))
+    mine = world.resource("socket:box/7", facts=SocketFacts(other_end=9))
+    world.holds(mine, "process:box/2")
+    for turn in range(turns):
+        main = world.thread(1, "main", waits_in="epoll_wait of 5 descriptors", timed=limited, switches=turn, moved=0)
+        world.later(20 * SECOND // 3)
+    world.waits(main, mine)
+    found = verdict(world.later(SECOND))
+    assert found.state is state, found.sentence
+
+
+def test_of_what_a_poll_waits_for_who_is_blocked_decides_in_whatever_order_it_became_known() -> None:
+    for order in ((2, 3), (3, 2)):
+        world = World()
+        world.process(1)
+        ends = {}
+        for pid in (2, 3):
+            world.process(pid, target=False)
+            ends[pid] = world.resource(f"pipe:box/{pid}")
+            world.holds(ends[pid], f"process:box/{pid}")
+        server = world.thread(2, "serves", pid=2, waits_in="accept on *:80", timed=False)
+        world.waits(server, world.resource("socket:box/9", "listening", listening=True))
+        world.thread(3, "worker", pid=3, waits_in="read of socket 7", timed=False)
+        main = world.thread(1, "main", waits_in="epoll_wait of 5 descriptors", timed=False)
+        for pid in order:
+            world.waits(main, ends[pid])
+        assert "thread 3 (worker) has been in read of socket 7" in verdict(world.later(20 * SECOND)).sentence
