@@ -402,7 +402,7 @@ class Continuation:
         if _LINK.match(line) is not None:
             self._state = _State.LINKED
             return True
-        linked = state is _State.LINKED or (announced and state is _State.RAISED)
+        linked = announced or state is _State.LINKED
         if linked and (_TRACEBACK.match(line) is not None or BOX_BEGIN.match(line) is not None):
             return self._enter(line)
         if line.startswith("Detected at node"):

@@ -119,6 +119,11 @@ FAILED = [
         "Net.One: the grid is not square (net.cpp:7); Net.Three, at /w/test_net.cpp:31: Expected: (a) < (b), actual: 3 "
         "vs 2. 2 tests failed.",
     ),
+    (  # a log from which the line that names no file was taken out
+        '[ RUN      ] Net.One\nC++ exception with description "no plan for 3 tiles" thrown in the test body.\n\n'
+        "[  FAILED  ] Net.One (3 ms)\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Net.One\n",
+        "Net.One: no plan for 3 tiles. 1 test failed.",
+    ),
     (
         "[ RUN      ] Net.One\n/w/test_net.cpp:31: Failure\nFailed\nno entry for 3\nException raised from find at "
         "/w/net.cpp:7 (most recent call first):\nframe #0: find() + 0x1 (0x5 in net)\n\n[  FAILED  ] Net.One (3 ms)\n"

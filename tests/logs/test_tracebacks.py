@@ -289,6 +289,22 @@ def test_T1_so_one_that_says_of_which_rank_it_is() -> None:
     assert (hit.type, hit.message, places(hit)) == ("OSError", "no page 7", ["read shard.py:7"])
 
 
+@pytest.mark.invariant("tracebacks.T1")
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_T1_so_one_that_a_message_announces_in_a_line_of_its_own_or_below_an_empty_one(blank: str) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/run.py", line 9, in main\n    pool.get()\n'
+        f"pool.WorkerError: a worker raised an exception:\n{blank}Traceback (most recent call last):\n"
+        '  File "/w/job.py", line 7, in work\n    build()\nkern.BuildError: at 2:4:\n    x = load(n)\n        ^\n'
+        "n must be a power of 2\n"
+    )
+    (hit,) = hits(text.encode())
+    assert (hit.type, places(hit)) == ("kern.BuildError", ["work job.py:7"])
+    assert hit.message.endswith("\nn must be a power of 2")
+    (other, _) = hits(text.replace("exception:", "exception.").encode())
+    assert other.type == "pool.WorkerError"
+
+
 FRAMES = '  File "/w/b.py", line 3, in load\n    d["a"]\n'
 
 
