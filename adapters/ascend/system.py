@@ -43,7 +43,10 @@ SYSTEM: Final = System(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
     ),
     judges_tasks=True,
-    causes=((r"\bfailed with code 50\d{4}\b", CauseClass.SUMMARY),),  # a code of CANN's: it masks what happened
+    causes=(  # they pass on a code; what happened stands above
+        (r"\bfailed with code (?:50\d{4}|-1)\b", CauseClass.SUMMARY),
+        (r"\bMooncake transfer failed, ret: -?\d", CauseClass.SUMMARY),
+    ),
     label_code=Lazy("livedbg.adapters.ascend.names:kernel_label"),
     dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),

@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,6 +63,12 @@ def _exit_signal(text: str) -> str:
     """The signal of a fault that an exit code of a shell stands for; "" for another."""
     number = int(text) - _SHELL_ADDS
     return _signal(str(number)) if 0 < number < signal.SIGALRM and number != signal.SIGTRAP else ""
+
+
+def _wait_status(text: str) -> str:
+    """`SIGSEGV` of 139, `exit code 1` of 256: a status as wait(2) gives it."""
+    code = os.waitstatus_to_exitcode(int(text))
+    return _signal(str(code)) if code < 0 else f"exit code {code}"
 
 
 def _exit_fault(text: str) -> str:
@@ -124,6 +131,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "signal-words": _signal_words,
     "exit-signal": _exit_signal,
     "exit-fault": _exit_fault,
+    "wait-status": _wait_status,
 }
 """What can be done to a value."""
 

@@ -63,11 +63,12 @@ def wrong(**changes: str) -> list[str]:
         ("{none:count}", ""),
         ("{s:signal} {k:signal} {x:signal} {s:signal-words}", "SIGSEGV SIGKILL SIGHUP SIGSEGV: Segmentation fault"),
         ("{c:exit-signal}|{z:exit-signal}", "SIGABRT|"),
+        ("{s:wait-status} {c:wait-status} {w:wait-status}", "SIGSEGV SIGABRT exit code 3"),
     ],
 )
 def test_T1_templates(template: str, said: str) -> None:
     values = {"a": "1", "b": "x{a}[y]", "n": "1234567", "h": "0xff", "s": "11", "k": "Killed", "x": "SIGHUP"}
-    assert render(template, {**values, "c": "134", "z": "3"}) == said
+    assert render(template, {**values, "c": "134", "z": "3", "w": "768"}) == said
 
 
 @pytest.mark.parametrize("template", ["{a", "[a", "a]", "{a:nothing}", "}"])

@@ -307,7 +307,7 @@ def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
     for said in snapshot.diagnostics.values():
         for proof in said.evidence:
             if proof.log == source.id and proof.line is not None:
-                found.add(proof.line)
+                found.update(range(proof.line, proof.line + proof.text.count("\n") + 1))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the harnesses of pypto-lib and simpler print of results that differ from the golden ones."""
+"""What the harnesses of pypto-lib and simpler print: results that differ, domains and workers that were not made."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ AssertionError: Golden mismatch on 'f': max_diff=0.25, rtol=0.001, atol=0.001
 """
 
 
+BOARD = """\
+[ERROR] Mismatch: golden_v3.bin vs v3.bin, max diff=18.5 at idx=963 (golden=10.25, out=-8.25, dtype=float32)
+[ERROR] compare failed
+[2026-06-25 10:32:00] ERROR: testcase failed (exit 2): rowdivide
+"""
+
+
 def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
     (folder / "out.txt").write_text(text)
     done = run_livedbg(["report", "--logs", folder, "--json"], 100, text=True)
@@ -42,8 +49,10 @@ def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
         (FAILED.replace("['y']", "['y', 'z']"), "outputs 'y', 'z', the first in 32,768 of 524,288 elements"),
         (PASSED + FAILED, "output 'y' in 32,768 of 524,288 elements"),
         (SIMPLER, "output 'f' by up to 0.25 (rtol 0.001, atol 0.001), at _compare_outputs (scene_test.py:1220)."),
+        (BOARD, "rowdivide: v3.bin by up to 18.5, at index 963 -8.25 instead of 10.25 (float32)."),
+        (BOARD.partition("[2026")[0], "v3.bin by up to 18.5, at index 963 -8.25 instead of 10.25 (float32)."),
     ],
-    ids=["one output", "two outputs", "after a pass", "simpler"],
+    ids=["one output", "two outputs", "after a pass", "simpler", "a board's case", "without its name"],
 )
 def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
     code, document = report(tmp_path, text)
@@ -58,9 +67,59 @@ def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
         PASSED,
         "Mismatched elements: 5 / 10 (50.0%)\n",
         '    raise AssertionError(f"Output(s) does not match golden: {list(failures)}")\n',
+        "[INFO] golden_v3.bin vs v3.bin, 4096 elements\nstep 2\n",
     ],
-    ids=["a later pass", "a pass", "another library's words", "a line of code"],
+    ids=["a later pass", "a pass", "another library's words", "a line of code", "a comparison"],
 )
 def test_a_later_pass_and_texts_that_are_none(tmp_path: Path, text: str) -> None:
     _, document = report(tmp_path, text)
     assert document["verdict"]["state"] in ("exited", "unknown") and "differ" not in document["verdict"]["sentence"]
+
+
+DOMAIN = "[2026-08-20 11:00:01.200000][T0x7f11][{level}] {what}\n"
+SMALLER = DOMAIN.format(
+    level="ERROR", what="f: [comm_hccl.cpp:10] [comm rank 2] alloc_domain: size=2 differs from local=1"
+)
+LATE = DOMAIN.format(
+    level="ERROR", what="f: [comm_sim.cpp:10] [comm rank 1] file_barrier('up') timed out after 60s waiting for rank 3"
+)
+RAISED = """\
+Traceback (most recent call last):
+  File "/w/moe.py", line 120, in build
+    dom = orch.allocate_domain("ep")
+RuntimeError: alloc_domain(allocation_id=7) failed on 1/4 chips; first error chip=2: alloc failed with code {code}
+"""
+UNREACHED = (
+    "E20260608 14:45:44.404089 342 ascend_direct_transport.cpp:110] Connect timeout to: 10.2.0.7:20033, wait longer.\n"
+)
+TRANSFER = RAISED.partition("Runtime")[0] + "RuntimeError: Mooncake transfer failed, ret: -1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (SMALLER + RAISED.format(code=-1), "Rank 2 of a communication domain failed in alloc_domain: size=2 differs"),
+        (LATE + RAISED.format(code=-1), "Rank 1 of a communication domain waited for rank 3 at barrier up for 60 s"),
+        (RAISED.format(code=-1), "Crashed in build (moe.py:120): RuntimeError: alloc_domain"),
+        (UNREACHED + TRANSFER, "Mooncake could not connect to 10.2.0.7:20033 in time"),
+        (TRANSFER, "Crashed in build (moe.py:120): RuntimeError: Mooncake transfer failed"),
+        (
+            RAISED.partition("Runtime")[0]
+            + "RuntimeError: chip worker 1 (pid 42) exited during init before signalling "
+            "ready (wait status 139)\n",
+            "The chip worker 1 (pid 42) ended during init: SIGSEGV, at build (moe.py:120).",
+        ),
+    ],
+    ids=["a rank's reason", "a rank that did not come", "a code alone", "a peer", "a transfer alone", "a child"],
+)
+def test_an_exception_that_passes_a_code_on_follows_from_the_reason_above_it(
+    tmp_path: Path, text: str, begins: str
+) -> None:
+    _, document = report(tmp_path, text)
+    assert document["verdict"]["state"] == "crashed"
+    assert document["verdict"]["sentence"].startswith(begins)
+
+
+def test_a_domain_that_was_made_is_no_failure(tmp_path: Path) -> None:
+    made = DOMAIN.format(level="INFO", what="f: [comm_sim.cpp:10] [comm rank 1] alloc_domain: begin")
+    assert report(tmp_path, made)[1]["verdict"]["state"] == "unknown"
